@@ -1,0 +1,48 @@
+# Everything a newcomer needs: `make demo`. Each target sets the project up first, once, in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-quick lint bench
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo        train a small model with several peers on this machine (ARGS=... for options)"
+	@echo "make test        all tests (ARGS=... for pytest options)"
+	@echo "make test-quick  the tests that start no peers: some minutes, no network"
+	@echo "make lint        style, types and the floors of the design"
+	@echo "make bench       speed of a training step and of a small swarm"
+	@echo "make setup       install into .venv; the targets above do so by themselves (PYTHON=python3.12 to choose)"
+
+setup: $(READY)
+
+demo: $(READY)
+	$(BIN)/sahaj demo --out out/demo $(ARGS)
+
+# Tests that start peers have the machine to themselves. Status 5: ARGS chose none of the one kind.
+test: test-quick
+	$(BIN)/pytest -m swarm --durations=12 $(ARGS) || test $$? -eq 5
+
+test-quick: $(READY)
+	$(BIN)/pytest -m "not swarm" --numprocesses 2 $(ARGS) || test $$? -eq 5
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.step
+	$(BIN)/python -m benchmarks.swarm
+
+# The stamp is the last thing written. Where it is missing, a set-up was interrupted or never begun, and half-installed
+# packages look installed to pip: start from an empty .venv. Where it is old, bring the packages up to date.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
+		{ echo "$(PYTHON) must be Python 3.10 to 3.13; choose one with make PYTHON=python3.12"; exit 1; }
+	@test -f $@ || $(PYTHON) -m venv --clear .venv
+	@rm -f $@
+	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[dev]"
+	@touch $@

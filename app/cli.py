@@ -1,0 +1,289 @@
+"""The command line. Each command imports what it needs when it runs, so that `sahaj --help` is quick."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swarm.errors import SahajError
+
+PROCESS_STARTED = time.time()
+INTERRUPTED = 130  # the exit status of a command that was ended by Ctrl-C
+
+app = typer.Typer(
+    name="sahaj",
+    help="Pretrain a language model together.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+tokenizers = typer.Typer(help="Make the run's tokenizer.", no_args_is_help=True)
+app.add_typer(tokenizers, name="tokenizer")
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="the run file, as runs/demo.yaml", show_default=False)]
+PeersOption = Annotated[
+    list[str],
+    typer.Option("--initial-peers", metavar="ADDRESS", help="where to join; repeat it for several addresses"),
+]
+ListenOption = Annotated[
+    list[str],
+    typer.Option("--listen", metavar="ADDRESS", help="address to listen on, as /ip4/0.0.0.0/tcp/31337"),
+]
+AnnounceOption = Annotated[
+    list[str],
+    typer.Option("--announce", metavar="ADDRESS", help="address that others are told, if it differs"),
+]
+RelayOption = Annotated[list[str], typer.Option(help="relay through which others can reach this peer")]
+DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default the best there is")]
+MicroBatchOption = Annotated[int | None, typer.Option(min=1, help="samples at a time; found by trying if absent")]
+CompileOption = Annotated[bool, typer.Option("--compile", help="use torch.compile")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", help="show each step, and what hivemind and libp2p say")]
+
+
+@app.command()
+def demo(
+    corpus: Annotated[
+        Path | None,
+        typer.Option(help="text or JSONL, a file or a folder; by default text that Python carries"),
+    ] = None,
+    run: Annotated[Path | None, typer.Option(help="run file to start from; by default runs/demo.yaml")] = None,
+    trainers: Annotated[int, typer.Option(min=2, max=7, help="trainers at the start, one of them in client mode")] = 3,
+    steps: Annotated[int | None, typer.Option(min=6, help="global steps; by default the run file's")] = None,
+    out: Annotated[Path, typer.Option(help="folder for everything the demo makes")] = Path("out/demo"),
+) -> None:
+    """Watch a whole collaboration on this machine: peers come, go, and leave a model behind."""
+    _quiet(verbose=False)
+    from app.demo import DemoOptions, run_demo
+
+    raise typer.Exit(run_demo(DemoOptions(corpus=corpus, run=run, trainers=trainers, steps=steps, out=out)))
+
+
+@tokenizers.command("train")
+def train_tokenizer(
+    run: RunArgument,
+    out: Annotated[Path | None, typer.Option(help="folder to save it in; by default the run file's")] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(help="another tokenizer to report beside it: a folder, a file or a Hub repository"),
+    ] = None,
+) -> None:
+    """Train a Unigram tokenizer on the run's text and report how well it does on held-out text."""
+    _quiet(verbose=False)
+    from tokenizer.command import train_from_run
+
+    train_from_run(run, output=out, compare=compare)
+
+
+@app.command()
+def coordinator(
+    run: RunArgument,
+    state: Annotated[
+        Path | None, typer.Option(help="folder of identity, ledger and checkpoints; by default NAME-state")
+    ] = None,
+    initial_peers: PeersOption = [],  # noqa: B006  (Typer reads the default, nobody changes it)
+    listen: ListenOption = [],  # noqa: B006
+    announce: AnnounceOption = [],  # noqa: B006
+    verbose: VerboseOption = False,
+) -> None:
+    """Open a run, or go on with it: the first peer, the ledger, the checkpoints."""
+    _quiet(verbose=verbose)
+    _stop_at_once()
+    from swarm.run_file import load_run
+
+    loaded = load_run(run)  # a mistake in it is told at once, before what takes seconds to import
+    from coordinator.coordinator import CoordinatorOptions, coordinate
+
+    options = CoordinatorOptions(
+        state_folder=state or Path(f"{loaded.name}-state"),
+        run_file=run,
+        initial_peers=tuple(initial_peers),
+        listen=tuple(listen),
+        announce=tuple(announce),
+    )
+    coordinate(loaded, options, _say)
+
+
+@app.command()
+def train(
+    run: RunArgument,
+    initial_peers: PeersOption,
+    name: Annotated[
+        str | None, typer.Option(help="the name in the coordinator's ledger; by default your user name")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="folder of this peer's identity; by default one for this process alone"),
+    ] = None,
+    client_mode: Annotated[
+        bool, typer.Option("--client-mode", help="accept no connections (behind a firewall)")
+    ] = False,
+    listen: ListenOption = [],  # noqa: B006
+    announce: AnnounceOption = [],  # noqa: B006
+    relay: RelayOption = [],  # noqa: B006
+    device: DeviceOption = None,
+    micro_batch: MicroBatchOption = None,
+    compile: CompileOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Join a run that gives no passes, by an address, and train until it is done or you leave (Ctrl-C)."""
+    _quiet(verbose=verbose)
+    _stop_at_once()
+    from swarm.run_file import load_run
+
+    loaded = load_run(run)
+    from app.volunteer import volunteer
+
+    volunteer(
+        loaded,
+        initial_peers=tuple(initial_peers),
+        name=name,
+        state=state,
+        client_mode=client_mode,
+        listen=tuple(listen),
+        announce=tuple(announce),
+        relays=tuple(relay),
+        device=device,
+        micro_batch=micro_batch,
+        compile=compile,
+        verbose=verbose,
+        process_started=PROCESS_STARTED,
+    )
+
+
+@app.command()
+def join(
+    url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option(help="a name of your own, where the run is open (then no token is used)")
+    ] = None,
+    allow_write_token: Annotated[
+        bool, typer.Option("--allow-write-token", help="use a Hugging Face token even if it can change things")
+    ] = False,
+    data: Annotated[Path | None, typer.Option(help="text of this machine to train on, instead of the run's")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="folder of this peer's identity and the run's files; by default one per link in ~/.cache/sahaj"
+        ),
+    ] = None,
+    client_mode: Annotated[
+        bool | None,
+        typer.Option("--client-mode/--no-client-mode", help="accept no connections; found out if neither is given"),
+    ] = None,
+    listen: ListenOption = [],  # noqa: B006
+    announce: AnnounceOption = [],  # noqa: B006
+    relay: RelayOption = [],  # noqa: B006
+    device: DeviceOption = None,
+    micro_batch: MicroBatchOption = None,
+    compile: CompileOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Join the run behind a link, and train until it is done or you leave (Ctrl-C)."""
+    _quiet(verbose=verbose)
+    _stop_at_once()
+    from app.joining.join import JoinOptions
+    from app.joining.join import join as join_run
+
+    options = JoinOptions(
+        name=name,
+        allow_write_token=allow_write_token,
+        data=data,
+        state=state,
+        client_mode=client_mode,
+        listen=tuple(listen),
+        announce=tuple(announce),
+        relays=tuple(relay),
+        device=device,
+        micro_batch=micro_batch,
+        compile=compile,
+        verbose=verbose,
+        process_started=PROCESS_STARTED,
+    )
+    join_run(url, options)
+
+
+@app.command()
+def admin(
+    url: Annotated[str, typer.Argument(metavar="URL", help="the run's link", show_default=False)],
+    action: Annotated[
+        str,
+        typer.Argument(help="allow, disallow, ban, unban, announce, pause, resume or stop", show_default=False),
+    ],
+    argument: Annotated[
+        str | None,
+        typer.Argument(
+            help="a name as the leaderboard shows it, in quotes ('~bob'), a peer id (ban, unban) or a text to announce",
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[
+        Path, typer.Option(help="the key file, by default ./admin.key; it lies in NAME-state", show_default=False)
+    ] = Path("admin.key"),
+    insecure: Annotated[bool, typer.Option("--insecure", help="send the key without encryption")] = False,
+) -> None:
+    """Give an order to a running coordinator."""
+    _quiet(verbose=False)
+    from app.admin import admin as order
+
+    _say(order(url, key, action, argument, insecure=insecure))
+
+
+@app.command()
+def info(checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", show_default=False)]) -> None:
+    """Tell what a checkpoint is and how to load it."""
+    _quiet(verbose=False)
+    from rich.console import Console
+
+    from app.info import describe, render
+
+    Console().print(render(describe(checkpoint)))
+
+
+def main() -> None:
+    """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
+    try:
+        app()
+    except SahajError as error:
+        typer.echo(f"sahaj: {error}", err=True)
+        sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        _say_stopped()
+        sys.exit(130)
+
+
+def _say(line: str) -> None:
+    """A line at once, also into a pipe."""
+    typer.echo(line)
+    sys.stdout.flush()
+
+
+def _say_stopped() -> None:
+    typer.echo("sahaj: stopped", err=True)
+
+
+def _stop_at_once() -> None:
+    """Ctrl-C while a peer starts: there is nothing to finish yet."""
+    from trainer.leaving import end_at_once_on_signal
+
+    end_at_once_on_signal(_say_stopped)
+
+
+def _quiet(*, verbose: bool) -> None:
+    """Settle how much the libraries say; it has to be done before they are imported."""
+    os.environ.setdefault("HIVEMIND_LOGLEVEL", "INFO" if verbose else "CRITICAL")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "info" if verbose else "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    if not verbose:
+        import logging
+        import warnings
+
+        warnings.filterwarnings("ignore")  # deprecations inside of libraries: nothing a volunteer can do about
+        # what peers that vanish leave behind in asyncio; rounds that fail are told in words of our own
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""The demo's text: what every CPython carries, or a corpus of one's own, as training and held-out files."""
+
+import ast
+import inspect
+import json
+import sysconfig
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from swarm.durable import write_file
+from swarm.errors import DataError
+from swarm.run_file import DataSource, RunFile
+from tokenizer.documents import open_documents
+from trainer.data.sentences import split_sentences
+
+HELD_OUT_EVERY = 20  # one document in so many is kept from training
+MOST_CHARACTERS = 100_000_000  # of a corpus that the demo copies; it reads only a little of it anyway
+SHORTEST = 200  # characters of a document of Python's own text; shorter ones are hardly prose
+LANGUAGES = {  # scripts by the first word of their letters' Unicode names; what is not here counts as English
+    "BENGALI": "bn",
+    "DEVANAGARI": "hi",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+    "ARABIC": "ar",
+    "CYRILLIC": "ru",
+    "GREEK": "el",
+    "CJK": "zh",
+    "HANGUL": "ko",
+}
+
+
+def prepare_corpus(run: RunFile, corpus: Path | None, folder: Path) -> str:
+    """Write `train.jsonl` and `validation.jsonl` into `folder`; returns the language of the text.
+
+    Raises:
+        DataError: the corpus is missing, empty, binary, or too small to hold something out.
+    """
+    documents = list(_limited(python_documentation() if corpus is None else _read(run, corpus)))
+    held_out = documents[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
+    if not held_out:
+        raise DataError(
+            f"{corpus}: {len(documents)} documents are too few, at least {HELD_OUT_EVERY} are needed "
+            "to keep some for the evaluation; add text, or give it as JSONL with one document a line"
+        )
+    training = [text for number, text in enumerate(documents, 1) if number % HELD_OUT_EVERY]
+    write_file(folder / "train.jsonl", _lines(training))
+    write_file(folder / "validation.jsonl", _lines(held_out))
+    return guess_language("".join(text[:1000] for text in held_out))
+
+
+def python_documentation() -> Iterator[str]:
+    """The language reference and the documentation strings of the standard library, a few megabytes of English."""
+    from pydoc_data.topics import topics
+
+    yield from filter(None, map(_prose, topics.values()))
+    library = Path(sysconfig.get_paths()["stdlib"])
+    for file in sorted(library.glob("*.py")) + sorted(library.glob("[a-z]*/*.py")):
+        if file.parent.name not in ("site-packages", "dist-packages", "test", "idlelib", "turtledemo"):
+            text = _prose("\n\n".join(_docstrings(file)))
+            if text:
+                yield text
+
+
+def guess_language(text: str) -> str:
+    """The language code for the script that most letters of `text` are in."""
+    scripts = Counter(unicodedata.name(char, "?").split()[0].split("-")[0] for char in text if char.isalpha())
+    return LANGUAGES.get(scripts.most_common(1)[0][0], "en") if scripts else "en"
+
+
+def _read(run: RunFile, corpus: Path) -> Iterable[str]:
+    source = DataSource(path=str(corpus.absolute()))
+    return open_documents(run, [source], seed=0, repeat=False, shuffle=False)
+
+
+def _limited(documents: Iterable[str]) -> Iterator[str]:
+    characters = 0
+    for document in documents:
+        yield document
+        characters += len(document)
+        if characters > MOST_CHARACTERS:
+            return
+
+
+def _docstrings(file: Path) -> list[str]:
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return []
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, documented)]
+    return [text for node in nodes if (text := ast.get_docstring(node))]
+
+
+def _prose(text: str) -> str:
+    """Paragraphs on a line each, so that sentences are whole; empty if there is hardly any text."""
+    paragraphs = (" ".join(paragraph.split()) for paragraph in inspect.cleandoc(text).split("\n\n"))
+    prose = "\n".join(paragraph for paragraph in paragraphs if any(map(str.isalpha, paragraph)))
+    return prose if len(prose) >= SHORTEST else ""
+
+
+def _lines(documents: Iterable[str]) -> str:
+    return "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in documents)
+
+
+def sample_sentences(folder: Path, language: str, count: int) -> list[str]:
+    """Held-out sentences of a length that fits on the screen, from different documents."""
+    with (folder / "validation.jsonl").open(encoding="utf-8") as lines:
+        texts = [json.loads(line)["text"] for line in islice(lines, 10 * count)]
+    fitting = ([one for one in split_sentences(text, language) if 50 <= len(one) <= 140] for text in texts)
+    return [sentences[len(sentences) // 2] for sentences in fitting if sentences][:count]

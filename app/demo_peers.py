@@ -1,0 +1,97 @@
+"""The demo's peers: real processes of the command line, each in a session of its own."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from swarm.errors import SwarmError
+
+FIRST_SAMPLE = re.compile(r"First sample counted ([\d.]+) s after the start")
+FAILED_ROUND = re.compile(r"(Global step \d+: a round of averaging did not work.*)")
+
+
+@dataclass
+class Peer:
+    """One process of the demo and what became of it."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    client_mode: bool = False
+    fate: str = "finished"
+
+    def said(self, pattern: re.Pattern[str]) -> list[str]:
+        """The first group of each place in the peer's log where the pattern is found."""
+        return [found.group(1) for found in pattern.finditer(self.log.read_text(errors="replace"))]
+
+    def last_words(self) -> str:
+        """The last line of its log."""
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def kill(self) -> None:
+        """As the power plug would: SIGKILL to the process and all its helpers at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self, patience: float) -> int | None:
+        """As Ctrl-C would; returns the exit status, or None if it had to be killed after `patience` seconds."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.end(patience)
+
+    def end(self, patience: float) -> int | None:
+        """Wait for it to end by itself; returns the exit status, or None if it had to be killed."""
+        try:
+            return self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+
+
+def start_peer(
+    name: str,
+    command: list[str],
+    log: Path,
+    *,
+    client_mode: bool = False,
+    threads: int = 1,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Peer:
+    """Start `sahaj` with the arguments in `command`; everything it says goes to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1"} | dict(environment),
+        )
+    return Peer(name, process, log, client_mode)
+
+
+def wait_for_address(coordinator: Peer, file: Path, patience: float = 120.0) -> str:
+    """The address at which the coordinator can be joined, once it says so.
+
+    Raises:
+        SwarmError: it ended or said nothing within `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if coordinator.process.poll() is not None:
+            raise SwarmError(f"the coordinator ended early ({coordinator.last_words()}); see {coordinator.log}")
+        with contextlib.suppress(FileNotFoundError):
+            return file.read_text().split()[0]
+        time.sleep(0.1)
+    raise SwarmError(f"the coordinator did not start within {patience:.0f} s; see {coordinator.log}")

@@ -1,0 +1,94 @@
+"""What a checkpoint is and how to load it: `sahaj info CHECKPOINT`."""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.table import Table
+from safetensors import SafetensorError, safe_open
+
+from coordinator.checkpoint_folder import CONFIG, MODEL, TrainerState, broken, read_state
+
+
+@dataclass(frozen=True)
+class Description:
+    """A checkpoint in figures; `files` are names with sizes in bytes."""
+
+    path: Path
+    state: TrainerState
+    parameters: int
+    vocabulary: int
+    files: tuple[tuple[str, int], ...]
+
+    @property
+    def snippet(self) -> str:
+        """Three lines of Python that load the checkpoint."""
+        place = json.dumps(str(self.path), ensure_ascii=False)
+        return (
+            "from transformers import AutoModelForMaskedLM, AutoTokenizer\n"
+            f"model = AutoModelForMaskedLM.from_pretrained({place})\n"
+            f"tokenizer = AutoTokenizer.from_pretrained({place})\n"
+        )
+
+
+def describe(checkpoint: Path) -> Description:
+    """Read what a checkpoint says about itself; its tensors stay on the disk.
+
+    Raises:
+        CheckpointError: the folder is not a checkpoint, or a file of it is broken.
+    """
+    state = read_state(checkpoint)
+    try:
+        vocabulary = int(json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))["vocab_size"])
+        with safe_open(checkpoint / MODEL, "numpy") as tensors:
+            parameters = sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as error:
+        raise broken(checkpoint, error) from error
+    files = sorted((file.name, file.stat().st_size) for file in checkpoint.iterdir() if file.is_file())
+    return Description(checkpoint.absolute(), state, parameters, vocabulary, tuple(files))
+
+
+def render(description: Description) -> RenderableType:
+    """The description for a terminal."""
+    state = description.state
+    loss = "not evaluated" if state.eval_loss is None else f"{state.eval_loss:.3f} nats"
+    facts = Table.grid(padding=(0, 2))
+    for name, value in (
+        ("run", state.run),
+        ("global step", f"{state.step:,}"),
+        ("samples", f"{state.samples:,}"),
+        ("held-out loss", loss),
+        ("parameters", f"{description.parameters:,}"),
+        ("vocabulary", f"{description.vocabulary:,} tokens"),
+        ("saved", f"{state.saved_at} by Sahaj {state.software}"),
+        ("fingerprint", state.fingerprint),
+    ):
+        facts.add_row(name, value)
+    files = Table.grid(padding=(0, 2))
+    files.add_column()
+    files.add_column(justify="right")
+    for name, size in description.files:
+        files.add_row(name, _readable(size))
+    code = Syntax(description.snippet.rstrip(), "python", background_color="default", word_wrap=True)
+    return Group(
+        f"[bold]{description.path.name}[/bold]",
+        Padding(facts, (0, 2)),
+        "[bold]files[/bold]",
+        Padding(files, (0, 2)),
+        "[bold]to load it[/bold]",
+        Padding(code, (0, 2)),
+    )
+
+
+def _readable(size: int) -> str:
+    """A number of bytes with a unit of a thousand, as in disk makers' figures: 71.8 MB."""
+    amount = float(size)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"

@@ -1,0 +1,1 @@
+"""Joining a run with one link: from a URL and a Hugging Face token to a training peer."""

@@ -1,0 +1,45 @@
+"""Where a peer keeps its identity and its runs: a folder per coordinator in the user's cache."""
+
+import fcntl
+import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+IDENTITY = "identity.key"
+MOST_PEERS = 64  # of one machine in one run
+
+
+def default_folder(url: str) -> Path:
+    """The first folder for this coordinator that no other process uses: each process is a peer of its own."""
+    base = cache_folder() / _name(url)
+    for number in range(1, MOST_PEERS):
+        folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
+        if not _in_use(folder / IDENTITY):
+            return folder
+    return base
+
+
+def cache_folder() -> Path:
+    """`sahaj` in the user's cache."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "sahaj"
+
+
+def _name(url: str) -> str:
+    parts = urlsplit(url)
+    return re.sub(r"[^A-Za-z0-9.]+", "-", f"{parts.netloc}{parts.path}").strip("-.")[:100] or "run"
+
+
+def _in_use(path: Path) -> bool:
+    """Whether a process holds the lock that `swarm.identity` takes."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,137 @@
+"""Renewing the pass in silence, long before it expires.
+
+The coordinator may be away: training goes on, and it is asked again and again. Only its word that the person
+is banned or the run is over ends the session.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from hivemind.p2p import PeerID
+
+from app.joining.hearing import Hearing, keep_hearing
+from app.joining.problems import Banned, CoordinatorAway, JoinProblem, NoAnswer, NoSuchHost, RunFinished, TlsProblem
+from swarm.errors import SahajError
+from swarm.joining import JoinAnswer
+from swarm.passes import Pass, check_pass, read_pass
+
+LONGEST_PAUSE = 60.0  # seconds between two attempts
+SHORTEST_PAUSE = 1.0
+LONGEST_NAP = 5.0  # seconds between two looks at the clock
+AWAY = (CoordinatorAway, NoAnswer, NoSuchHost, TlsProblem)
+ENDING = (Banned, RunFinished)
+
+
+class Renewable(Hearing, Protocol):
+    """The part of `swarm.gate.Gate` that is needed here."""
+
+    run_name: str
+    authority: bytes
+
+    def renew(self, own: Pass) -> None:
+        """Use this pass from now on."""
+
+
+class Renewal:
+    """A thread that keeps the pass in the gate fresh, and one that hears notices which do not come by the swarm.
+
+    Args:
+        ask: fetches a new answer of the coordinator; raises a JoinProblem.
+        hear: fetches the signed notices of the coordinator; raises a JoinProblem.
+        expires: of the first pass, unix time in seconds.
+        say: told in one line when something changes.
+        ended: told once, when this peer may not go on.
+        renewed: given each good answer.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], JoinAnswer],
+        hear: Callable[[], bytes],
+        gate: Renewable,
+        peer_id: PeerID,
+        expires: float,
+        *,
+        say: Callable[[str], None],
+        ended: Callable[[str], None],
+        renewed: Callable[[JoinAnswer], None] = lambda _: None,
+    ):
+        self._ask, self._hear = ask, hear
+        self._gate, self._peer_id, self._expires = gate, peer_id, expires
+        self._say, self._ended, self._renewed = say, ended, renewed
+        self._stop = threading.Event()
+        self._trouble = ""  # what was last said about it
+        self.ended_by: JoinProblem | None = None
+
+    def start(self) -> None:
+        """Begin; call it when the peer's processes have been forked."""
+        threading.Thread(target=self._run, name="renewal", daemon=True).start()
+        hearing = (self._gate, self._hear, self._stop)
+        threading.Thread(target=keep_hearing, args=hearing, name="hearing", daemon=True).start()
+
+    def stop(self) -> None:
+        """Renew and hear no more."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        failures, asked_pause = 0, 0.0
+        while not self._waited(max(asked_pause, pause(self._expires, time.time(), failures, random.random()))):
+            try:
+                self._take(self._ask())
+            except ENDING as problem:
+                self.ended_by = problem
+                self._ended(str(problem))
+                return
+            except Exception as problem:  # whatever it is, training goes on, and the next attempt may do better
+                failures += 1
+                asked_pause = min(getattr(problem, "retry_after", 0.0), LONGEST_PAUSE)
+                self._tell(_describe(problem))
+            else:
+                failures, asked_pause = 0, 0.0
+                if self._trouble:
+                    self._trouble = ""
+                    self._say("The coordinator is back, and the pass is renewed.")
+
+    def _waited(self, seconds: float) -> bool:
+        """Wait by the wall clock: a machine that slept wakes up with an old pass. Returns whether it is over."""
+        due = time.time() + seconds
+        while (left := due - time.time()) > 0:
+            if self._stop.wait(min(left, LONGEST_NAP)):
+                return True
+        return self._stop.is_set()
+
+    def _take(self, answer: JoinAnswer) -> None:
+        own = read_pass(answer.pass_)
+        check_pass(own, self._gate.authority, self._gate.run_name, self._peer_id)
+        self._gate.take_notice(answer.notices)
+        self._gate.renew(own)
+        self._expires = own.expires
+        self._renewed(answer)
+
+    def _tell(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._say(trouble)
+
+
+def pause(expires: float, now: float, failures: int, luck: float) -> float:
+    """Seconds until the next attempt.
+
+    Args:
+        expires: of the pass, unix time in seconds, as `now`.
+        failures: in a row since the last success.
+        luck: from 0 to 1; spreads the peers that wait for the same coordinator.
+    """
+    if not failures:
+        return max(SHORTEST_PAUSE, (expires - now) / 2)
+    return max(SHORTEST_PAUSE, min(LONGEST_PAUSE, 2.0 ** min(failures, 10)) * (0.5 + 0.5 * luck))
+
+
+def _describe(problem: Exception) -> str:
+    if isinstance(problem, AWAY):
+        return "The coordinator is away; training goes on, and it is asked again within a minute."
+    reason = str(problem) if isinstance(problem, SahajError) else type(problem).__name__
+    return f"The pass could not be renewed ({reason}); training goes on, and it is tried again."

@@ -1,0 +1,79 @@
+"""What `sahaj train` does: from options to a training peer."""
+
+import contextlib
+import getpass
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from swarm.dht import Network
+from swarm.errors import RunFileError, SahajError
+from swarm.run_file import RunFile
+from trainer.console import ConsoleView
+from trainer.loop import TrainerOptions, train
+from trainer.steps import Steps
+
+LONGEST_NAME = 64  # characters; what session records allow
+
+
+class NameProblem(SahajError):
+    """The name cannot be shown on a leaderboard."""
+
+    exit_status = 2
+
+
+def volunteer(
+    run: RunFile,
+    *,
+    initial_peers: tuple[str, ...],
+    name: str | None,
+    state: Path | None,
+    client_mode: bool,
+    listen: tuple[str, ...],
+    announce: tuple[str, ...],
+    relays: tuple[str, ...],
+    device: str | None,
+    micro_batch: int | None,
+    compile: bool,
+    verbose: bool,
+    process_started: float,
+) -> None:
+    """Train as one peer of a run; without a state folder the peer's identity ends with the process.
+
+    Raises:
+        SahajError: the run gives passes, the name cannot be shown, or whatever keeps a peer from training.
+    """
+    if run.access is not None:
+        raise RunFileError(f"{run.name}: this run gives passes; join it with `sahaj join LINK`")
+    name = name or user_name()
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise NameProblem(f"--name {name!r}: must have 1 to {LONGEST_NAME} printable characters")
+    network = Network(
+        initial_peers=initial_peers,
+        listen=listen or Network.listen,
+        announce=announce,
+        client_mode=client_mode,
+        relays=relays,
+    )
+    with contextlib.ExitStack() as stack:
+        folder = state or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sahaj-")))
+        with ConsoleView(Console()) as view:
+            options = TrainerOptions(
+                name=name,
+                state_folder=folder,
+                network=network,
+                device=device,
+                micro_batch=micro_batch,
+                compile=compile,
+                steps=Steps(view.message if verbose else None),
+            )
+            train(run, options, view, process_started)
+
+
+def user_name() -> str:
+    """The name of whoever runs this, or a plain one where the system does not know (in containers)."""
+    try:
+        return getpass.getuser()[:LONGEST_NAME]
+    except (KeyError, OSError):
+        return "volunteer"

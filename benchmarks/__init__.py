@@ -1,0 +1,1 @@
+"""What the program costs beside the stock recipe, measured on this machine."""

@@ -1,0 +1,1 @@
+"""The coordinator: first peer, auxiliary averager, monitor, ledger and checkpoints (floor 3)."""

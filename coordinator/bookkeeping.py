@@ -1,0 +1,172 @@
+"""What the coordinator writes down while the swarm trains: the ledger, held-out losses, checkpoints."""
+
+import datetime
+import importlib.metadata
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from hivemind.dht import DHT
+from transformers import PreTrainedTokenizerFast
+
+from coordinator.checkpoints import TrainerState, prune, restore_model, save_checkpoint
+from coordinator.evaluation import evaluate
+from coordinator.ledger import Ledger
+from coordinator.monitor import note_sessions
+from coordinator.replica import Replica, Snapshot
+from coordinator.tracking import Tracker
+from swarm.errors import SahajError
+from swarm.gate import Gate
+from swarm.run_file import CoordinatorSection, RunFile
+from trainer.data import Batch
+from trainer.model import PretrainingModel
+
+LOOK_EVERY = 1.0  # seconds between two readings of the swarm's records
+LONGEST_PAUSE = 60.0  # seconds between two tries of something that fails
+
+
+@dataclass(frozen=True)
+class Office:
+    """What the bookkeeping works with. `model` is a copy of its own, not the replica's."""
+
+    run: RunFile
+    fingerprint: str
+    folder: Path  # of checkpoints
+    tokenizer: PreTrainedTokenizerFast
+    model: PretrainingModel
+    held_out: list[Batch]
+    ledger: Ledger
+    tracker: Tracker
+    say: Callable[[str], None]
+    autocast: bool  # evaluate in bfloat16
+
+
+class Bookkeeper:
+    """Follows the replica and the session records in a thread of its own; the swarm never waits for it."""
+
+    def __init__(self, office: Office, dht: DHT, replica: Replica, *, evaluated: int, saved: int, gate: Gate | None):
+        """`evaluated` and `saved` are the newest global steps with a held-out loss and a checkpoint, or -1."""
+        self._office, self._dht, self._replica, self._gate = office, dht, replica, gate
+        self._evaluated, self._saved = evaluated, saved
+        self._seen = replica.step
+        self._held_out_loss: float | None = None
+
+    def work(self, stop: threading.Event) -> None:
+        """Look, write, rest, until `stop` is set; then save what is not saved yet."""
+        pause = LOOK_EVERY
+        while not stop.wait(pause):
+            well = self._guarded(lambda: self._look(stop))
+            pause = LOOK_EVERY if well else min(2 * pause, LONGEST_PAUSE)
+        if self._replica.step > max(self._saved, 0):
+            self._guarded(lambda: self._save(self._replica.snapshot()))
+        self._guarded(self._note_sessions)
+
+    def _look(self, stop: threading.Event) -> None:
+        sessions = self._note_sessions()
+        step = self._replica.step
+        if step != self._seen:
+            self._seen = step
+            self._tell(step, sessions)
+        if not any(self._due(step)):
+            return
+        snapshot = self._replica.snapshot()
+        # the step may have been in flight until now, and a round that failed takes it back
+        evaluation_due, checkpoint_due = self._due(snapshot.step)
+        if evaluation_due:
+            if self._office.held_out:
+                self._evaluate(snapshot, stop)
+            self._evaluated = snapshot.step
+        if checkpoint_due:
+            self._save(snapshot)
+
+    def _note_sessions(self) -> int:
+        return note_sessions(self._dht, self._office.run.name, self._office.ledger, self._replica.step, self._gate)
+
+    def _due(self, step: int) -> tuple[bool, bool]:
+        """Whether an evaluation and a checkpoint are due at this global step."""
+        settings, total = self._office.run.coordinator, self._office.run.optimizer.total_steps
+        return (
+            is_due(step, self._evaluated, settings.evaluate_every, total),
+            step > 0 and is_due(step, self._saved, settings.checkpoint_every, total),
+        )
+
+    def _tell(self, step: int, sessions: int) -> None:
+        progress = self._office.ledger.progress()
+        loss = "" if progress.loss is None else f", training loss {progress.loss:.3f}"
+        self._office.say(
+            f"global step {step} of {self._office.run.optimizer.total_steps}: {sessions} trainers, "
+            f"{progress.samples_per_second:.0f} samples/s{loss}"
+        )
+        figures = {"trainers": float(sessions), "samples_per_second": progress.samples_per_second}
+        if progress.loss is not None:
+            figures["loss"] = progress.loss
+        # the loss is that of the last global step with records, which number steps from 0
+        self._office.tracker.log(figures | {"samples": float(progress.samples)}, progress.step + 1)
+
+    def _evaluate(self, snapshot: Snapshot, stop: threading.Event) -> None:
+        restore_model(self._office.model, snapshot.model_state)
+        batches = itertools.takewhile(lambda _: not stop.is_set(), self._office.held_out)
+        result = evaluate(self._office.model, batches, autocast=self._office.autocast)
+        if stop.is_set():  # the figure is of a part of the text; leaving in time matters more
+            return
+        self._held_out_loss = result.masked_lm_loss
+        self._office.ledger.record_evaluation(
+            snapshot.step,
+            result.masked_lm_loss,
+            sentence_order_loss=result.sentence_order_loss,
+            samples=result.samples,
+        )
+        self._office.tracker.log({"held_out_loss": result.masked_lm_loss}, snapshot.step)
+        self._office.say(
+            f"global step {snapshot.step}: held-out loss {result.masked_lm_loss:.3f}, "
+            f"sentence order right in {result.sentence_order_accuracy:.0%}"
+        )
+
+    def _save(self, snapshot: Snapshot) -> None:
+        office = self._office
+        restore_model(office.model, snapshot.model_state)
+        path = save_checkpoint(
+            office.folder,
+            model=office.model,
+            tokenizer=office.tokenizer,
+            optimizer_state=snapshot.optimizer_state,
+            run=without_secrets(office.run),
+            state=TrainerState(
+                run=office.run.name,
+                step=snapshot.step,
+                samples=office.ledger.totals().samples,
+                eval_loss=self._held_out_loss if self._evaluated == snapshot.step else None,
+                saved_at=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                fingerprint=office.fingerprint,
+                software=f"sahaj {importlib.metadata.version('sahaj')}, torch {torch.__version__}",
+            ),
+        )
+        self._saved = snapshot.step
+        prune(office.folder, office.run.coordinator.keep_checkpoints)
+        office.say(f"global step {snapshot.step}: saved {path}")
+
+    def _guarded(self, task: Callable[[], object]) -> bool:
+        """A full disk or a locked database must not end the run: say it, and try again later."""
+        try:
+            task()
+        except SahajError as error:
+            self._office.say(f"problem: {error}")
+            return False
+        except Exception as error:
+            self._office.say(f"problem: the books could not be kept ({type(error).__name__}: {error})")
+            return False
+        return True
+
+
+def without_secrets(run: RunFile) -> RunFile:
+    """The run file as it may be published: the ledger's address can hold a password."""
+    public = run.coordinator.model_copy(update={"ledger": CoordinatorSection().ledger})
+    return run.model_copy(update={"coordinator": public})
+
+
+def is_due(step: int, last: int, every: int, total: int) -> bool:
+    """Whether a multiple of `every` was reached since global step `last` (-1: never), or the run's end."""
+    return step > last and (last < 0 or step // every > last // every or step >= total)

@@ -1,0 +1,160 @@
+"""Which checkpoints a folder holds, which of them are whole, and which may go. Reads no tensors."""
+
+import contextlib
+import json
+import logging
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import yaml
+from safetensors import SafetensorError, safe_open
+
+from swarm.durable import PARTIAL
+from swarm.errors import SahajError
+
+logger = logging.getLogger(__name__)
+
+MODEL = "model.safetensors"
+OPTIMIZER = "optimizer.pt"
+STATE = "trainer_state.json"
+RUN = "run.yaml"
+CONFIG = "config.json"
+_JSON = (CONFIG, "tokenizer.json", "tokenizer_config.json", STATE)
+_NAME = re.compile(r"checkpoint-(\d+)")
+# all that the readers of these files raise when one is short or garbled
+_UNREADABLE = (OSError, SafetensorError, ValueError, yaml.YAMLError, zipfile.BadZipFile)
+
+
+class CheckpointError(SahajError):
+    """A folder is not a checkpoint, a file of it is broken, or it does not fit the model."""
+
+    exit_status = 8
+
+
+@dataclass(frozen=True)
+class TrainerState:
+    """Where a run was when a checkpoint was saved.
+
+    `samples` went into all global steps so far, `eval_loss` is the held-out masked-LM loss in nats,
+    `saved_at` an ISO 8601 time with its zone, `fingerprint` the digest of what peers must agree on.
+    """
+
+    run: str
+    step: int
+    samples: int
+    eval_loss: float | None
+    saved_at: str
+    fingerprint: str
+    software: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A whole checkpoint on disk."""
+
+    path: Path
+    step: int
+    state: TrainerState
+
+
+def list_checkpoints(folder: Path) -> list[Checkpoint]:
+    """Whole checkpoints in `folder`, oldest first; a broken one is left out with one line in the log.
+
+    Looks at every file's structure, which finds a file that is cut short, but does not read all tensors.
+    """
+    found = []
+    for step, path in _named_checkpoints(folder):
+        with logged_if_broken():
+            found.append(Checkpoint(path, step, check(path)))
+    return found
+
+
+def newest_checkpoint(folder: Path) -> Checkpoint | None:
+    """The newest whole checkpoint in `folder`, if there is one."""
+    return max(list_checkpoints(folder), key=lambda checkpoint: checkpoint.step, default=None)
+
+
+def prune(folder: Path, keep: int) -> list[Path]:
+    """Remove all but the `keep` newest whole checkpoints; return what was removed.
+
+    Broken checkpoints do not count as kept; those older than the oldest kept one go too.
+    """
+    whole = [checkpoint.step for checkpoint in list_checkpoints(folder)]
+    removed = checkpoints_to_remove(whole, keep)
+    oldest_kept = min(set(whole) - set(removed), default=0)
+    paths = [path for step, path in _named_checkpoints(folder) if step < oldest_kept]
+    for path in paths:
+        # a checkpoint that is half gone must not keep its name; a sweep finds it under this one
+        doomed = folder / f".{path.name}{PARTIAL}removed-{os.getpid()}"
+        path.replace(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+    return paths
+
+
+def checkpoints_to_remove(steps: Iterable[int], keep: int) -> list[int]:
+    """Which of the checkpoints at these global steps are not among the `keep` newest, oldest first."""
+    if keep < 1:
+        raise ValueError(f"keep must be at least 1, got {keep}")
+    return sorted(set(steps))[:-keep]
+
+
+def read_state(path: Path) -> TrainerState:
+    """The `trainer_state.json` of a checkpoint.
+
+    Raises:
+        CheckpointError: the folder is not a checkpoint or the file is broken.
+    """
+    if not (path / STATE).is_file():
+        raise CheckpointError(f"{path} is not a checkpoint: it has no {STATE}; give a checkpoint-<step> folder")
+    try:
+        content = json.loads((path / STATE).read_text(encoding="utf-8"))
+        # a newer version may say more
+        return TrainerState(**{field.name: content[field.name] for field in fields(TrainerState)})
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{path / STATE} is broken ({type(error).__name__}: {error})") from error
+
+
+def check(path: Path) -> TrainerState:
+    """The state of a checkpoint all of whose files are there and end where they should.
+
+    Raises:
+        CheckpointError: one of them does not.
+    """
+    state = read_state(path)
+    try:
+        for name in _JSON:
+            json.loads((path / name).read_text(encoding="utf-8"))
+        if not isinstance(yaml.safe_load((path / RUN).read_text(encoding="utf-8")), dict):
+            raise ValueError(f"{RUN} is empty")
+        with safe_open(path / MODEL, "numpy"):
+            pass
+        with zipfile.ZipFile(path / OPTIMIZER):
+            pass
+    except _UNREADABLE as error:
+        raise broken(path, error) from error
+    return state
+
+
+def broken(path: Path, error: BaseException) -> CheckpointError:
+    """The one line about a checkpoint one of whose files cannot be read."""
+    reason = " ".join(str(error).split())
+    return CheckpointError(f"{path} is broken ({type(error).__name__}: {reason}); remove it or use an older one")
+
+
+@contextlib.contextmanager
+def logged_if_broken() -> Iterator[None]:
+    """Say in one line of the log that a checkpoint is broken, and go on after the block."""
+    try:
+        yield
+    except CheckpointError as error:
+        logger.warning("skipped: %s", error)
+
+
+def _named_checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    named = ((_NAME.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ()))
+    return sorted((int(match.group(1)), path) for match, path in named if match and path.is_dir())

@@ -1,0 +1,178 @@
+"""The coordinator from start to end: the first peer of a run, on which nobody has to wait."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from coordinator.bookkeeping import Bookkeeper, Office
+from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, load_newest_checkpoint
+from coordinator.guard import post_guard
+from coordinator.ledger import open_ledger
+from coordinator.reception import Reception, open_reception
+from coordinator.replica import Replica
+from coordinator.tracking import open_tracker
+from swarm.dht import Network, addresses, is_loopback, join_dht
+from swarm.durable import write_file
+from swarm.fingerprint import Fingerprint, differences, fingerprint
+from swarm.hosts import is_this_machine
+from swarm.identity import load_identity
+from swarm.run_file import RunFile, load_run
+from tokenizer.documents import open_documents
+from tokenizer.loading import load_tokenizer, read_tokenizer, tokenizer_digest
+from trainer.data import Batch, validation_batches
+from trainer.leaving import end_helpers, leaving_on_signal
+from trainer.model import build_model
+
+EVALUATION_BATCH = 16  # samples at a time: little memory, and the processor is busy with it
+PATIENCE = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
+ADDRESSES = "addresses.txt"  # in the state folder: where this coordinator can be joined
+
+
+@dataclass(frozen=True)
+class CoordinatorOptions:
+    """What the organizer may choose when starting; everything else is in the run file."""
+
+    state_folder: Path  # identity, ledger, checkpoints
+    run_file: Path  # as the organizer named it
+    initial_peers: tuple[str, ...] = ()  # other known peers; trainers find a restarted coordinator by themselves
+    listen: tuple[str, ...] = ()  # instead of the run file's addresses
+    announce: tuple[str, ...] = ()
+
+
+def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], None]) -> None:
+    """Lead the run until Ctrl-C or SIGTERM. Started again, it goes on from where the swarm is.
+
+    Raises:
+        SahajError: no usable tokenizer or held-out text, a port in use, a ledger or checkpoint that does not fit.
+    """
+    folder = options.state_folder
+    tokenizer = load_tokenizer(run)
+    ours = fingerprint(run, tokenizer_digest(tokenizer))
+    held_out = held_out_batches(run, tokenizer)
+    newest = newest_that_fits(folder / "checkpoints", ours)
+    model = build_model(run, tokenizer)
+    ledger = open_ledger(run.coordinator.ledger, folder)
+    identity = load_identity(folder / "identity.key")
+    network = Network(
+        initial_peers=options.initial_peers,
+        listen=options.listen or tuple(run.coordinator.listen),
+        announce=options.announce or tuple(run.coordinator.announce),
+    )
+    guard = post_guard(run.name, folder, identity) if run.access else None
+    gate = guard.gate if guard else None
+    # hivemind forks its processes: that has to come before threads of ours are running
+    dht = join_dht(run.name, identity, network, gate)
+    try:
+        replica = Replica(run, dht, identity, model, newest, gate)
+        evaluations = ledger.evaluations()
+        with (
+            leaving_on_signal(
+                lambda: say("The coordinator had to stop before everything was saved; the newest checkpoint is whole."),
+                patience=PATIENCE,
+            ) as asked_to_leave,
+            contextlib.ExitStack() as open_doors,
+        ):
+            reachable = addresses(dht)
+            way_in = join_command(options.run_file, reachable)
+            warnings: list[str] = []
+            if guard:
+                reception = Reception(run, ours, tokenizer, ledger, lambda: replica.step, folder)
+                url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
+                way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
+            write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
+            say(f"Run {run.name} is open at global step {replica.step} of {run.optimizer.total_steps}. To join:")
+            say(f"  {way_in}")
+            for warning in warnings:
+                say(warning)
+            office = Office(
+                run=run,
+                fingerprint=ours.digest,
+                folder=folder / "checkpoints",
+                tokenizer=tokenizer,
+                model=build_model(run, tokenizer),
+                held_out=held_out,
+                ledger=ledger,
+                tracker=open_tracker(run, folder),
+                say=say,
+                autocast=torch.cpu._is_avx512_bf16_supported(),
+            )
+            bookkeeper = Bookkeeper(
+                office,
+                dht,
+                replica,
+                evaluated=max((one.step for one in evaluations), default=-1),
+                saved=newest.trainer_state.step if newest else -1,
+                gate=gate,
+            )
+            books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
+            books.start()
+            try:
+                replica.follow(asked_to_leave, say)
+            finally:
+                asked_to_leave.set()
+                books.join()
+            office.tracker.finish(timeout=1.0)
+            replica.optimizer.shutdown()
+            dht.shutdown()
+        say(f"The coordinator has stopped at global step {replica.step}. Start it again to go on.")
+    finally:
+        ledger.close()
+        end_helpers()
+
+
+def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Batch]:
+    """The batches of the held-out evaluation; none if the run file names no held-out text."""
+    if not run.data.validation:
+        return []
+    documents = open_documents(run, run.data.validation, seed=0, repeat=False, shuffle=False)
+    return validation_batches(run, documents, tokenizer, EVALUATION_BATCH)
+
+
+def newest_that_fits(folder: Path, ours: Fingerprint) -> LoadedCheckpoint | None:
+    """The newest whole checkpoint, if there is one.
+
+    Raises:
+        CheckpointError: it belongs to a run with another model, tokenizer, optimizer or averaging.
+    """
+    newest = load_newest_checkpoint(folder)
+    if newest is not None and newest.trainer_state.fingerprint != ours.digest:
+        path = folder / f"checkpoint-{newest.trainer_state.step}"
+        theirs = fingerprint(load_run(path / "run.yaml"), tokenizer_digest(read_tokenizer(str(path))))
+        raise CheckpointError(
+            f"{path}: belongs to a run with other settings ({'; '.join(differences(ours, theirs)) or 'unknown'}); "
+            "choose another state folder with --state FOLDER, or undo the change"
+        )
+    return newest
+
+
+def warnings_about(run: RunFile, url: str) -> list[str]:
+    """What would keep others from joining by the link, where the run is not for this machine alone."""
+    assert run.access is not None, "there is a link only where the run gives passes"
+    local = is_this_machine(urlsplit(url).hostname or "")
+    if local and is_this_machine(run.access.host):
+        return []
+    found = []
+    if local:
+        found.append(
+            "This link works on this machine only; set access.url in the run file to the address that others use."
+        )
+    paths = [source.path for source in run.data.train if source.path is not None]
+    if paths:
+        found.append(
+            f"The text in {', '.join(paths)} is on this machine only; put it into a dataset on the Hub, "
+            "or others have to join with --data and text of their own."
+        )
+    return found
+
+
+def join_command(run_file: Path, reachable: list[str]) -> str:
+    """What others type to join; loopback addresses are left out where there are others."""
+    public = [one for one in reachable if not is_loopback(one)]
+    peers = " ".join(f"--initial-peers {address}" for address in public or reachable)
+    return f"sahaj train {run_file.name} {peers}"

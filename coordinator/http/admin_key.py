@@ -1,0 +1,48 @@
+"""The organizer's key: whoever can read its file may give orders to the running coordinator."""
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+from swarm.durable import write_file
+from swarm.errors import SwarmError
+
+FILE = "admin.key"  # in the state folder
+KEY = re.compile(r"[0-9a-f]{64}")  # 32 bytes
+
+
+def load_admin_key(path: Path) -> str:
+    """Read the key file, or make a new one. Nobody else may read it.
+
+    Raises:
+        SwarmError: the file is no such key.
+        StorageError: it cannot be written.
+    """
+    if not path.exists():
+        before = os.umask(0o077)  # the key is nobody else's, from its first moment
+        try:
+            write_file(path, secrets.token_hex(32) + "\n")
+        finally:
+            os.umask(before)
+    key = read_admin_key(path)
+    try:
+        path.chmod(0o600)
+    except OSError as error:
+        raise SwarmError(f"{path}: others may read the admin key ({error.strerror}); chmod 600 it") from None
+    return key
+
+
+def read_admin_key(path: Path) -> str:
+    """The key in an existing file: what `sahaj admin` shows.
+
+    Raises:
+        SwarmError: there is none.
+    """
+    try:
+        key = path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise SwarmError(f"{path}: no readable admin key; it lies in the coordinator's state folder") from None
+    if KEY.fullmatch(key) is None:
+        raise SwarmError(f"{path}: not an admin key; remove it and start the coordinator again to get a new one")
+    return key

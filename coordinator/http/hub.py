@@ -1,0 +1,142 @@
+"""Asking the Hugging Face Hub whose token this is. The token is passed on once and kept nowhere."""
+
+import hashlib
+import os
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from huggingface_hub import HfApi, get_session
+from huggingface_hub.errors import HfHubHTTPError
+
+from swarm.errors import SwarmError
+
+KNOWN_FOR = 60.0  # seconds that an answer is good for
+REJECTED_FOR = 10.0  # seconds that a rejected token stays rejected: it may be a new one
+MOST_KEPT = 4096  # answers
+SILENCE = 10.0  # seconds without a byte from the Hub after which it counts as away
+TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")  # what can stand in a header
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+WHOAMI = "/api/whoami-v2"
+
+
+class TokenRejected(SwarmError):
+    """The Hub does not know the token, or it is not a person's."""
+
+
+class HubAway(SwarmError):
+    """The Hub cannot be asked now."""
+
+
+@dataclass(frozen=True)
+class HubUser:
+    """Who somebody is on the Hub. `avatar` is a URL."""
+
+    name: str
+    organizations: frozenset[str] = frozenset()
+    avatar: str | None = None
+
+
+class Hub:
+    """The Hub at `HF_ENDPOINT`, with a short memory under hashes of tokens. Threads may share it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._known: OrderedDict[str, tuple[float, HubUser | TokenRejected]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def ask(self, token: str) -> HubUser:
+        """Whose token it is. Waits for the Hub's answer.
+
+        Raises:
+            TokenRejected: it is nobody's.
+            HubAway: the Hub does not answer, or not as it should.
+        """
+        if TOKEN.fullmatch(token) is None:
+            raise _rejected()
+        endpoint = os.environ.get("HF_ENDPOINT") or None
+        key = hashlib.sha256(f"{endpoint} {token}".encode()).hexdigest()
+        answer: HubUser | SwarmError | None = self._remembered(key)
+        if answer is None:
+            answer = _ask(token, endpoint)
+            self._remember(key, answer)
+        if isinstance(answer, HubUser):
+            return answer
+        # a new one, and outside of any handler: the library's errors carry the request with its headers
+        raise type(answer)(str(answer))
+
+    def _remembered(self, key: str) -> HubUser | TokenRejected | None:
+        with self._lock:
+            until, answer = self._known.get(key, (0.0, None))
+            return answer if self._clock() < until else None
+
+    def _remember(self, key: str, answer: HubUser | SwarmError) -> None:
+        if not isinstance(answer, HubUser | TokenRejected):
+            return
+        lifetime = KNOWN_FOR if isinstance(answer, HubUser) else REJECTED_FOR
+        with self._lock:
+            self._known[key] = (self._clock() + lifetime, answer)
+            self._known.move_to_end(key)
+            while len(self._known) > MOST_KEPT:
+                self._known.popitem(last=False)
+
+
+def _ask(token: str, endpoint: str | None) -> HubUser | SwarmError:
+    api = HfApi(endpoint=endpoint)
+    hooks = get_session().event_hooks["request"]
+    if _be_quick not in hooks:
+        hooks.append(_be_quick)
+    try:
+        return read_answer(api.whoami(token=token), api.endpoint)
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        if status in (401, 403):
+            return _rejected()
+        return _away(api.endpoint, f"it answers with status {status}")
+    except Exception as error:  # whatever HTTP client the library uses, it has errors of its own
+        return _away(api.endpoint, type(error).__name__)
+
+
+def read_answer(content: Any, endpoint: str) -> HubUser | SwarmError:
+    """What the Hub's answer says about somebody."""
+    try:
+        name, kind = content["name"], content.get("type", "user")
+        organizations = frozenset(str(one["name"]) for one in content.get("orgs") or ())
+        avatar = content.get("avatarUrl")
+    except (TypeError, KeyError, AttributeError):
+        return _away(endpoint, "it answers in a form that is not the Hub's")
+    if kind != "user":
+        return TokenRejected("this token is an organization's; use a token of your own account")
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        return _away(endpoint, "it answers in a form that is not the Hub's")
+    return HubUser(name, organizations, _avatar_url(avatar, endpoint))
+
+
+def _avatar_url(avatar: object, endpoint: str) -> str | None:
+    """The Hub names its own drawings by a path alone."""
+    if not isinstance(avatar, str) or len(avatar) > 500:
+        return None
+    if avatar.startswith("/") and not avatar.startswith("//"):
+        return endpoint.rstrip("/") + avatar
+    return avatar if avatar.startswith(("https://", "http://")) else None
+
+
+def _be_quick(request: Any) -> None:
+    """huggingface_hub waits for the Hub for ever; a volunteer at the door does not."""
+    if request.url.path.endswith(WHOAMI):
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), SILENCE)
+
+
+def _rejected() -> TokenRejected:
+    return TokenRejected(
+        "the Hugging Face Hub does not know this token; make a new one without any permission at "
+        "https://huggingface.co/settings/tokens"
+    )
+
+
+def _away(endpoint: str, reason: str) -> HubAway:
+    return HubAway(f"the Hugging Face Hub cannot be asked who you are ({endpoint}: {reason}); try again in a minute")

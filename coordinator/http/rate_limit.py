@@ -1,0 +1,54 @@
+"""A limit on attempts: so many for each key within a time window, in bounded memory."""
+
+import math
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+
+
+class RateLimit:
+    """At most `attempts` (at least 1) for a key within `window` seconds. Threads may share a limit.
+
+    Refused attempts are not counted, so whoever keeps knocking gets in when the window has passed.
+    When there are more than `keys` of them, the one that was quiet for longest is forgotten.
+    """
+
+    def __init__(
+        self, attempts: int, window: float, *, keys: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ):
+        self._attempts, self._window, self._keys, self._clock = attempts, window, keys, clock
+        self._seen: OrderedDict[str, deque[float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def attempt(self, key: str) -> int | None:
+        """Count an attempt. None if it may go on, else the whole seconds after which the next one may."""
+        now = self._clock()
+        with self._lock:
+            times = self._seen.setdefault(key, deque())
+            self._seen.move_to_end(key)
+            while times and times[0] <= now - self._window:
+                times.popleft()
+            if len(times) >= self._attempts:
+                return max(1, math.ceil(times[0] + self._window - now))
+            times.append(now)
+            while len(self._seen) > self._keys:
+                self._seen.popitem(last=False)
+        return None
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+
+def address_key(host: str) -> str:
+    """What counts as one address: an IPv6 customer has 2**64 of them, and may have an IPv4 one inside IPv6."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return f"{IPv6Address(int(address) >> 64 << 64)}/64"
+    return str(address)

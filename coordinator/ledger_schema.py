@@ -1,0 +1,195 @@
+"""What the ledger is told, what it keeps and what it answers. `coordinator/ledger.py` does the work."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlalchemy import BigInteger, Double, ForeignKey, String
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+SCHEMA_VERSION = 1  # of the tables below; raised by whoever changes them
+
+
+# What the ledger is told
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one session brought to one global step: samples, their tokens, and their mean loss in nats."""
+
+    step: int
+    samples: int
+    tokens: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class SessionReport:
+    """What one session says about itself; times are unix seconds, counts are since its start.
+
+    `contributions` holds the session's last few global steps, so that a lost report costs nothing.
+    """
+
+    session_id: str
+    user: str
+    peer_id: str
+    client_mode: bool
+    device: str
+    started: float
+    last_seen: float
+    step: int
+    samples_per_second: float
+    averaging_rounds: int
+    averaging_failures: int
+    data_wait_fraction: float
+    left: bool
+    contributions: tuple[Contribution, ...] = ()
+
+
+# What the ledger keeps
+
+
+class Base(DeclarativeBase):
+    """All tables of the ledger; whole numbers have 64 bits, so that sums of tokens fit."""
+
+    type_annotation_map: ClassVar = {int: BigInteger, float: Double}
+
+
+class SchemaRow(Base):
+    """One row: the version of the tables."""
+
+    __tablename__ = "schema_version"
+    version: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+
+
+class SessionRow(Base):
+    """The newest report of every session; `user` and `left` would be reserved words of PostgreSQL."""
+
+    __tablename__ = "sessions"
+    session_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    user_name: Mapped[str] = mapped_column(index=True)
+    peer_id: Mapped[str]
+    client_mode: Mapped[bool]
+    device: Mapped[str]
+    started: Mapped[float]
+    last_seen: Mapped[float]
+    step: Mapped[int]
+    samples_per_second: Mapped[float]
+    averaging_rounds: Mapped[int]
+    averaging_failures: Mapped[int]
+    data_wait_fraction: Mapped[float]
+    has_left: Mapped[bool]
+
+
+class ContributionRow(Base):
+    """A contribution, counted once: the primary key admits no second row for a session and a step."""
+
+    __tablename__ = "contributions"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    session_id: Mapped[str] = mapped_column(ForeignKey(SessionRow.session_id), primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False, index=True)
+    samples: Mapped[int]
+    tokens: Mapped[int]
+    loss: Mapped[float]
+
+
+class EvaluationRow(Base):
+    """The newest held-out evaluation of a global step."""
+
+    __tablename__ = "evaluations"
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    loss: Mapped[float]
+    sentence_order_loss: Mapped[float]
+    samples: Mapped[int]
+    time: Mapped[float]
+
+
+# What the ledger answers
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the run is now. Losses in nats, `None` before the first; `present` sessions reported recently."""
+
+    step: int
+    samples: int
+    tokens: int
+    loss: float | None
+    eval_step: int | None
+    eval_loss: float | None
+    sessions_present: int
+    users_present: int
+    samples_per_second: float
+
+
+@dataclass(frozen=True)
+class StepSummary:
+    """One global step over all its peers; `loss` is the mean over samples, in nats."""
+
+    step: int
+    samples: int
+    tokens: int
+    peers: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Leader:
+    """One user, over all sessions; times are unix seconds."""
+
+    user: str
+    samples: int
+    tokens: int
+    sessions: int
+    sessions_present: int
+    first_seen: float
+    last_seen: float
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """The newest report of a session and the samples and tokens that were counted for it."""
+
+    session_id: str
+    user: str
+    peer_id: str
+    client_mode: bool
+    device: str
+    started: float
+    last_seen: float
+    step: int
+    samples_per_second: float
+    averaging_rounds: int
+    averaging_failures: int
+    data_wait_fraction: float
+    left: bool
+    samples: int
+    tokens: int
+    present: bool
+
+
+@dataclass(frozen=True)
+class EvaluationRecord:
+    """A held-out evaluation: masked-LM and sentence-order loss in nats, sentence pairs, unix seconds."""
+
+    step: int
+    loss: float
+    sentence_order_loss: float
+    samples: int
+    time: float
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The whole run so far. Rounds are summed over sessions: a round of three peers counts three times.
+
+    `data_wait_fraction` is the fraction of all sessions' time that they waited for data.
+    """
+
+    steps: int
+    samples: int
+    tokens: int
+    users: int
+    sessions: int
+    averaging_rounds: int
+    averaging_failures: int
+    data_wait_fraction: float

@@ -1,0 +1,91 @@
+"""Reading what peers signed, and handing it to the ledger."""
+
+import logging
+import math
+import random
+from collections.abc import Iterable
+
+from hivemind.dht import DHT
+from hivemind.p2p import PeerID
+
+from coordinator.ledger import Contribution, Ledger, SessionReport
+from swarm.dht import is_loopback, leads_to
+from swarm.gate import Gate
+from swarm.passes import PassRefused
+from swarm.records import SessionRecord, read_sessions
+
+logger = logging.getLogger(__name__)
+
+MOST_WAYS = 7  # peers that a newcomer is told of, beside the coordinator
+
+
+def note_sessions(dht: DHT, run_name: str, ledger: Ledger, newest_step: int, gate: Gate | None = None) -> int:
+    """Read all session records of the DHT into the ledger; returns how many sessions are there now.
+
+    Contributions to steps after `newest_step`, the one that the coordinator is at, wait in their records until it
+    has come so far; trainers may be done with that one a moment before it.
+    """
+    records = named_by_pass(read_sessions(dht, run_name), gate)
+    ledger.record(session_reports(records, newest_step))
+    return sum(not record.left for _, record in records)
+
+
+def other_ways_in(dht: DHT, run_name: str, gate: Gate | None, *, loopback: bool) -> list[str]:
+    """Addresses of some peers that accept connections, for newcomers to know others than the coordinator.
+
+    Args:
+        loopback: take addresses that are good on this machine only, where the whole run is on it.
+    """
+    records = named_by_pass(read_sessions(dht, run_name), gate)
+    reachable = [
+        address
+        for signer, record in records
+        if not record.left and not record.client_mode
+        for address in record.addresses[:1]
+        if leads_to(address, signer) and (loopback or not is_loopback(address))
+    ]
+    return random.sample(reachable, min(len(reachable), MOST_WAYS))
+
+
+def named_by_pass(
+    records: Iterable[tuple[PeerID, SessionRecord]], gate: Gate | None
+) -> list[tuple[PeerID, SessionRecord]]:
+    """The records under the names in their passes, whatever they claim; without a good pass they are left out."""
+    if gate is None:
+        return list(records)
+    named = []
+    for signer, record in records:
+        try:
+            user = gate.admit(signer, record.shown_pass).user
+        except PassRefused as error:
+            logger.info("a session record of %s was ignored: %s", signer, error)
+        else:
+            named.append((signer, record.copy(update={"name": user})))
+    return named
+
+
+def session_reports(records: Iterable[tuple[PeerID, SessionRecord]], newest_step: int) -> list[SessionReport]:
+    """Signed records as the ledger takes them; the peer id is that of the signature, not a claim."""
+    return [
+        SessionReport(
+            session_id=record.session_id,
+            user=record.name,
+            peer_id=str(signer),
+            client_mode=record.client_mode,
+            device=record.device,
+            started=record.started,
+            last_seen=record.time,
+            step=record.step,
+            samples_per_second=record.samples_per_second,
+            averaging_rounds=record.averaging_rounds,
+            averaging_failures=record.averaging_failures,
+            data_wait_fraction=record.data_wait_fraction,
+            left=record.left,
+            contributions=tuple(
+                Contribution(step=one.step, samples=one.samples, tokens=one.tokens, loss=one.loss)
+                for one in record.contributions
+                if math.isfinite(one.loss) and one.step <= newest_step
+            ),
+        )
+        for signer, record in records
+    ]

@@ -1,0 +1,154 @@
+"""The notice board: what the organizer decided while the run goes on, on the disk and signed for all peers."""
+
+import contextlib
+import json
+import threading
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from swarm.durable import write_file
+from swarm.errors import StorageError, SwarmError
+from swarm.notices import Notices, sign_notices
+from swarm.passes import Authority
+
+FILE = "notices.json"  # in the state folder
+TICK = 1e-6  # seconds between two signatures, at least: peers keep the later one
+MARK_EVERY = 60.0  # seconds between two notes of the time, should the clock be set back while we are away
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """All that stands on the board. `time` is unix seconds, of the newest signature that the file knows of."""
+
+    banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
+    allowed: frozenset[str] = frozenset()  # Hub users who may join besides those of the run file
+    announcement: str = ""
+    paused: bool = False
+    stopped: bool = False
+    time: float = 0.0
+
+
+class NoticeBoard:
+    """The organizer's decisions; each one is on the disk before it counts. Threads may share a board."""
+
+    def __init__(self, folder: Path, authority: Authority, run_name: str):
+        """Go on with the board in the state folder, if there is one.
+
+        Raises:
+            SwarmError: the file there is no notice board.
+        """
+        self._path = folder / FILE
+        self._authority, self._run_name = authority, run_name
+        self._lock = threading.Lock()
+        self._decided = _read(self._path)
+        self._last = self._decided.time
+
+    @property
+    def decisions(self) -> Decisions:
+        """What is decided now."""
+        return self._decided
+
+    def current(self) -> bytes:
+        """Notices of this moment, signed; each later than the one before, also after a restart."""
+        with self._lock:
+            self._last = max(time.time(), self._last + TICK)
+            if self._last > self._decided.time + MARK_EVERY:
+                self._decided = replace(self._decided, time=self._last)
+                with contextlib.suppress(StorageError):  # a full disk must not silence the authority
+                    write_file(self._path, _as_json(self._decided))
+            return self._signed(self._decided)
+
+    def ban(self, *names: str) -> None:
+        """Shut out users (as passes name them) or peers (by their id)."""
+        self._decide(banned=self._decided.banned | set(names))
+
+    def unban(self, name: str) -> None:
+        """Let somebody in again, however the name's letters were cased."""
+        self._decide(banned=without(self._decided.banned, name))
+
+    def allow(self, name: str) -> None:
+        """Add a Hub user to those whom the run file lets in. It does not lift a ban."""
+        self._decide(allowed=self._decided.allowed | {name})
+
+    def disallow(self, name: str) -> None:
+        """Take back an `allow`; a pass that was given stays good until it expires."""
+        self._decide(allowed=without(self._decided.allowed, name))
+
+    def announce(self, text: str) -> None:
+        """Show this line to everybody; an empty one takes the last away."""
+        self._decide(announcement=text)
+
+    def pause(self) -> None:
+        """Let no newcomers in for now."""
+        self._decide(paused=True)
+
+    def resume(self) -> None:
+        """Take back a pause, or a stop."""
+        self._decide(paused=False, stopped=False)
+
+    def stop(self) -> None:
+        """Declare the run over: trainers leave."""
+        self._decide(stopped=True)
+
+    def _decide(self, **changes: object) -> None:
+        """Write a decision down, then let it count.
+
+        Raises:
+            SwarmError: there would be more on the board than can be spread.
+            StorageError: it cannot be written down; nothing was decided.
+        """
+        with self._lock:
+            self._last = max(time.time(), self._last + TICK)
+            decided = replace(self._decided, time=self._last, **changes)  # type: ignore[arg-type]
+            try:
+                self._signed(decided)
+            except ValueError as error:
+                raise SwarmError(f"{self._path}: {error}; unban peers that are long gone") from None
+            write_file(self._path, _as_json(decided))
+            self._decided = decided
+
+    def _signed(self, decided: Decisions) -> bytes:
+        notices = Notices(
+            time=self._last,
+            banned=decided.banned,
+            announcement=decided.announcement,
+            paused=decided.paused,
+            stopped=decided.stopped,
+        )
+        return sign_notices(notices, self._authority, self._run_name)
+
+
+def without(names: frozenset[str], name: str) -> frozenset[str]:
+    """The names but this one, in any case: the Hub has no two users whose names differ in case alone."""
+    return frozenset(one for one in names if one.casefold() != name.casefold())
+
+
+def _as_json(decided: Decisions) -> str:
+    lists = {"banned": sorted(decided.banned), "allowed": sorted(decided.allowed)}
+    return json.dumps(asdict(decided) | lists, indent=1) + "\n"
+
+
+def _read(path: Path) -> Decisions:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Decisions(
+            banned=_names(content["banned"]),
+            allowed=_names(content["allowed"]),
+            announcement=str(content["announcement"]),
+            paused=content["paused"] is True,
+            stopped=content["stopped"] is True,
+            time=float(content["time"]),
+        )
+    except FileNotFoundError:
+        return Decisions()
+    except (OSError, ValueError, TypeError, KeyError):
+        raise SwarmError(
+            f"{path}: not a notice board; bring back the file, or remove it to forget all bans and announcements"
+        ) from None
+
+
+def _names(content: object) -> frozenset[str]:
+    if not isinstance(content, list) or not all(isinstance(one, str) for one in content):
+        raise ValueError("not a list of names")
+    return frozenset(content)

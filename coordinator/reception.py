@@ -1,0 +1,88 @@
+"""Where newcomers ring: the HTTP service and the signs of life of a run that gives passes."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hivemind.dht import DHT
+from transformers import PreTrainedTokenizerFast
+
+from coordinator.guard import Guard, keep_telling
+from coordinator.http.admin_key import FILE, load_admin_key
+from coordinator.http.desk import Remembered
+from coordinator.http.server import Server
+from coordinator.http.service import Desk, make_app
+from coordinator.ledger import Ledger
+from coordinator.monitor import other_ways_in
+from swarm.dht import addresses, is_loopback
+from swarm.durable import write_file
+from swarm.fingerprint import Fingerprint
+from swarm.identity import Identity
+from swarm.run_file import RunFile
+
+WAYS_REMEMBERED = 5.0  # seconds
+URL = "url.txt"  # in the state folder: where the HTTP service is
+
+
+@dataclass(frozen=True)
+class Reception:
+    """What the HTTP service shows and gives out."""
+
+    run: RunFile
+    fingerprint: Fingerprint
+    tokenizer: PreTrainedTokenizerFast
+    ledger: Ledger
+    step: Callable[[], int]
+    folder: Path  # of the coordinator's state
+
+
+@contextlib.contextmanager
+def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Identity) -> Iterator[str]:
+    """Serve HTTP and tell the notices while the block runs; gives the URL to join by.
+
+    Raises:
+        SahajError: the port is taken, or a file of the state folder cannot be used.
+    """
+    access, folder = reception.run.access, reception.folder
+    assert access is not None, "there is a guard only where the run gives passes"
+    desk = Desk(
+        run=reception.run,
+        fingerprint=reception.fingerprint,
+        tokenizer=_tokenizer_folder(reception),
+        authority=guard.authority,
+        board=guard.board,
+        ledger=reception.ledger,
+        addresses=Remembered(lambda: _ways_in(dht, reception.run.name, guard), WAYS_REMEMBERED),
+        step=reception.step,
+        checkpoints=folder / "checkpoints",
+        admin_key=load_admin_key(folder / FILE),
+    )
+    server = Server(make_app(desk), access.host, access.port)
+    closing = threading.Event()
+    telling = threading.Thread(target=keep_telling, args=(guard, dht, identity, closing), name="notices-out")
+    telling.start()
+    try:
+        url = access.url or server.url
+        write_file(folder / URL, url + "\n")
+        yield url
+    finally:
+        closing.set()
+        server.stop()
+        telling.join()
+
+
+def _ways_in(dht: DHT, run_name: str, guard: Guard) -> list[str]:
+    own = addresses(dht)
+    return [*own, *other_ways_in(dht, run_name, guard.gate, loopback=all(map(is_loopback, own)))]
+
+
+def _tokenizer_folder(reception: Reception) -> Path:
+    """The run's own folder, or a copy of what came from the Hub."""
+    local = reception.run.resolve(reception.run.tokenizer.path)
+    if local.is_dir():
+        return local
+    copy = reception.folder / "tokenizer"
+    reception.tokenizer.save_pretrained(copy)
+    return copy

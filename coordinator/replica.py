@@ -1,0 +1,97 @@
+"""The coordinator's own copy of the training state: it computes nothing and is always up to date.
+
+It takes part in every round with a weight of zero. So it receives the averaged gradient and takes
+the same LAMB step as everybody, it reduces parts for peers that accept no connections, and it has
+the newest state to give when no trainer can.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from hivemind.dht import DHT
+
+from coordinator.checkpoints import LoadedCheckpoint, restore_model
+from swarm.gate import Gate
+from swarm.identity import Identity
+from swarm.run_file import RunFile
+from trainer.averaging import SwarmOptimizer, make_optimizer
+from trainer.model import PretrainingModel, parameter_groups
+
+POLL = 0.2  # seconds between two looks at the swarm's progress; a round waits for us at most this long
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state after `step` global steps: parameters by name, and LAMB's state."""
+
+    step: int
+    model_state: dict[str, torch.Tensor]
+    optimizer_state: dict[str, Any]
+
+
+class Replica:
+    """Follows the swarm's global steps in its own copy of model and optimizer."""
+
+    def __init__(
+        self,
+        run: RunFile,
+        dht: DHT,
+        identity: Identity,
+        model: PretrainingModel,
+        newest: LoadedCheckpoint | None,
+        gate: Gate | None = None,
+    ):
+        if newest is not None:
+            restore_model(model, newest.model_state)
+        self._names = {id(parameter): name for name, parameter in model.named_parameters()}
+        self.optimizer: SwarmOptimizer = make_optimizer(
+            run, dht, identity, parameter_groups(model, run.optimizer.weight_decay), holds_state=True, gate=gate
+        )
+        if newest is not None:
+            self.optimizer.adopt(newest.trainer_state.step, newest.optimizer_state)
+
+    @property
+    def step(self) -> int:
+        """Global steps that this copy has taken."""
+        return self.optimizer.local_epoch
+
+    def follow(self, stop: threading.Event, say: Callable[[str], None]) -> None:
+        """Keep up with the swarm until `stop` is set; tells of rounds that failed."""
+        self.optimizer.load_state_from_peers()
+        while not stop.wait(POLL):
+            self.optimizer.poll()
+            for report in self.optimizer.ended_rounds():
+                if report.problem:
+                    say(report.describe_failure())
+
+    def snapshot(self) -> Snapshot:
+        """A copy of the newest whole state; parameters, LAMB's state and step number belong together."""
+        averager = self.optimizer.state_averager
+        while True:
+            settled = averager.settled.wait(POLL)
+            with averager.lock_optimizer, averager.lock_averaged_tensors, torch.no_grad():
+                step = averager.local_epoch
+                held = [parameter for group in averager.optimizer.param_groups for parameter in group["params"]]
+                model_state = {
+                    self._names[id(main)]: own.detach().clone()
+                    for main, own in zip(averager.main_parameters, held, strict=True)
+                }
+                optimizer_state = _copied(averager.optimizer.state_dict())
+            if settled and averager.settled.is_set() and averager.local_epoch == step:
+                return Snapshot(step, model_state, optimizer_state)
+            time.sleep(POLL)
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy of an optimizer's state: tensors, dicts, lists and plain values."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_copied(item) for item in value)
+    return value

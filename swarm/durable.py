@@ -1,0 +1,122 @@
+"""Crash-safe files: write beside, fsync, rename. What has its final name is whole."""
+
+import contextlib
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from swarm.errors import StorageError
+
+PARTIAL = ".partial-"
+NEARLY_FULL = 1 << 20  # bytes; a write that failed for want of room leaves less than this
+NOT_STORAGE = (ConnectionError, TimeoutError)  # of the network, though Python counts them as OSError
+
+
+def write_file(path: Path, content: bytes | str) -> None:
+    """Replace the file at `path` with `content` (text is UTF-8), or leave it as it was.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    partial = _partial_name(path)
+    with _all_or_nothing(path, partial):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        _fsync(path.parent)
+
+
+@contextlib.contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """Yield an empty folder to fill; it takes the name `path` only when the block ends without an error.
+
+    An older folder at `path` is replaced. A crash leaves at most a folder whose name starts
+    with a dot and holds `.partial-`; `remove_partials` sweeps those.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written.
+    """
+    partial, old = _partial_name(path), _partial_name(path, "old")
+    with _all_or_nothing(path, partial):
+        for leftover in (
+            partial,
+            old,
+        ):  # in a container, a restarted process gets the number of the crashed one
+            _clear(leftover)
+        partial.mkdir(parents=True)
+        yield partial
+        for entry in (*partial.rglob("*"), partial):
+            _fsync(entry)
+        try:
+            if path.exists():
+                path.replace(old)
+            partial.replace(path)
+        finally:
+            _fsync(path.parent)
+            _clear(old)
+
+
+def remove_partials(folder: Path) -> None:
+    """Clear away what crashed writers left in `folder`; nobody may be writing there meanwhile."""
+    for leftover in folder.glob(f".*{PARTIAL}*"):
+        _clear(leftover)
+
+
+def _clear(leftover: Path) -> None:
+    """Remove a half-written file or folder.
+
+    A writer that died in the instant between moving the old folder away and moving the new one in
+    left no folder of that name: the old one gets its name back.
+    """
+    name, _, kind = leftover.name[1:].rpartition(PARTIAL)
+    final = leftover.parent / name
+    if kind.startswith("old-") and leftover.exists() and not final.exists():
+        leftover.replace(final)
+    elif leftover.is_dir():
+        shutil.rmtree(leftover, ignore_errors=True)
+    elif leftover.is_file():
+        leftover.unlink()
+
+
+def _partial_name(path: Path, kind: str = "new") -> Path:
+    return path.parent / f".{path.name}{PARTIAL}{kind}-{os.getpid()}-{threading.get_native_id()}"
+
+
+def _fsync(path: Path) -> None:
+    """Have the content of a file, or the names in a folder, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _all_or_nothing(path: Path, partial: Path) -> Iterator[None]:
+    """Remove what was half written when the block fails, and tell a full or closed disk from other errors."""
+    try:
+        yield
+    except BaseException as error:
+        # asked before the half-written files make room again
+        full = _is_full(path.parent) or os.strerror(errno.ENOSPC) in str(error)
+        _clear(partial)
+        if full and isinstance(error, Exception):
+            raise StorageError(f"{path}: could not be saved, the disk is full; free some space") from error
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, NOT_STORAGE):
+            reason = error.strerror or type(error).__name__
+            raise StorageError(f"{path}: could not be saved ({reason}); choose another folder") from error
+        raise
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether there is no room left; torch, for one, reports that as a mistake in its file format."""
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).free < NEARLY_FULL
+    return False

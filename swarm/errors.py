@@ -1,0 +1,40 @@
+"""Problems the program foresees: one line for the person, a non-zero exit status, never a traceback."""
+
+
+class SahajError(Exception):
+    """A foreseen problem. The message is one line that names the thing, the value and the way out.
+
+    The command line prints the message alone and exits with `exit_status`.
+    """
+
+    exit_status = 1
+
+
+class RunFileError(SahajError):
+    """The run file is missing, is not YAML, or holds a key or a value that is not allowed."""
+
+    exit_status = 2
+
+
+class DataError(SahajError):
+    """No usable text: a missing, empty or binary corpus, or every source failed."""
+
+    exit_status = 3
+
+
+class TokenizerError(SahajError):
+    """The tokenizer is missing, unreadable, or does not fit the model."""
+
+    exit_status = 4
+
+
+class SwarmError(SahajError):
+    """The swarm cannot be joined: an unreachable peer, a port in use, a broken identity file."""
+
+    exit_status = 5
+
+
+class StorageError(SahajError):
+    """A file could not be written whole: a full disk, no permission."""
+
+    exit_status = 6

@@ -1,0 +1,65 @@
+"""What peers of a run must agree on, as one short string, and where two of them differ.
+
+It covers what changes the meaning of a gradient or the bytes on the wire: the model, the tokenizer,
+how text becomes samples, the optimizer, and how averaging adds up, overlaps and compresses. It leaves out
+what each peer may choose for itself: where its text comes from and how long it waits for others.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pydantic import BaseModel
+
+from swarm.run_file import RunFile
+
+SAMPLE_FIELDS = frozenset({"max_length", "masked_fraction", "max_ngram", "short_sample_probability"})
+AVERAGING_FIELDS = frozenset({"target_batch_size", "state_every", "overlap", "compression"})
+DIGEST_LENGTH = 16  # hexadecimal digits: 64 bits, plenty to tell mistakes apart
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Keys of the run file with their values as canonical JSON, in the order of the keys."""
+
+    values: tuple[tuple[str, str], ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """A short string that is equal exactly where all values are."""
+        return hashlib.sha256(json.dumps(self.values).encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def fingerprint(run: RunFile, tokenizer_digest: str) -> Fingerprint:
+    """The fingerprint of a run that is trained with the tokenizer of that digest.
+
+    A value that is written out in the run file and one that is left to its default count the same.
+    """
+    values: dict[str, object] = {"tokenizer": tokenizer_digest}
+    values |= _section("model", run.model)
+    values |= _section("data", run.data, SAMPLE_FIELDS)
+    values |= _section("optimizer", run.optimizer)
+    values |= _section("averaging", run.averaging, AVERAGING_FIELDS)
+    return Fingerprint(tuple(sorted((key, json.dumps(value)) for key, value in values.items())))
+
+
+def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
+    """One line for each key on which two peers differ, with both values."""
+    here, there = dict(ours.values), dict(theirs.values)
+    return [
+        f"{key}: {_shown(here, key)} here, {_shown(there, key)} there"
+        for key in sorted(here.keys() | there.keys())
+        if here.get(key) != there.get(key)
+    ]
+
+
+def _section(name: str, section: BaseModel, fields: frozenset[str] | None = None) -> dict[str, object]:
+    content = section.model_dump(mode="json", include=set(fields) if fields else None)
+    return {f"{name}.{key}": value for key, value in content.items()}
+
+
+def _shown(values: Mapping[str, str], key: str) -> str:
+    """A value without JSON's quotes; peers with another version of this program may lack the key."""
+    return values[key].strip('"') if key in values else "absent"

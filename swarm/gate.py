@@ -1,0 +1,90 @@
+"""The gate of a peer: its own pass, and the check of everybody else's.
+
+A peer is several processes: its DHT node and its averagers are forked from it. All of them read the
+same two small files, and see a renewed pass or a new ban at their next call.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from hivemind.p2p import PeerID
+
+from swarm.durable import write_file
+from swarm.notices import Notices, read_notices
+from swarm.passes import Pass, PassRefused, check_pass, read_pass
+
+T = TypeVar("T")
+AUTHORITY_AWAY = 600.0  # seconds without a sign of life after which the authority counts as away
+
+
+class Gate:
+    """Makes and checks what peers of a guarded run show each other. `folder` is the peer's own."""
+
+    def __init__(self, folder: Path, run_name: str, authority: bytes, own: Pass, notices: bytes):
+        self.run_name, self.authority = run_name, authority
+        self._taking = threading.Lock()  # several threads hear notices
+        self._pass = _Followed(folder / "pass", read_pass)
+        self._notices = _Followed(folder / "notices", lambda signed: read_notices(signed, authority, run_name))
+        self.renew(own)
+        self.take_notice(notices)
+
+    @property
+    def own(self) -> Pass:
+        """This peer's newest pass."""
+        newest = self._pass.read()
+        assert newest is not None, "written by __init__"
+        return newest
+
+    def renew(self, own: Pass) -> None:
+        """Show this pass from now on, in all processes of the peer."""
+        write_file(self._pass.path, own.to_bytes())
+
+    @property
+    def notices(self) -> Notices:
+        """The newest notices that have reached this peer."""
+        return self._notices.read() or Notices()
+
+    def take_notice(self, signed: bytes) -> None:
+        """Use these notices from now on, in all processes of the peer, if they are the authority's and newer."""
+        newer = read_notices(signed, self.authority, self.run_name)
+        with self._taking:
+            if newer.time > self.notices.time:
+                write_file(self._notices.path, signed)
+
+    def admit(self, peer_id: PeerID, shown: bytes | Pass) -> Pass:
+        """The checked pass of a peer that wants something from us.
+
+        While the authority is away nobody can renew a pass, and passes do not expire.
+
+        Raises:
+            PassRefused: with the reason.
+        """
+        its = shown if isinstance(shown, Pass) else read_pass(shown)
+        notices = self.notices
+        check_pass(its, self.authority, self.run_name, peer_id, min(time.time(), notices.time + AUTHORITY_AWAY))
+        if notices.bans(its.user, str(peer_id)):
+            raise PassRefused(f"{its.user} is banned from this run")
+        return its
+
+
+class _Followed(Generic[T]):
+    """A small file that another process may replace; read again only when it was."""
+
+    def __init__(self, path: Path, parse: Callable[[bytes], T]):
+        self.path, self._parse = path, parse
+        self._state: tuple[int, int] | None = None
+        self._content: T | None = None
+
+    def read(self) -> T | None:
+        """The content, or None while there is no usable one."""
+        try:
+            found = self.path.stat()
+            state = (found.st_ino, found.st_mtime_ns)
+            if state != self._state:
+                self._content, self._state = self._parse(self.path.read_bytes()), state
+        except (OSError, PassRefused):
+            return self._content
+        return self._content

@@ -1,0 +1,11 @@
+"""Host names and addresses, as they stand in URLs and settings."""
+
+import ipaddress
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host name or address leads nowhere but to the machine that it is used on."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

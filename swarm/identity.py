@@ -1,0 +1,105 @@
+"""A peer's identity: one RSA key on disk, from which come its libp2p address and its signatures.
+
+Because both come from the same key, a signed record proves which peer wrote it.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import multihash
+from cryptography.hazmat.primitives import serialization
+from hivemind.dht.crypto import RSASignatureValidator
+from hivemind.p2p import PeerID
+from hivemind.proto import crypto_pb2
+from hivemind.utils.crypto import RSAPrivateKey, RSAPublicKey
+
+from swarm.durable import write_file
+from swarm.errors import SwarmError
+
+LOCK_PATIENCE = 3.0  # seconds to wait for the key file
+LOCK_RETRY = 0.2
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who a peer is. `lock` holds the key file for as long as this process lives."""
+
+    path: Path
+    peer_id: PeerID
+    private_key: RSAPrivateKey
+    lock: IO[bytes]
+
+    @property
+    def subkey(self) -> bytes:
+        """The DHT subkey under which only this peer can write."""
+        return RSASignatureValidator(self.private_key).local_public_key
+
+
+def load_identity(path: Path) -> Identity:
+    """Read the key file, or make a new one; the same file gives the same address after a restart.
+
+    Raises:
+        SwarmError: the file is no key, or another process on this machine uses it.
+    """
+    if not path.exists():
+        key = crypto_pb2.PrivateKey(key_type=crypto_pb2.KeyType.RSA, data=RSAPrivateKey().to_bytes())
+        before = os.umask(0o077)  # the key is nobody else's, from its first moment
+        try:
+            write_file(path, key.SerializeToString())
+        finally:
+            os.umask(before)
+    lock = path.open("rb")
+    if not _locked(lock):
+        lock.close()
+        raise SwarmError(
+            f"{path}: another process on this machine is this peer; stop it, or choose another folder with --state"
+        )
+    try:
+        serialized = lock.read()
+        private_key = RSAPrivateKey.__new__(RSAPrivateKey)
+        private_key.__setstate__({"_private_key": crypto_pb2.PrivateKey.FromString(serialized).data})
+        peer_id = PeerID.from_identity(serialized)
+    except Exception:
+        lock.close()
+        raise SwarmError(f"{path}: not an identity file; remove it to get a new identity") from None
+    os.set_inheritable(lock.fileno(), False)
+    return Identity(path, peer_id, private_key, lock)
+
+
+def peer_id_of(public_key: bytes) -> PeerID:
+    """The libp2p peer id that belongs to a public key in hivemind's form.
+
+    Raises:
+        ValueError: it is no RSA public key, or written in another way than hivemind does: a comment behind it would
+            make as many keys of it as one likes.
+    """
+    try:
+        read = RSAPublicKey.from_bytes(public_key)
+    except Exception:
+        raise ValueError("not an RSA public key") from None
+    if read.to_bytes() != public_key:
+        raise ValueError("not an RSA public key in hivemind's form")
+    key = read._public_key
+    encoded = crypto_pb2.PublicKey(
+        key_type=crypto_pb2.RSA,
+        data=key.public_bytes(
+            encoding=serialization.Encoding.DER, format=serialization.PublicFormat.SubjectPublicKeyInfo
+        ),
+    ).SerializeToString()
+    return PeerID(multihash.encode(hashlib.sha256(encoded).digest(), multihash.coerce_code("sha2-256")))
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock the file for this process; helpers of one that was killed let go of it after a moment."""
+    for _ in range(round(LOCK_PATIENCE / LOCK_RETRY)):
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(LOCK_RETRY)
+    return False

@@ -1,0 +1,74 @@
+"""What a volunteer's program and the coordinator say to each other over HTTP at the door."""
+
+from enum import Enum
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+
+
+class Message(BaseModel):
+    """Unknown keys are let through: a newer program may say more."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class JoinRequest(Message):
+    """`POST /api/join`, with the Hub token as bearer; also how a pass is renewed."""
+
+    public_key: Base64Bytes = Field(description="of the peer, in hivemind's form")
+    peer_id: str = Field(max_length=100, description="libp2p peer id, the hash of the public key")
+    version: str = Field(max_length=40, description="of the program, as 0.1.0")
+    name: str | None = Field(None, max_length=40, description="a self-chosen name, where the run is open")
+    fingerprint: dict[str, str] | None = Field(
+        None, description="what the peer trains with, key by key, where it knows: at a renewal"
+    )
+
+
+class TokenizerFile(Message):
+    """One file of the tokenizer, served at /api/tokenizer/<name>."""
+
+    name: str
+    sha256: str
+    size: int = Field(description="bytes")
+
+
+class Manifest(Message):
+    """Everything a trainer needs, but the text."""
+
+    run: str = Field(description="the run file, as YAML")
+    fingerprint: str
+    tokenizer: list[TokenizerFile]
+
+
+class JoinAnswer(Message):
+    """A pass, and how to use it."""
+
+    user: str = Field(description="who the coordinator takes this peer for")
+    pass_: Base64Bytes = Field(alias="pass", serialization_alias="pass")
+    expires: float = Field(description="unix time, seconds")
+    authority: Base64Bytes = Field(description="public key that passes are checked with")
+    notices: Base64Bytes
+    initial_peers: list[str]
+    manifest: Manifest
+
+
+class Refusal(str, Enum):
+    """Why somebody is not let in; `Refused.error`."""
+
+    MALFORMED = "malformed"  # 422
+    TOKEN_MISSING = "token_missing"  # 401
+    TOKEN_REJECTED = "token_rejected"  # 401: the Hub does not know it
+    NOT_ALLOWED = "not_allowed"  # 403: not on the list
+    BANNED = "banned"  # 403
+    WRONG_VERSION = "wrong_version"  # 426
+    WRONG_FINGERPRINT = "wrong_fingerprint"  # 409; the message names the fields
+    PAUSED = "paused"  # 503
+    FINISHED = "finished"  # 410
+    TOO_MANY = "too_many"  # 429, with Retry-After
+    HUB_AWAY = "hub_away"  # 503: the Hub cannot be asked now
+
+
+class Refused(Message):
+    """The body of every answer that is not one of success."""
+
+    error: Refusal
+    message: str = Field(description="one line for people, with the way out")

@@ -1,0 +1,62 @@
+"""Notices: what the organizer decides while the run goes on, signed for all peers to read."""
+
+from dataclasses import asdict, dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from hivemind.utils import MSGPackSerializer
+
+from swarm.passes import Authority, PassRefused
+
+SEAL = "sahaj notices 1"
+LONGEST = 64 * 1024  # bytes: more would be slow to spread through the DHT
+
+
+@dataclass(frozen=True)
+class Notices:
+    """Everything that is decided now; what was signed later replaces what was signed earlier."""
+
+    time: float = 0.0  # unix time in seconds when they were signed; also a sign of life of the authority
+    banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
+    announcement: str = ""
+    paused: bool = False  # newcomers are asked to come back later; those who train go on
+    stopped: bool = False  # the run is over: trainers say thank you and leave
+
+    def bans(self, user: str, peer_id: str) -> bool:
+        """Whether this peer may not take part any more."""
+        return user in self.banned or peer_id in self.banned
+
+
+def notices_key(run_name: str) -> str:
+    """Where notices stand in the DHT."""
+    return f"{run_name}_notices"
+
+
+def sign_notices(notices: Notices, authority: Authority, run_name: str) -> bytes:
+    """Notices for the wire.
+
+    Raises:
+        ValueError: they are longer than `LONGEST`.
+    """
+    values = asdict(notices) | {"banned": sorted(notices.banned)}
+    content = MSGPackSerializer.dumps([SEAL, run_name, values])
+    signed = bytes(MSGPackSerializer.dumps([content, authority.sign(content)]))
+    if len(signed) > LONGEST:
+        raise ValueError(f"notices of {len(signed):,} bytes are too long; at most {LONGEST:,} can be spread")
+    return signed
+
+
+def read_notices(signed: bytes, authority: bytes, run_name: str) -> Notices:
+    """Notices from the wire.
+
+    Raises:
+        PassRefused: the authority did not sign them, or they are of another run.
+    """
+    try:
+        content, signature = MSGPackSerializer.loads(signed)
+        Ed25519PublicKey.from_public_bytes(authority).verify(signature, content)
+        seal, run, values = MSGPackSerializer.loads(content)
+        if (seal, run) != (SEAL, run_name):
+            raise ValueError("of another run")
+        return Notices(**values | {"banned": frozenset(values["banned"])})
+    except Exception:  # whatever it is, it comes from somebody else
+        raise PassRefused("notices that the run's authority did not sign") from None

@@ -1,0 +1,51 @@
+"""Notices on their way: the coordinator puts them into the DHT, and every peer looks for newer ones."""
+
+import threading
+
+from hivemind.dht import DHT
+from hivemind.utils import ValueWithExpiration, get_dht_time, get_logger
+
+from swarm.gate import Gate
+from swarm.identity import Identity
+from swarm.notices import notices_key
+
+logger = get_logger(__name__)
+
+LOOK_EVERY = 15.0  # seconds; a ban has to reach everybody within a minute
+LIFETIME = 120.0  # seconds until notices expire that the coordinator does not tell again
+ANSWER_TIMEOUT = 10.0  # seconds
+
+
+def publish_notices(dht: DHT, gate: Gate, identity: Identity, signed: bytes) -> None:
+    """Put the newest notices where every peer finds them; returns at once."""
+    gate.take_notice(signed)
+    dht.store(
+        key=notices_key(gate.run_name),
+        subkey=identity.subkey,
+        value=signed,
+        expiration_time=get_dht_time() + LIFETIME,
+        return_future=True,
+    )
+
+
+def keep_noticing(dht: DHT, gate: Gate) -> None:
+    """Take over newer notices for as long as the node lives."""
+    pause = threading.Event()
+    while dht.is_alive():
+        try:
+            look(dht, gate)
+        except Exception as error:  # the DHT is closing, or nobody is there: the next look will tell
+            logger.debug(f"could not look for notices: {error!r}")
+        pause.wait(LOOK_EVERY)
+
+
+def look(dht: DHT, gate: Gate) -> None:
+    """Take over what is newer than what we know; anybody may write under the key, but only the authority is heard."""
+    found = dht.get(notices_key(gate.run_name), latest=True, return_future=True).result(ANSWER_TIMEOUT)
+    if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
+        return
+    for entry in found.value.values():
+        try:
+            gate.take_notice(entry.value)
+        except Exception as error:  # somebody else's; those after it may be the authority's
+            logger.debug(f"notices were ignored: {error!r}")

@@ -1,0 +1,130 @@
+"""The records peers sign and publish, and the validators that reject anything else.
+
+Each session keeps one record under its own public key: what it is, how fast, and what it brought
+to the last global steps. Readers merge by (session, step), so a record may be read, lost or
+repeated any number of times.
+"""
+
+from collections.abc import Sequence
+
+from hivemind.dht import DHT
+from hivemind.dht.crypto import RSASignatureValidator
+from hivemind.dht.schema import BytesWithPublicKey, SchemaValidator
+from hivemind.dht.validation import RecordValidatorBase
+from hivemind.p2p import PeerID
+from hivemind.utils import ValueWithExpiration, get_dht_time, get_logger
+from pydantic.v1 import (
+    BaseModel,
+    StrictBool,
+    StrictFloat,
+    ValidationError,
+    conbytes,
+    confloat,
+    conint,
+    conlist,
+    constr,
+)
+
+from swarm.gate import Gate
+from swarm.guarded_dht import PassValidator
+from swarm.identity import Identity, peer_id_of
+
+logger = get_logger(__name__)
+
+CONTRIBUTIONS_KEPT = 16  # global steps of history in a record: a reader may miss so many and lose nothing
+RECORD_LIFETIME = 120.0  # seconds until the record of a silent peer expires
+
+
+class Contribution(BaseModel):
+    """What one session brought to one global step."""
+
+    step: conint(ge=0, strict=True)  # type: ignore[valid-type]
+    samples: conint(ge=0, strict=True)  # type: ignore[valid-type]
+    tokens: conint(ge=0, strict=True)  # type: ignore[valid-type]
+    loss: StrictFloat  # mean over the samples, in nats
+
+
+class SessionRecord(BaseModel):
+    """One process of one user, in its own words."""
+
+    session_id: constr(regex=r"^[0-9a-f]{32}$", strict=True)  # type: ignore[valid-type]
+    name: constr(min_length=1, max_length=64, strict=True)  # type: ignore[valid-type]
+    shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # empty where none are given
+    device: constr(max_length=80, strict=True)  # type: ignore[valid-type]
+    client_mode: StrictBool
+    addresses: conlist(  # type: ignore[valid-type]  # multiaddrs by which others may join, with this peer's id
+        constr(max_length=200, strict=True), max_items=4
+    )
+    started: StrictFloat  # unix time, seconds
+    time: StrictFloat  # unix time of this record, seconds
+    step: conint(ge=0, strict=True)  # type: ignore[valid-type]
+    samples_per_second: confloat(ge=0.0, strict=True)  # type: ignore[valid-type]
+    averaging_rounds: conint(ge=0, strict=True)  # type: ignore[valid-type]
+    averaging_failures: conint(ge=0, strict=True)  # type: ignore[valid-type]
+    data_wait_fraction: confloat(ge=0.0, le=1.0, strict=True)  # type: ignore[valid-type]
+    left: StrictBool
+    contributions: conlist(Contribution, max_items=CONTRIBUTIONS_KEPT)  # type: ignore[valid-type]
+
+
+class SessionSchema(BaseModel):
+    """Where session records may stand: under a key of their own, signed by its owner."""
+
+    sessions: dict[BytesWithPublicKey, SessionRecord]
+
+
+def validators(run_name: str, identity: Identity, gate: Gate | None) -> list[RecordValidatorBase]:
+    """What a peer of this run checks on every record of the DHT, and signs its own with."""
+    signed = PassValidator(gate, identity) if gate else RSASignatureValidator(identity.private_key)
+    return [SchemaValidator(SessionSchema, prefix=run_name), signed]
+
+
+def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, *, wait: float = 0.0) -> None:
+    """Store the session's record; with `wait`, give it so many seconds to reach others."""
+    future = dht.store(
+        key=f"{run_name}_sessions",
+        subkey=identity.subkey,
+        value=record.dict(),
+        expiration_time=get_dht_time() + RECORD_LIFETIME,
+        return_future=True,
+    )
+    if wait:
+        try:
+            future.result(timeout=wait)
+        except Exception as error:  # leaving must not fail because nobody is there to hear it
+            logger.debug(f"the last record was not stored: {error!r}")
+
+
+def read_sessions(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[PeerID, SessionRecord]]:
+    """All session records that the DHT holds now, with the peers that signed them."""
+    future = dht.get(f"{run_name}_sessions", latest=True, return_future=True)
+    try:
+        found = future.result(timeout=timeout)
+    except Exception as error:
+        logger.debug(f"session records could not be read: {error!r}")
+        return []
+    if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
+        return []
+    return _parse(list(found.value.items()))
+
+
+def _parse(items: Sequence[tuple[bytes, ValueWithExpiration]]) -> list[tuple[PeerID, SessionRecord]]:
+    """Records with their signers; what does not parse is left out."""
+    sessions = []
+    for subkey, value in items:
+        try:
+            sessions.append((signer(subkey), SessionRecord.parse_obj(value.value)))
+        except (ValidationError, ValueError) as error:
+            logger.debug(f"ignored a malformed session record: {error!r}")
+    return sessions
+
+
+def signer(subkey: bytes) -> PeerID:
+    """The libp2p peer id that belongs to the public key in a DHT subkey.
+
+    Raises:
+        ValueError: the subkey holds no RSA public key.
+    """
+    found = RSASignatureValidator._PUBLIC_KEY_RE.search(subkey)
+    if found is None:
+        raise ValueError("no public key in the subkey")
+    return peer_id_of(found.group(1))

@@ -1,0 +1,254 @@
+"""The run file: one YAML file that describes a whole run, validated to the last key."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+
+from swarm.errors import RunFileError
+from swarm.mistakes import describe, shown
+from swarm.strict_yaml import read_yaml
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0)]
+DecayRate = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Section(BaseModel):
+    """A part of the run file: unknown keys and wrong types are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class ModelSection(Section):
+    """The shape of the ALBERT that is trained; the vocabulary size comes from the tokenizer."""
+
+    hidden_size: Count = Field(1024, description="width of a layer")
+    num_hidden_layers: Count = Field(24, description="how often the shared layer is applied")
+    num_attention_heads: Count = Field(16, description="attention heads; must divide hidden_size")
+    intermediate_size: Count = Field(4096, description="width of the feed-forward layer")
+    embedding_size: Count = Field(128, description="width of the factorized token embedding")
+    hidden_dropout_prob: Probability = Field(0.0, description="dropout after each layer; ALBERT trains best without")
+    attention_probs_dropout_prob: Probability = Field(0.0, description="dropout of attention weights")
+    initializer_range: float = Field(0.02, gt=0, description="standard deviation of the initial weights")
+    seed: int = Field(0, ge=0, description="seed of the initial weights, the same on all peers")
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> "ModelSection":
+        """Attention heads share a layer's width evenly."""
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size must be a multiple of num_attention_heads, "
+                f"got {self.hidden_size} and {self.num_attention_heads}"
+            )
+        return self
+
+
+class TokenizerSection(Section):
+    """The tokenizer of the run, and how to train it."""
+
+    path: str = Field("tokenizer", description="folder beside the run file, or a Hub repository")
+    vocab_size: Count = Field(32_000, ge=64, description="tokens, the special ones included")
+    lowercase: bool = Field(False, description="fold upper case into lower case")
+    max_documents: Count | None = Field(None, description="train on so many documents; all of them if absent")
+
+
+class DataSource(Section):
+    """Where documents come from: a Hub dataset or local files. Exactly one of `hub` and `path`."""
+
+    hub: str | None = Field(None, description="a dataset on the Hub, as owner/name")
+    config: str | None = Field(None, description="the dataset's configuration, as 20231101.bn")
+    split: str = Field("train", description="the dataset's split")
+    path: str | None = Field(
+        None, description="a JSONL, Parquet or text file, or a folder of them; relative to the run file"
+    )
+    text_column: str = Field("text", description="the column or key that holds the text")
+    weight: float = Field(1.0, gt=0, description="probability of drawing from this source, relative to the others")
+
+    @model_validator(mode="after")
+    def one_place(self) -> "DataSource":
+        """Documents lie on the Hub or on the disk."""
+        if (self.hub is None) == (self.path is None):
+            given = "neither" if self.hub is None else "both"
+            raise ValueError(f"a data source must have exactly one of hub and path, got {given}")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What messages call this source."""
+        return self.hub if self.hub is not None else str(self.path)
+
+
+class DataSection(Section):
+    """The text of the run, and how it becomes samples."""
+
+    train: Annotated[list[DataSource], Field(min_length=1)] = Field(description="sources of training documents")
+    validation: list[DataSource] = Field(
+        default_factory=list, description="sources of held-out documents; absent: no evaluation"
+    )
+    validation_samples: Count = Field(256, description="sentence pairs in the held-out evaluation")
+    max_length: Count = Field(512, ge=16, description="tokens in a sample, special ones included")
+    masked_fraction: float = Field(0.15, gt=0, lt=1, description="fraction of tokens that the model has to predict")
+    max_ngram: int = Field(3, ge=1, le=8, description="longest span of tokens that is masked together")
+    short_sample_probability: Probability = Field(0.1, description="fraction of samples made shorter on purpose")
+    shuffle_buffer: Count = Field(10_000, description="documents held in memory to shuffle a stream")
+
+
+class OptimizerSection(Section):
+    """LAMB, with linear warm-up and decay by global step."""
+
+    learning_rate: float = Field(1.76e-3, gt=0, description="peak learning rate; ALBERT's for a batch of 4096")
+    warmup_steps: int = Field(5_000, ge=0, description="global steps of linear warm-up")
+    total_steps: Count = Field(125_000, description="global steps until the learning rate has decayed to zero")
+    betas: tuple[DecayRate, DecayRate] = Field(
+        (0.9, 0.999), strict=False, description="decay rates of LAMB's two averages"
+    )
+    epsilon: float = Field(1e-6, gt=0, description="LAMB's denominator term")
+    weight_decay: float = Field(0.01, ge=0, description="decoupled from biases and layer norms")
+    max_gradient_norm: float = Field(1.0, gt=0, description="the averaged gradient is scaled down to this norm")
+
+    @model_validator(mode="after")
+    def warmup_fits(self) -> "OptimizerSection":
+        """The warm-up ends before the learning rate has decayed to zero."""
+        if self.warmup_steps >= self.total_steps:
+            raise ValueError(f"warmup_steps must be below total_steps, got {self.warmup_steps} and {self.total_steps}")
+        return self
+
+
+class AveragingSection(Section):
+    """How peers agree on one gradient (DeDLOC)."""
+
+    target_batch_size: Count = Field(4096, description="samples of all peers in a global step")
+    matchmaking_time: Seconds = Field(15.0, description="seconds in which peers find each other before a round")
+    request_timeout: Seconds = Field(3.0, description="seconds to wait for a group leader's answer")
+    averaging_timeout: Seconds = Field(120.0, description="seconds after which a round counts as failed")
+    chunk_timeout: Seconds = Field(30.0, description="seconds of silence after which a peer is left out of a round")
+    state_every: Count = Field(5, description="global steps between two rounds that average the parameters too")
+    overlap: bool = Field(True, description="go on computing while gradients are averaged (one step of staleness)")
+    compression: Literal["8bit", "float16", "none"] = Field(
+        "8bit", description="of gradients and states on the wire; 8bit sends small tensors as float16"
+    )
+
+    @model_validator(mode="after")
+    def times_fit(self) -> "AveragingSection":
+        """A round has time for what happens in it."""
+        # with request_timeout above matchmaking_time two peers can wait for each other until the end
+        if self.request_timeout >= self.matchmaking_time:
+            raise ValueError(
+                f"request_timeout must be below matchmaking_time, "
+                f"got {self.request_timeout} and {self.matchmaking_time}"
+            )
+        if self.averaging_timeout <= self.matchmaking_time:
+            raise ValueError(
+                f"averaging_timeout must be above matchmaking_time, "
+                f"got {self.averaging_timeout} and {self.matchmaking_time}"
+            )
+        return self
+
+
+class CoordinatorSection(Section):
+    """What the coordinator does besides being the first peer."""
+
+    listen: Annotated[list[str], Field(min_length=1)] = Field(
+        default_factory=lambda: ["/ip4/0.0.0.0/tcp/31337"],
+        description="addresses to listen on (libp2p multiaddr)",
+    )
+    announce: list[str] = Field(
+        default_factory=list,
+        description="addresses that others reach the coordinator by, if not those it listens on",
+    )
+    evaluate_every: Count = Field(10, description="global steps between two held-out evaluations")
+    checkpoint_every: Count = Field(50, description="global steps between two checkpoints")
+    keep_checkpoints: Count = Field(5, description="newest checkpoints to keep")
+    ledger: str = Field(
+        "sqlite:///ledger.db", description="database URL; a relative SQLite path lies in the state folder"
+    )
+    wandb_project: str | None = Field(None, description="mirror figures to this Weights & Biases project")
+
+
+class AccessSection(Section):
+    """Who may join. A run without this section is open to everybody who knows an address, and gives no passes."""
+
+    open: bool = Field(False, description="anybody, under a name of their choice that is shown as unverified")
+    users: list[str] = Field(default_factory=list, description="these Hugging Face users")
+    organizations: list[str] = Field(default_factory=list, description="members of these Hugging Face organizations")
+    pass_lifetime: Seconds = Field(3600.0, description="seconds until a pass expires; it is renewed well before")
+    host: str = Field("0.0.0.0", description="address of this machine at which the coordinator serves HTTP")
+    port: int = Field(8080, ge=0, le=65535, description="TCP port of the coordinator's HTTP service; 0: a free one")
+    url: str | None = Field(None, description="public URL of the HTTP service, where it differs from host and port")
+
+    @model_validator(mode="after")
+    def _lets_somebody_in(self) -> "AccessSection":
+        if not (self.open or self.users or self.organizations):
+            raise ValueError("nobody could join: set open, users or organizations")
+        return self
+
+
+class RunFile(Section):
+    """A whole run."""
+
+    name: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
+        description="the run's name in lower case letters, digits and dashes (63 at most)",
+    )
+    description: str = Field("", description="what the run is for, in a sentence")
+    language: str = Field("en", description="language code of the text, as in ISO 639")
+    model: ModelSection = Field(default_factory=ModelSection)
+    tokenizer: TokenizerSection = Field(default_factory=TokenizerSection)
+    data: DataSection = Field(description="the text of the run")
+    optimizer: OptimizerSection = Field(default_factory=OptimizerSection)
+    averaging: AveragingSection = Field(default_factory=AveragingSection)
+    coordinator: CoordinatorSection = Field(default_factory=CoordinatorSection)
+    access: AccessSection | None = Field(None, description="who may join; absent: whoever knows an address")
+    _folder: Path = PrivateAttr(default_factory=Path)
+
+    @property
+    def folder(self) -> Path:
+        """Where relative paths of the run file start."""
+        return self._folder
+
+    def resolve(self, path: str) -> Path:
+        """A path of the run file, made absolute."""
+        return (self._folder / Path(path).expanduser()).resolve()
+
+
+def load_run(path: Path) -> RunFile:
+    """Read and validate a run file.
+
+    Raises:
+        RunFileError: one line that names file, key, value and what is allowed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise RunFileError(f"{path}: no such run file; see runs/ for examples") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunFileError(f"{path}: cannot be read as a run file ({error})") from None
+    try:
+        content = read_yaml(text)
+    except ValueError as error:
+        raise RunFileError(f"{path}: not valid YAML ({error})") from None
+    if not isinstance(content, dict):
+        raise RunFileError(f"{path}: a run file is a mapping of keys to values, got {shown(content)}")
+    return parse_run(content, path)
+
+
+def parse_run(content: dict, path: Path) -> RunFile:
+    """Validate the content of a run file that lies, or will lie, at `path`.
+
+    Raises:
+        RunFileError: as `load_run`.
+    """
+    try:
+        run = RunFile.model_validate(content)
+    except ValidationError as error:
+        raise RunFileError(f"{path}: {describe(error, RunFile)}") from None
+    run._folder = path.absolute().parent
+    return run
+
+
+def dump_run(run: RunFile) -> str:
+    """The run file as YAML, defaults included, so that it stays true when defaults change."""
+    return yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,65 @@
+"""Attacks on the coordinator's HTTP service, and the life of somebody who is banned."""
+
+import asyncio
+import time
+from typing import Any
+
+import httpx
+
+from swarm.identity import load_identity
+from tests.access.intruder import Intruder, Scene, ask_at_door, join_body, say, schema_hash
+from tests.access.reading import told_step
+
+FLOODER, VOLUNTEER = "127.0.0.67", "127.0.0.2"
+ATTEMPTS = 1000
+AT_ONCE = 20  # connections
+WATCHES = 100.0  # seconds in which a banned peer goes on trying
+QUIET = 2  # looks in a row without any gain until nothing is to be had any more
+
+
+async def flood(scene: Scene) -> dict[str, Any]:
+    """A thousand attempts to join from one address; somebody else joins meanwhile, and the same address afterwards."""
+    identity = load_identity(scene.folder / "flooder.key")
+    statuses: list[int] = []
+    longest = 0
+
+    async def attempt(client: httpx.AsyncClient, number: int) -> None:
+        nonlocal longest
+        body = join_body(identity, f"crowd {number % 7}") if number % 2 else {"junk": "x" * 500}
+        answer = await client.post(f"{scene.url}/api/join", json=body)
+        statuses.append(answer.status_code)
+        longest = max(longest, int(answer.headers.get("retry-after", 0)))
+
+    transport = httpx.AsyncHTTPTransport(local_address=FLOODER, limits=httpx.Limits(max_connections=AT_ONCE), retries=2)
+    async with httpx.AsyncClient(transport=transport, timeout=60.0) as client:
+        crowd = asyncio.gather(*(attempt(client, number) for number in range(ATTEMPTS)))
+        await asyncio.sleep(1.0)
+        elsewhere = await asyncio.to_thread(ask_at_door, scene.url, identity, "volunteer", VOLUNTEER)
+        await crowd
+        health = await client.get(f"{scene.url}/healthz")
+    await asyncio.sleep(longest + 1.0)
+    afterwards = await asyncio.to_thread(ask_at_door, scene.url, identity, "patient", FLOODER)
+    return {
+        "statuses": {str(status): statuses.count(status) for status in set(statuses)},
+        "elsewhere": elsewhere.status_code,
+        "afterwards": afterwards.status_code,
+        "health": health.status_code,
+        "retry_after": longest,
+    }
+
+
+async def banned(scene: Scene, name: str) -> dict[str, Any]:
+    """A second device of somebody who will be banned; it ignores notices and goes on trying with its pass."""
+    intruder = await Intruder.create(scene, "rogue")
+    own, schema = intruder.enter(name), schema_hash(scene)
+    say({"before": await intruder.gains(own, schema=schema, step=await told_step(scene))})
+    since = last_gain = time.time()
+    quiet = 0
+    while time.time() < since + WATCHES and quiet < QUIET:
+        if await intruder.gains(own, schema=schema, step=await told_step(scene)):
+            last_gain, quiet = time.time(), 0
+        else:
+            quiet += 1
+        await asyncio.sleep(0.5)
+    again = ask_at_door(scene.url, intruder.identity, name)
+    return {"last_gain": last_gain, "quiet": quiet, "at_the_door": again.status_code}

@@ -1,0 +1,318 @@
+"""Somebody who speaks hivemind's protocol without our program: raw calls over libp2p, with any credentials.
+
+What a call brought is a gain, told in a few words; being refused is no gain.
+"""
+
+import asyncio
+import base64
+import itertools
+import json
+import secrets
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+from hivemind.averaging.averager import compute_schema_hash
+from hivemind.dht.routing import DHTID
+from hivemind.dht.validation import DHTRecord
+from hivemind.p2p import P2P, PeerID
+from hivemind.proto import auth_pb2, averaging_pb2, dht_pb2
+from hivemind.utils import MSGPackSerializer, get_dht_time
+from hivemind.utils.asyncio import anext, as_aiter
+from hivemind.utils.auth import TokenAuthorizerBase
+from hivemind.utils.multiaddr import Multiaddr
+
+from swarm.guarded_dht import GuardedProtocol, PassValidator
+from swarm.identity import Identity, load_identity
+from swarm.joining import JoinAnswer
+from swarm.run_file import load_run
+from tokenizer.loading import load_tokenizer
+from trainer.averaging.gradients import SwarmGradientAverager
+from trainer.averaging.state import SwarmStateAverager
+from trainer.model import build_model, parameter_groups
+
+PATIENCE = 12.0  # seconds for an answer; a busy machine, and aggregating waits for a group for `chunk_timeout`
+LARGEST = 128 * 2**20  # bytes that our own daemon lets through: the limit to be tested is theirs
+SOURCE = "127.0.0.66"  # address of this machine at which the intruder rings the door: limits are per address
+DEEP = b"\xc0"  # tuples in tuples: reading them took a thread's whole stack
+for _ in range(500):
+    DEEP = b"\xc9" + (1 + len(DEEP)).to_bytes(4, "big") + b"\x40\x91" + DEEP
+ABOUT_WORDS = 160  # characters of a refusal that are kept
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What an intruder knows of the swarm."""
+
+    folder: Path  # his own
+    run: str
+    run_file: Path
+    url: str
+    address: str  # of the coordinator's peer
+    peers: tuple[str, ...]  # peer ids, the coordinator's first
+    authority: Path  # for passes that had been good once
+
+    def averager(self, kind: str) -> str:
+        """The namespace of `grad` or `state` averaging."""
+        return f"{self.run}_{kind}_averager"
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What an intruder shows: a key that signs, and the public key and pass that it claims to go with."""
+
+    identity: Identity
+    shown: bytes = b""  # a pass; none at all if empty
+    public_key: bytes | None = None  # the identity's own if absent
+
+    @property
+    def claimed_key(self) -> bytes:
+        """In hivemind's form."""
+        return self.public_key or self.identity.private_key.get_public_key().to_bytes()
+
+
+class Shown(TokenAuthorizerBase):
+    """hivemind's authorizer with any token; it believes whatever is answered."""
+
+    def __init__(self, credentials: Credentials):
+        super().__init__(credentials.identity.private_key)
+        self._token = auth_pb2.AccessToken(
+            username="x", public_key=credentials.claimed_key, signature=credentials.shown
+        )
+
+    async def get_token(self) -> auth_pb2.AccessToken:
+        return self._token
+
+    def is_token_valid(self, access_token: auth_pb2.AccessToken) -> bool:
+        return True
+
+    def does_token_need_refreshing(self, access_token: auth_pb2.AccessToken) -> bool:
+        return False
+
+
+class Intruder:
+    """A libp2p peer of its own, and what it can ask others for."""
+
+    def __init__(self, scene: Scene, identity: Identity, p2p: P2P):
+        self.scene, self.identity, self.p2p = scene, identity, p2p
+        self.refusals: list[str] = []
+
+    @classmethod
+    async def create(cls, scene: Scene, name: str) -> "Intruder":
+        """Start libp2p's daemon with an identity of this name, and connect to every peer of the swarm."""
+        identity = load_identity(scene.folder / f"{name}.key")
+        p2p = await P2P.create(
+            initial_peers=[scene.address],
+            identity_path=str(identity.path),
+            host_maddrs=["/ip4/127.0.0.1/tcp/0"],
+            check_if_identity_free=False,
+            persistent_conn_max_msg_size=LARGEST,
+        )
+        self = cls(scene, identity, p2p)
+        for peer in self.targets:
+            await self._connect(peer)
+        return self
+
+    @property
+    def targets(self) -> list[PeerID]:
+        """The swarm's peers."""
+        return [PeerID.from_base58(peer) for peer in self.scene.peers]
+
+    async def _connect(self, peer: PeerID) -> None:
+        """libp2p tells everybody who asks where a peer is."""
+        address = Multiaddr(self.scene.address)
+        known = [address.decapsulate(Multiaddr(f"/p2p/{peer}"))] if address["p2p"] == str(peer) else []
+        for attempt in range(10):
+            try:
+                await asyncio.wait_for(self.p2p._client.connect(peer, known), PATIENCE)
+                return
+            except Exception:
+                if attempt == 9:
+                    raise
+                await asyncio.sleep(1.0)
+
+    def enter(self, name: str) -> Credentials:
+        """Ask at the door for a real pass, as a volunteer who chooses this name."""
+        answer = ask_at_door(self.scene.url, self.identity, name)
+        assert answer.status_code == 200, answer.text
+        return Credentials(self.identity, JoinAnswer.model_validate_json(answer.content).pass_)
+
+    async def dht(self, credentials: Credentials | None) -> GuardedProtocol:
+        """hivemind's side of a caller in the DHT; without credentials, as its example scripts are."""
+        return await GuardedProtocol.create(
+            self.p2p, DHTID.generate(), 20, 5, 5, PATIENCE, client_mode=True,
+            authorizer=Shown(credentials) if credentials else None,
+        )  # fmt: skip
+
+    async def attempt(self, call: Callable[[], Awaitable[Any]], patience: float = PATIENCE) -> Any:
+        """The answer, or None with the refusal noted."""
+        try:
+            return await asyncio.wait_for(call(), patience)
+        except Exception as error:
+            self.refusals.append(f"{type(error).__name__}: {error}"[:ABOUT_WORDS])
+            return None
+
+    async def gains(self, credentials: Credentials | None, *, schema: bytes = b"x", step: int = 0) -> list[str]:
+        """Try everything that a peer can be asked for, at every peer of the swarm; `step` is told to groups."""
+        protocol = await self.dht(credentials)
+        shown = credentials.shown if credentials else b""
+
+        async def from_one(peer: PeerID) -> list[str]:
+            found = await asyncio.gather(
+                self.ping(protocol, peer),
+                self.find(protocol, peer),
+                self.store_own(protocol, peer, credentials),
+                self.download(peer, shown),
+                self.join(peer, shown, schema, step),
+                self.aggregate(peer),
+            )
+            return [f"{gain} from {peer}" for gain in found if gain]
+
+        return list(itertools.chain(*await asyncio.gather(*map(from_one, self.targets))))
+
+    async def ping(self, protocol: GuardedProtocol, peer: PeerID) -> str:
+        """To be told the node's id, which is the way into its routing table."""
+        answer = await self.attempt(lambda: protocol.get_stub(peer).rpc_ping(dht_pb2.PingRequest()))
+        return "a ping's answer" if answer is not None and answer.peer.node_id else ""
+
+    async def find(self, protocol: GuardedProtocol, peer: PeerID) -> str:
+        """To read records, or who else is there."""
+        results = await self.found(protocol, peer, ("sessions", "progress", "notices"))
+        known = sum(bool(result.value) for result in results)
+        others = sum(len(result.nearest_peer_ids) for result in results)
+        return f"{known} records and {others} neighbors" if known or others else ""
+
+    async def found(self, protocol: GuardedProtocol, peer: PeerID, names: tuple[str, ...]) -> list[dht_pb2.FindResult]:
+        """What the peer holds under the run's keys."""
+        request = dht_pb2.FindRequest(keys=[key_of(self.scene, name) for name in names])
+        request.peer.node_id = DHTID.generate().to_bytes()
+        answer = await self.attempt(lambda: protocol.get_stub(peer).rpc_find(request))
+        return [] if answer is None else list(answer.results)
+
+    async def store_own(self, protocol: GuardedProtocol, peer: PeerID, credentials: Credentials | None) -> str:
+        """To write under one's own subkey."""
+        author = credentials or Credentials(self.identity)
+        record = sealed(self.scene, author, "gossip", author.identity.subkey, "hello", get_dht_time() + 20)
+        return "a stored record" if await self.store(protocol, peer, record) else ""
+
+    async def store(self, protocol: GuardedProtocol, peer: PeerID, record: DHTRecord) -> bool:
+        """Whether the peer keeps the record."""
+        request = dht_pb2.StoreRequest(
+            keys=[record.key],
+            subkeys=[record.subkey],
+            values=[record.value],
+            expiration_time=[record.expiration_time],
+            in_cache=[False],
+        )
+        answer = await self.attempt(lambda: protocol.get_stub(peer).rpc_store(request))
+        return answer is not None and any(answer.store_ok)
+
+    async def download(self, peer: PeerID, shown: bytes) -> str:
+        """To get the training state."""
+        got = 0
+
+        async def read() -> None:
+            nonlocal got
+            stub = SwarmStateAverager.get_stub(self.p2p, peer, namespace=self.scene.averager("state"))
+            async for message in await stub.rpc_download_state(auth_pb2.AccessToken(signature=shown)):
+                got += message.ByteSize()
+
+        await self.attempt(read)
+        return f"{got} bytes of the state" if got else ""
+
+    async def join(self, peer: PeerID, shown: bytes, schema: bytes, step: object = 0) -> str:
+        """To be let into a group; every answer but a flat no is a gain."""
+        stream = await self.knock(peer, shown, schema, step)
+        code = (await self.attempt(lambda: anext(stream))) if stream is not None else None
+        if code is None or code.code == averaging_pb2.PROTOCOL_VIOLATION:
+            return ""
+        return f"the answer {averaging_pb2.MessageCode.Name(code.code)} to joining a group"
+
+    async def knock(
+        self, peer: PeerID, shown: bytes, schema: bytes, step: object, *, mode: int = 1
+    ) -> AsyncIterator[averaging_pb2.MessageFromLeader] | None:
+        """The leader's messages to a follower that says it is at `step`; `mode` is hivemind's, 1 for a client."""
+        request = averaging_pb2.JoinRequest(
+            schema_hash=schema,
+            expiration=get_dht_time() + 60,
+            client_mode=mode == 1,
+            gather=MSGPackSerializer.dumps([None, mode, MSGPackSerializer.dumps([step, shown])]),
+            group_key=f"{self.scene.averager('grad')}.0b",
+        )
+        stub = SwarmGradientAverager.get_stub(self.p2p, peer, namespace=self.scene.averager("grad"))
+        return await self.attempt(lambda: stub.rpc_join_group(request))
+
+    async def aggregate(self, peer: PeerID) -> str:
+        """To be told the mean in a group of which only the name is invented."""
+        part = averaging_pb2.AveragingData(
+            code=averaging_pb2.PART_FOR_AVERAGING, group_id=secrets.token_bytes(20), weight=1.0
+        )
+
+        async def ask() -> averaging_pb2.AveragingData:
+            stub = SwarmGradientAverager.get_stub(self.p2p, peer, namespace=self.scene.averager("grad"))
+            return await anext(await stub.rpc_aggregate_part(as_aiter(part)))
+
+        answer = await self.attempt(ask)
+        if answer is None or answer.code == averaging_pb2.BAD_GROUP_ID:
+            return ""
+        return f"the answer {averaging_pb2.MessageCode.Name(answer.code)} to an invented group"
+
+
+def key_of(scene: Scene, name: str) -> bytes:
+    """A key of the DHT as it travels."""
+    return DHTID.generate(source=f"{scene.run}_{name}").to_bytes()
+
+
+def sealed(
+    scene: Scene, author: Credentials, name: str, subkey: bytes | None, value: object, expiration: float
+) -> DHTRecord:
+    """A record of the author, signed as peers of the run do."""
+    gate: Any = SimpleNamespace(own=Raw(author.shown), run_name=scene.run)
+    validator = PassValidator(gate, author.identity)
+    validator._key_bytes = author.claimed_key
+    bare = DHTRecord(key_of(scene, name), MSGPackSerializer.dumps(subkey), MSGPackSerializer.dumps(value), expiration)
+    return DHTRecord(bare.key, bare.subkey, validator.sign_value(bare), expiration)
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A pass in its bytes, or bytes that are none."""
+
+    content: bytes
+
+    def to_bytes(self) -> bytes:
+        return self.content
+
+
+def ask_at_door(url: str, identity: Identity, name: str, source: str = SOURCE) -> httpx.Response:
+    """`POST /api/join`, as `sahaj join` does it."""
+    with httpx.Client(transport=httpx.HTTPTransport(local_address=source), timeout=30.0) as client:
+        return client.post(f"{url}/api/join", json=join_body(identity, name))
+
+
+def join_body(identity: Identity, name: str) -> dict[str, str]:
+    """What the door wants to know."""
+    return {
+        "public_key": base64.b64encode(identity.private_key.get_public_key().to_bytes()).decode(),
+        "peer_id": str(identity.peer_id),
+        "version": "0.1.0",
+        "name": name,
+    }
+
+
+def schema_hash(scene: Scene) -> bytes:
+    """What peers that average the run's gradients have in common; anybody can compute it from the public run file."""
+    run = load_run(scene.run_file)
+    model = build_model(run, load_tokenizer(run))
+    groups = parameter_groups(model, run.optimizer.weight_decay)
+    return compute_schema_hash([one.detach().clone() for group in groups for one in group["params"]])
+
+
+def say(message: dict[str, Any]) -> None:
+    """A line for the test."""
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,156 @@
+"""Attacks with messages that are none: random bytes, wrong lengths, megabytes."""
+
+import asyncio
+import contextlib
+import itertools
+import random
+from typing import Any
+
+from hivemind.dht.storage import DictionaryDHTValue
+from hivemind.p2p import PeerID
+from hivemind.proto import auth_pb2, averaging_pb2, dht_pb2
+from hivemind.utils import MSGPackSerializer, get_dht_time
+
+from tests.access.intruder import DEEP, Intruder, Scene, key_of
+
+UNARY = ("GuardedProtocol.rpc_ping", "GuardedProtocol.rpc_store", "GuardedProtocol.rpc_find")
+STREAMS = ("rpc_join_group", "rpc_aggregate_part", "rpc_download_state")
+SIZES = (0, 1, 1_000, 300_000, 3_900_000, 9_000_000)  # bytes; libp2p drops calls beyond 4 MiB in silence
+PATIENCE = 2.5  # seconds for whatever is answered
+FLOOD = 400_000_000  # bytes in a message that never ends
+MEGABYTE = 2**20
+
+
+async def noise(scene: Scene) -> dict[str, Any]:
+    """Random and oversized bytes to every handler, then well-formed calls with a real pass and absurd content."""
+    intruder = await Intruder.create(scene, "noisy")
+    source = random.Random(0)
+    sent = await asyncio.gather(*(_bytes(intruder, peer, source) for peer in intruder.targets))
+    answered = await _well_formed(intruder, source)
+    return {"sent": sum(sent), "answered": answered, "refusals": intruder.refusals[-20:]}
+
+
+async def _bytes(intruder: Intruder, peer: PeerID, source: random.Random) -> int:
+    sent = 0
+    for handler, size in itertools.product(UNARY, SIZES):
+        content = source.randbytes(size)
+        await intruder.attempt(
+            lambda: intruder.p2p._client.call_unary_handler(peer, handler, content),  # noqa: B023
+            PATIENCE,
+        )
+        sent += 1
+    for handler in _stream_handlers(intruder.scene):
+        contents = _streams(source)
+        await asyncio.gather(*(_pour(intruder, peer, handler, content) for content in contents))
+        sent += len(contents)
+    return sent
+
+
+def _stream_handlers(scene: Scene) -> list[str]:
+    return [
+        f"{scene.averager(kind)}::Swarm{kind_name}Averager.{method}"
+        for kind, kind_name in (("grad", "Gradient"), ("state", "State"))
+        for method in STREAMS
+    ]
+
+
+def _streams(source: random.Random) -> list[bytes]:
+    """What is written to a handler of streams: a marker, a length of 8 bytes, a message."""
+    large = source.randbytes(5_000_000)
+    return [
+        b"",
+        b"\x00",
+        b"\x07" + large[:1000],
+        _framed(large[:1000]),
+        _framed(large),
+        b"\x01" + _framed(large[:1000])[1:],
+        b"\x00" + (2**40).to_bytes(8, "big") + large[:1000],
+        b"\x00" + b"\xff" * 8 + large[:1000],
+        _framed(averaging_pb2.JoinRequest(schema_hash=large, gather=large).SerializeToString()),
+        _framed(auth_pb2.AccessToken(signature=large).SerializeToString()),
+        _framed(auth_pb2.AccessToken(signature=DEEP).SerializeToString()),
+        _framed(averaging_pb2.JoinRequest(gather=DEEP).SerializeToString()),
+        _framed(averaging_pb2.AveragingData(group_id=large, code=averaging_pb2.PART_FOR_AVERAGING).SerializeToString()),
+    ]
+
+
+def _framed(content: bytes) -> bytes:
+    return b"\x00" + len(content).to_bytes(8, "big") + content
+
+
+async def _pour(intruder: Intruder, peer: PeerID, handler: str, content: bytes) -> None:
+    """Write it and wait a moment for an answer."""
+
+    async def talk() -> None:
+        _, reader, writer = await intruder.p2p.call_binary_stream_handler(peer, handler)
+        with contextlib.closing(writer):
+            writer.write(content)
+            await writer.drain()
+            await asyncio.wait_for(reader.read(65536), 0.3)
+
+    await intruder.attempt(talk, PATIENCE)
+
+
+async def _well_formed(intruder: Intruder, source: random.Random) -> int:
+    """Calls that a real pass opens, with content that fits nothing; returns how many were answered."""
+    own = intruder.enter("noisy")
+    protocol = await intruder.dht(own)
+    key, soon = key_of(intruder.scene, "progress"), get_dht_time() + 30
+    broken = DictionaryDHTValue()
+    broken.store(b"x", source.randbytes(1000), soon)
+    calls: list[tuple[str, Any]] = [
+        ("rpc_ping", dht_pb2.PingRequest(peer=dht_pb2.NodeInfo(node_id=b"short"), validate=True)),
+        ("rpc_ping", dht_pb2.PingRequest(peer=dht_pb2.NodeInfo(node_id=source.randbytes(3_000_000)))),
+        ("rpc_find", dht_pb2.FindRequest(keys=[b"", b"short", source.randbytes(3_000_000)])),
+        ("rpc_find", dht_pb2.FindRequest(keys=[key] * 100_000)),
+        ("rpc_store", dht_pb2.StoreRequest(keys=[key], subkeys=[b"x", b"y"])),
+        *(
+            (
+                "rpc_store",
+                dht_pb2.StoreRequest(
+                    keys=[key], subkeys=[subkey], values=[value], expiration_time=[soon], in_cache=[False]
+                ),
+            )
+            for subkey in (b"", b"\xc0", b"\xff", b"\xc7\x04\x50abcd", source.randbytes(300))
+            for value in (
+                b"",
+                source.randbytes(1000),
+                b"\xdd\xff\xff\xff\xff",
+                b"\x91" * 100_000,
+                MSGPackSerializer.dumps(broken),
+                b"[author:" * 100_000,
+                DEEP,
+            )
+        ),
+    ]
+
+    async def all_to_one(peer: PeerID) -> int:
+        answered, stub = 0, protocol.get_stub(peer)
+        for method, request in calls:
+            copy = type(request)()
+            copy.CopyFrom(request)
+            answered += await intruder.attempt(lambda: getattr(stub, method)(copy), PATIENCE) is not None  # noqa: B023
+        return answered
+
+    return sum(await asyncio.gather(*map(all_to_one, intruder.targets)))
+
+
+async def endless(scene: Scene) -> dict[str, Any]:
+    """A message to a handler of streams that goes on and on, from somebody without a pass."""
+    intruder = await Intruder.create(scene, "endless")
+    poured = 0
+
+    async def pour() -> None:
+        nonlocal poured
+        peer, chunk = intruder.targets[0], bytes(MEGABYTE)
+        _, _, writer = await intruder.p2p.call_binary_stream_handler(peer, _stream_handlers(scene)[0])
+        with contextlib.closing(writer):
+            writer.write(b"\x00" + (2**40).to_bytes(8, "big"))
+            while poured < FLOOD:
+                writer.write(chunk)
+                await writer.drain()
+                poured += len(chunk)
+            await asyncio.sleep(3.0)  # until it has been measured
+
+    await intruder.attempt(pour, 30.0)
+    return {"poured": poured, "refusals": intruder.refusals}

@@ -1,0 +1,37 @@
+"""What the swarm tells: to those with a pass in the DHT, read with raw calls, and to everybody over HTTP."""
+
+import httpx
+from hivemind.dht.storage import DictionaryDHTValue
+from hivemind.dht.validation import DHTRecord
+from hivemind.utils import MSGPackSerializer
+
+from swarm.guarded_dht import GuardedProtocol
+from tests.access.intruder import Intruder, Scene, key_of
+
+
+async def records_of(intruder: Intruder, protocol: GuardedProtocol, name: str) -> list[DHTRecord]:
+    """The swarm's records under a key, as they travel."""
+    for peer in intruder.targets:
+        for result in await intruder.found(protocol, peer, (name,)):
+            if result.value:
+                entries = MSGPackSerializer.loads(result.value)
+                assert isinstance(entries, DictionaryDHTValue)
+                return [
+                    DHTRecord(key_of(intruder.scene, name), MSGPackSerializer.dumps(subkey), value, expiration)
+                    for subkey, (value, expiration) in entries.data.items()
+                ]
+    return []
+
+
+async def newest_step(intruder: Intruder, protocol: GuardedProtocol) -> int:
+    """The newest global step that anybody else tells, 0 if nobody does."""
+    records = await records_of(intruder, protocol, "progress")
+    told = [MSGPackSerializer.loads(one.value.partition(b"[author:")[0]) for one in records]
+    mine = intruder.identity.peer_id.to_bytes()
+    return max([one["epoch"] for one in told if one and one["peer_id"] != mine], default=0)
+
+
+async def told_step(scene: Scene) -> int:
+    """The global step that the coordinator tells everybody."""
+    async with httpx.AsyncClient(timeout=10.0) as client:
+        return int((await client.get(f"{scene.url}/healthz")).json()["step"])

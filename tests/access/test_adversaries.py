@@ -1,0 +1,209 @@
+"""Attackers that speak hivemind's protocol themselves get nothing, and the swarm trains on.
+
+Each case is a process of its own. They come in three crowds, each all at once, against one swarm that trains all
+the while: those without a pass of their own, those with one, and those who only make noise.
+"""
+
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from app.admin import admin
+from app.joining.problems import Banned
+from coordinator.http.admin_key import FILE
+from coordinator.http.desk import Limits
+from tests.access.at_the_door import ATTEMPTS, QUIET
+from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm, Peak
+from tests.access.noise import FLOOD
+from tests.peers.small_swarm import COUNTING, text_of
+
+pytestmark = pytest.mark.swarm
+BAN_REACHES = 60.0  # seconds
+WELL_FILLED = 0.8  # of the target batch: what a global step has at least, whatever somebody claims
+GROWTH = 150_000_000  # bytes that no process of a peer grows by, whatever it is sent
+OUTSIDERS = (
+    "welcome",
+    "no_pass",
+    "forged_pass",
+    "expired_pass",
+    "borrowed_pass",
+    "other_peer",
+    "state_without_pass",
+    "group_without_pass",
+)
+LIARS = ("absurd_progress", "two_voices", "absurd_samples", "odd_times", "absurd_step_in_group")
+INSIDERS = ("replayed", "for_others", "odd_records", *LIARS)
+NOISY = ("noise", "endless", "flood")
+
+
+@pytest.fixture(scope="module")
+def outside(swarm: GuardedSwarm) -> Attack:
+    """All who have no pass of their own to show, and one who has."""
+    with swarm.unharmed():
+        return swarm.attack(*OUTSIDERS)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What those with a pass have told, and the swarm before and after; steps are counted from 0."""
+
+    attack: Attack
+    owners: dict[str, tuple[str, str]]  # user and peer id by session
+    first_step: int
+    steps_done: int
+
+
+@pytest.fixture(scope="module")
+def inside(swarm: GuardedSwarm) -> Inside:
+    """All who have a pass and want more than it gives; global steps are taken while they lie, not only afterwards."""
+    owners = {one.session_id: (one.user, one.peer_id) for one in swarm.ledger.sessions()}
+    with swarm.unharmed():
+        with swarm.attacking(*INSIDERS) as attack:
+            swarm.wait(lambda: all(map(attack.told, LIARS)), "beginning of all lies")
+            before = swarm.done()
+            swarm.wait(lambda: attack.process.poll() is not None, "end of all lies")
+            after = swarm.done()
+        assert attack.process.returncode == 0, attack.words()
+        assert after - before >= 2, f"the swarm stalled\n{swarm.last_words()}"
+    return Inside(attack, owners, before, after)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What the noisy ones have told, and by how much a process of the swarm has grown at most, in bytes."""
+
+    attack: Attack
+    growth: int
+
+
+@pytest.fixture(scope="module")
+def noise(swarm: GuardedSwarm) -> Noise:
+    """Messages that are none, messages without an end, and a crowd at the door."""
+    peak = Peak(swarm)
+    with swarm.unharmed():
+        attack = swarm.attack(*NOISY, meanwhile=peak.look)
+    return Noise(attack, peak.growth)
+
+
+def test_a_real_pass_opens_everything_that_the_attacks_try(swarm: GuardedSwarm, outside: Attack):
+    got = outside.got("welcome")["got"]
+    for peer in swarm.peer_ids():
+        here = [gain for gain in got if gain.endswith(peer)]
+        for gain in ("a ping's answer", "records and", "a stored record", "bytes of the state", "to joining a group"):
+            assert any(gain in one for one in here), f"no {gain} from {peer} in {got}"
+
+
+def test_no_pass(swarm: GuardedSwarm, outside: Attack):
+    told = outside.got("no_pass")
+    assert told["got"] == [] and len(told["refusals"]) >= 3 * len(swarm.peer_ids())
+
+
+def test_forged_pass(swarm: GuardedSwarm, outside: Attack):
+    told = outside.got("forged_pass")
+    assert told["got"] == [] and len(told["refusals"]) >= 2 * 3 * len(swarm.peer_ids())
+
+
+def test_expired_pass(swarm: GuardedSwarm, outside: Attack):
+    told = outside.got("expired_pass")
+    assert told["got"] == [] and len(told["refusals"]) >= 3 * len(swarm.peer_ids())
+
+
+def test_somebody_elses_pass_with_a_key_of_ones_own(outside: Attack):
+    told = outside.got("borrowed_pass")
+    assert told["lent"] >= len(TRAINERS) and told["got"] == []
+
+
+def test_own_pass_with_another_peer_id(swarm: GuardedSwarm, outside: Attack):
+    told = outside.got("other_peer")
+    assert told["got"] == [] and len(told["refusals"]) >= 3 * len(swarm.peer_ids())
+
+
+def test_state_download_by_an_outsider(outside: Attack):
+    assert outside.got("state_without_pass")["got"] == []
+
+
+def test_joining_a_group_as_an_outsider(outside: Attack):
+    told = outside.got("group_without_pass")
+    assert told["answers"] > 10 and told["got"] == []
+
+
+def test_replayed_records(inside: Inside):
+    told = inside.attack.got("replayed")
+    assert told["taken"] >= 3 * len(TRAINERS) and told["got"] == []
+
+
+def test_records_for_another_user(swarm: GuardedSwarm, inside: Inside):
+    told = inside.attack.got("for_others")
+    assert told["victims"] >= len(TRAINERS) and told["got"] == []
+    after = {one.session_id: (one.user, one.peer_id) for one in swarm.ledger.sessions()}
+    assert inside.owners.items() <= after.items(), "somebody's session became another's"
+    lies = [user for user, peer_id in after.values() if peer_id == told["peer_id"]]
+    assert told["stored"] and lies and set(lies) == {"~mallory"}, lies
+
+
+def test_records_that_are_too_long_or_never_expire(inside: Inside):
+    assert inside.attack.got("odd_records")["got"] == []
+
+
+def test_an_absurd_step_and_an_impossible_speed(inside: Inside):
+    assert inside.attack.got("absurd_progress")["stored"] > 0, "nobody heard the lies"
+
+
+def test_an_absurd_step_told_by_one_peer_with_two_voices(inside: Inside):
+    assert inside.attack.got("two_voices")["stored"] == 0
+
+
+def test_an_absurd_step_told_to_a_group(inside: Inside):
+    assert sum(inside.attack.got("absurd_step_in_group")["answers"].values()) > 10, "nobody heard the lies"
+
+
+def test_progress_from_another_time(inside: Inside):
+    assert inside.attack.got("odd_times")["stored"] > 0, "nobody heard the lies"
+
+
+def test_samples_that_nobody_can_have_computed(swarm: GuardedSwarm, inside: Inside):
+    assert inside.attack.got("absurd_samples")["stored"] > 0, "nobody heard the lies"
+    taken = [step for step in swarm.steps() if inside.first_step < step.step < inside.steps_done]
+    poor = [step for step in taken if step.samples < WELL_FILLED * swarm.target]
+    assert len(poor) <= 1, f"global steps on a part of the batch: {poor}"
+
+
+def test_oversized_and_malformed_messages(noise: Noise):
+    told = noise.attack.got("noise")
+    assert told["sent"] > 200 and told["answered"] > 0
+    assert noise.growth < GROWTH, f"a process has grown by {noise.growth:,} bytes"
+
+
+def test_a_message_without_an_end(noise: Noise):
+    assert noise.attack.got("endless")["poured"] < FLOOD, "all of it was taken"
+
+
+def test_a_thousand_attempts_to_join(noise: Noise):
+    told = noise.attack.got("flood")
+    statuses = told["statuses"]
+    assert sum(statuses.values()) == ATTEMPTS and set(statuses) <= {"200", "422", "429"}, statuses
+    assert statuses["429"] >= ATTEMPTS - 2 * Limits.per_address
+    assert (told["elsewhere"], told["afterwards"], told["health"]) == (200, 200, 200), told
+    assert 0 < told["retry_after"] <= Limits.window
+
+
+def test_a_ban_reaches_everybody(swarm: GuardedSwarm):
+    eve = swarm.volunteer("eve", asks_for="eve")
+    with swarm.attacking("banned", name="eve") as rogue:
+        swarm.wait(lambda: eve.said(COUNTING), "first sample of the one who will be banned")
+        swarm.wait(lambda: rogue.told("banned"), "first look of the rogue")
+        (first,) = rogue.told("banned")
+        for gain in ("a stored record", "bytes of the state", "to joining a group"):
+            assert sum(gain in one for one in first["before"]) >= 3, f"a real pass did not open it: {first}"
+        admin(swarm.url, swarm.state / FILE, "ban", "~eve")
+        banned_at = time.time()
+        swarm.wait(lambda: eve.process.poll() is not None, "end of the banned trainer", BAN_REACHES)
+        assert time.time() - banned_at < BAN_REACHES
+        assert "The organizer has excluded you" in text_of(eve) and eve.process.returncode in (0, Banned.exit_status)
+        swarm.wait(lambda: rogue.process.poll() is not None, "end of the rogue", 2 * BAN_REACHES)
+        told = rogue.got("banned")
+    assert told["quiet"] >= QUIET and told["last_gain"] - banned_at < BAN_REACHES, (told, banned_at)
+    assert told["at_the_door"] == 403
+    swarm.wait_for_step(swarm.done() + 1)
+    assert "Traceback" not in text_of(eve)

@@ -1,0 +1,58 @@
+"""One peer of the equivalence test: fixed batches, a few global steps, then its parameters to a file."""
+
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from swarm.dht import Network, addresses, join_dht
+from swarm.identity import load_identity
+from swarm.run_file import load_run
+from tests.averaging.fixed_batches import STEPS, fixed_batch, tiny_model
+from trainer.averaging import make_optimizer
+from trainer.leaving import end_helpers
+from trainer.model import parameter_groups
+
+
+def main(folder: Path, number: int, peers: int) -> None:
+    run = load_run(folder / "run.yaml")
+    model = tiny_model()
+    first = folder / "address"
+    while number > 0 and not first.exists():
+        time.sleep(0.05)
+    identity = load_identity(folder / f"{number}.key")
+    network = Network(
+        initial_peers=(first.read_text(),) if number else (),
+        listen=("/ip4/127.0.0.1/tcp/0",),
+        client_mode=number == 1,
+    )
+    dht = join_dht(run.name, identity, network)
+    if number == 0:
+        (folder / "address.new").write_text(addresses(dht)[0])
+        (folder / "address.new").rename(first)
+    optimizer = make_optimizer(run, dht, identity, parameter_groups(model, run.optimizer.weight_decay))
+    # a lone peer would go on alone: begin when everybody is there
+    (folder / f"{number}.ready").touch()
+    while len(list(folder.glob("*.ready"))) < peers:
+        time.sleep(0.05)
+    for step in range(STEPS):
+        sys.stderr.write(f"global step {step}\n")
+        batch = fixed_batch(step, number)
+        model.zero_grad(set_to_none=True)
+        model(batch).loss.backward()
+        optimizer.step(batch.samples)
+        while optimizer.local_epoch <= step:
+            time.sleep(0.05)
+            optimizer.poll()
+        for report in optimizer.ended_rounds():
+            assert report.problem is None and report.peers == peers, report
+    torch.save([parameter.detach() for parameter in model.parameters()], folder / f"{number}.pt")
+    optimizer.linger()
+    optimizer.shutdown()
+    dht.shutdown()
+    end_helpers()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,101 @@
+"""Training in a swarm is training with a larger batch: the claim on which everything else stands."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from swarm.run_file import OptimizerSection, load_run
+from tests.averaging.fixed_batches import SAMPLES, STEPS, fixed_batch, joined, tiny_model
+from trainer.averaging.lamb import learning_rate_at, make_lamb
+from trainer.model import parameter_groups
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 150.0  # seconds; a quiet machine needs twenty
+
+
+def swarm_parameters(folder: Path, peers: int, compression: str) -> list[list[torch.Tensor]]:
+    """The parameters of each peer after `STEPS` global steps."""
+    run = {
+        "name": "equivalence",
+        "data": {"train": [{"path": "unused"}]},
+        "optimizer": {"learning_rate": 0.01, "warmup_steps": 2, "total_steps": 100},
+        "averaging": {
+            "target_batch_size": peers * SAMPLES,
+            "matchmaking_time": 4.0,
+            "request_timeout": 2.0,
+            "averaging_timeout": 30.0,
+            "chunk_timeout": 10.0,
+            "state_every": 1000,
+            "overlap": False,
+            "compression": compression,
+        },
+    }
+    (folder / "run.yaml").write_text(yaml.safe_dump(run))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HIVEMIND_LOGLEVEL": "CRITICAL"}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.averaging.equivalence_peer", str(folder)]
+    logs = [folder / f"{number}.log" for number in range(peers)]
+    processes = []
+    for number, log in enumerate(logs):
+        with log.open("wb") as output:
+            processes.append(
+                subprocess.Popen(
+                    [*command, str(number), str(peers)], cwd=ROOT, env=environment, stdout=output, stderr=output
+                )
+            )
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not all(process.poll() == 0 for process in processes):
+            said = "\n".join(log.read_text() for log in logs)
+            assert not any(process.poll() for process in processes), said
+            assert time.monotonic() < deadline, f"not done after {PATIENCE} s: {said}"
+            time.sleep(0.2)
+    finally:
+        for process in processes:
+            process.kill()
+    return [torch.load(folder / f"{number}.pt") for number in range(peers)]
+
+
+def single_parameters(settings: OptimizerSection, peers: int) -> list[torch.Tensor]:
+    """The parameters of one process that has all peers' samples in one batch."""
+    model = tiny_model()
+    optimizer = make_lamb(settings, parameter_groups(model, settings.weight_decay))
+    for step in range(STEPS):
+        model.zero_grad(set_to_none=True)
+        model(joined([fixed_batch(step, number) for number in range(peers)])).loss.backward()
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate_at(settings, step)
+        optimizer.step()
+    return [parameter.detach() for parameter in model.parameters()]
+
+
+def largest_difference(left: list[torch.Tensor], right: list[torch.Tensor]) -> float:
+    return max(float((one - other).abs().max()) for one, other in zip(left, right, strict=True))
+
+
+def distance(left: list[torch.Tensor], right: list[torch.Tensor]) -> float:
+    return float(torch.stack([(one - other).norm() for one, other in zip(left, right, strict=True)]).norm())
+
+
+@pytest.mark.swarm
+def test_three_peers_come_to_the_parameters_of_one_process_with_three_times_the_batch(tmp_path: Path):
+    parameters = swarm_parameters(tmp_path, 3, "none")
+    reference = single_parameters(load_run(tmp_path / "run.yaml").optimizer, 3)
+    initial = [parameter.detach() for parameter in tiny_model().parameters()]
+    assert largest_difference(initial, reference) > 0.1  # the steps went somewhere
+    for own in parameters:
+        assert largest_difference(own, reference) < 1e-5
+
+
+@pytest.mark.swarm
+def test_compression_moves_the_parameters_by_a_few_percent_of_the_way_they_went(tmp_path: Path):
+    parameters = swarm_parameters(tmp_path, 3, "8bit")
+    reference = single_parameters(load_run(tmp_path / "run.yaml").optimizer, 3)
+    way = distance([parameter.detach() for parameter in tiny_model().parameters()], reference)
+    for own in parameters:
+        assert distance(own, reference) < 0.05 * way

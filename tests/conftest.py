@@ -1,0 +1,21 @@
+"""What all tests share: their order, and the Bengali text that some of them need."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Decisions first: whoever broke one knows it before the first peer has started."""
+    items.sort(key=lambda item: item.get_closest_marker("swarm") is not None)
+
+
+@pytest.fixture(scope="session")
+def bengali(pytestconfig: pytest.Config) -> Path:
+    """A folder of Bengali text: train.jsonl, validation.jsonl, and a tokenizer to compare with."""
+    beside = pytestconfig.rootpath.parent / "shared" / "data" / "bengali"
+    folder = Path(os.environ.get("SAHAJ_BENGALI", beside))
+    if not (folder / "train.jsonl").is_file():
+        pytest.skip(f"{folder} holds no train.jsonl; set SAHAJ_BENGALI to a folder that does")
+    return folder

@@ -1,0 +1,150 @@
+import base64
+import importlib.metadata
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hivemind.utils.crypto import RSAPrivateKey
+
+from coordinator.http.admin_key import load_admin_key
+from coordinator.http.server import Server
+from coordinator.http.service import Desk, Limits, make_app
+from coordinator.ledger import Contribution, Ledger, SessionReport, open_ledger
+from coordinator.notice_board import NoticeBoard
+from swarm.fingerprint import Fingerprint, fingerprint
+from swarm.identity import peer_id_of
+from swarm.passes import load_authority
+from swarm.run_file import RunFile, parse_run
+from tests.hub_stand_in import hub_stand_in as hub_stand_in
+
+OURS = importlib.metadata.version("sahaj")
+ADDRESS = "/ip4/127.0.0.1/tcp/31337/p2p/12D3KooWNothingButAName"
+
+
+def make_run(**access: Any) -> RunFile:
+    content = {
+        "name": "test-run",
+        "data": {"train": [{"path": "river.txt"}], "max_length": 64},
+        "coordinator": {"ledger": "postgresql://keeper:hidden-word@db/ledger"},
+        "optimizer": {"warmup_steps": 10, "total_steps": 100},
+        "access": access or {"users": ["asha"]},
+    }
+    return parse_run(content, Path("run.yaml"))
+
+
+@dataclass
+class Service:
+    """A desk behind a real server, and a client that talks to it. `step` may be changed."""
+
+    desk: Desk
+    server: Server
+    client: httpx.Client
+    peer: dict[str, Any]
+    step: list[int]
+
+    def join(self, token: str | None = None, **changes: Any) -> httpx.Response:
+        headers = {b"Authorization": f"Bearer {token}".encode("latin-1")} if token else {}
+        return self.client.post("/api/join", json=self.peer | changes, headers=headers)
+
+    def refusal(self, token: str | None = None, **changes: Any) -> tuple[int, str, str]:
+        answer = self.join(token, **changes)
+        assert answer.headers["cache-control"] == "no-store"
+        body = answer.json()
+        assert set(body) == {"error", "message"}
+        assert "\n" not in body["message"]
+        return answer.status_code, body["error"], body["message"]
+
+    def admin(self, order: str, key: str | None = None, **body: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {key or self.desk.admin_key}"}
+        return self.client.post(f"/api/admin/{order}", json=body, headers=headers)
+
+
+@pytest.fixture(scope="session")
+def public_keys() -> list[bytes]:
+    return [RSAPrivateKey().get_public_key().to_bytes() for _ in range(2)]
+
+
+@pytest.fixture(scope="session")
+def our_fingerprint() -> Fingerprint:
+    return fingerprint(make_run(), "a" * 64)
+
+
+def as_peer(public_key: bytes, version: str = OURS) -> dict[str, Any]:
+    return {
+        "public_key": base64.b64encode(public_key).decode(),
+        "peer_id": str(peer_id_of(public_key)),
+        "version": version,
+    }
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = open_ledger("sqlite:///ledger.db", tmp_path / "state")
+    opened.record(
+        [
+            SessionReport(
+                session_id=letter * 32,
+                user=user,
+                peer_id=f"12D3KooWSecretPeer{letter}",
+                client_mode=False,
+                device="2 cores",
+                started=1000.0,
+                last_seen=1100.0,
+                step=2,
+                samples_per_second=10.0,
+                averaging_rounds=3,
+                averaging_failures=1,
+                data_wait_fraction=0.1,
+                left=False,
+                contributions=tuple(Contribution(step, samples, 128 * samples, 9.5) for step in (1, 2)),
+            )
+            for letter, user, samples in (("a", "asha", 32), ("b", "~boat", 8))
+        ]
+    )
+    opened.record_evaluation(2, 9.25, sentence_order_loss=0.69, samples=64, now=1100.0)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def serve(
+    tmp_path: Path, ledger: Ledger, public_keys: list[bytes], our_fingerprint: Fingerprint
+) -> Iterator[Callable[..., Service]]:
+    """`serve(users=["asha"])` starts the service of a run with this access; a second one goes on in its folder."""
+    state, tokenizer = tmp_path / "state", tmp_path / "tokenizer"
+    tokenizer.mkdir()
+    (tokenizer / "tokenizer.json").write_text(json.dumps({"model": "pieces"}))
+    (tokenizer / "tokenizer_config.json").write_text("{}")
+    (tokenizer / ".hidden").write_text("hidden-word")
+    open_services: list[Service] = []
+
+    def start(limits: Limits | None = None, run: RunFile | None = None, **access: Any) -> Service:
+        authority = load_authority(state / "authority.key")
+        run = run or make_run(**access)
+        step = [7]
+        desk = Desk(
+            run=run,
+            fingerprint=our_fingerprint,
+            tokenizer=tokenizer,
+            authority=authority,
+            board=NoticeBoard(state, authority, run.name),
+            ledger=ledger,
+            addresses=lambda: [ADDRESS],
+            step=lambda: step[0],
+            checkpoints=state / "checkpoints",
+            admin_key=load_admin_key(state / "admin.key"),
+        )
+        desk = replace(desk, limits=limits) if limits else desk
+        server = Server(make_app(desk), "127.0.0.1", 0)
+        client = httpx.Client(base_url=server.url, timeout=30, trust_env=False)
+        open_services.append(Service(desk, server, client, as_peer(public_keys[0]), step))
+        return open_services[-1]
+
+    yield start
+    for service in open_services:
+        service.client.close()
+        service.server.stop()

@@ -1,0 +1,113 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator.http.admin_key import load_admin_key, read_admin_key
+from swarm.errors import SwarmError
+from tests.coordinator_http.conftest import Service
+from tests.hub_stand_in import HubStandIn
+
+Serve = Callable[..., Service]
+ORDERS = {
+    "ban": {"name": "asha"},
+    "unban": {"name": "asha"},
+    "allow": {"name": "asha"},
+    "disallow": {"name": "asha"},
+    "announce": {"text": "hello"},
+    "pause": {},
+    "resume": {},
+    "stop": {},
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_orders_need_the_key(serve: Serve, order: str) -> None:
+    service = serve(open=True)
+    before = service.desk.board.decisions
+    bare = service.client.post(f"/api/admin/{order}", json=ORDERS[order])
+    assert (bare.status_code, bare.json()["error"]) == (401, "token_missing")
+    for wrong in ("0" * 64, service.desk.admin_key[:-1], service.desk.admin_key + "0"):
+        answer = service.admin(order, wrong, **ORDERS[order])
+        assert (answer.status_code, answer.json()["error"]) == (401, "token_rejected")
+    basic = service.client.post(f"/api/admin/{order}", auth=("admin", service.desk.admin_key), json=ORDERS[order])
+    assert basic.status_code == 401
+    assert service.client.get(f"/api/admin/{order}").status_code == 405
+    assert service.desk.board.decisions == before
+    assert service.admin(order, **ORDERS[order]).status_code == 200
+
+
+def test_orders_count_at_once_and_survive_a_restart(serve: Serve, hub_stand_in: HubStandIn) -> None:
+    service = serve(users=["asha"])
+    asha, boat = hub_stand_in.add("asha"), hub_stand_in.add("boat")
+    assert service.refusal(boat)[1] == "not_allowed"
+    service.admin("allow", name="Boat")
+    service.admin("ban", name="asha")
+    decided = service.admin("announce", text="Sunday at noon").json()
+    assert decided == {
+        "banned": ["asha"],
+        "allowed": ["Boat"],
+        "announcement": "Sunday at noon",
+        "paused": False,
+        "stopped": False,
+    }
+    service.server.stop()
+    again = serve(users=["asha"])
+    assert again.desk.admin_key == service.desk.admin_key
+    assert again.join(boat).status_code == 200
+    assert again.refusal(asha)[1] == "banned"
+    assert again.client.get("/api/notices").json()["announcement"] == "Sunday at noon"
+    again.admin("unban", name="Asha")
+    again.admin("disallow", name="boat")
+    assert again.join(asha).status_code == 200
+    assert again.refusal(boat)[1] == "not_allowed"
+    for order, refusal in (("pause", "paused"), ("stop", "finished")):
+        again.admin(order)
+        assert again.refusal(asha)[1] == refusal
+    again.admin("resume")
+    assert again.join(asha).status_code == 200
+
+
+def test_a_ban_is_of_the_name_as_it_stands_in_the_pass(serve: Serve, hub_stand_in: HubStandIn) -> None:
+    service = serve(open=True)
+    assert service.join(hub_stand_in.add("BoatMan")).status_code == 200
+    assert service.admin("ban", name="boatman").json()["banned"] == ["BoatMan", "boatman"]
+    assert service.admin("ban", name="ASHA").json()["banned"] == ["ASHA", "BoatMan", "asha", "boatman"]  # of the ledger
+    assert service.admin("unban", name="BOATMAN").json()["banned"] == ["ASHA", "asha"]
+
+
+@pytest.mark.parametrize(
+    ("order", "body"),
+    [
+        ("ban", {}),
+        ("ban", {"name": ""}),
+        ("ban", {"name": "  "}),
+        ("allow", {"name": "x" * 101}),
+        ("ban", {"name": "a\nb"}),
+        ("announce", {"text": "two\nlines"}),
+        ("announce", {"text": "x" * 501}),
+    ],
+)
+def test_malformed_orders_are_refused(serve: Serve, order: str, body: dict) -> None:
+    service = serve(open=True)
+    answer = service.admin(order, **body)
+    assert (answer.status_code, answer.json()["error"]) == (422, "malformed")
+    assert not service.desk.board.decisions.banned
+
+
+def test_the_key_file_is_the_organizers_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "admin.key"
+    key = load_admin_key(path)
+    assert len(bytes.fromhex(key)) == 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert load_admin_key(path) == read_admin_key(path) == key
+    path.chmod(0o644)
+    load_admin_key(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    for content in (b"", b"short\n", b"\xff" * 64):
+        path.write_bytes(content)
+        with pytest.raises(SwarmError, match="key") as caught:
+            load_admin_key(path)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(SwarmError, match="state folder"):
+        read_admin_key(tmp_path / "absent")

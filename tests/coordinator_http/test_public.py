@@ -1,0 +1,148 @@
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from swarm.notices import read_notices
+from tests.coordinator_http.conftest import Service
+from tests.hub_stand_in import HubStandIn
+
+Serve = Callable[..., Service]
+PUBLIC = ("run", "progress", "leaderboard", "sessions", "checkpoints", "notices")
+
+
+def test_public_answers_may_be_kept_and_only_read(serve: Serve) -> None:
+    client = serve(open=True).client
+    for path in PUBLIC:
+        answer = client.get(f"/api/{path}")
+        assert answer.status_code == 200
+        assert answer.headers["cache-control"].startswith("public, max-age=")
+        assert answer.headers["content-type"] == "application/json"
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            refused = client.request(method, f"/api/{path}")
+            assert refused.status_code == 405 and set(refused.json()) == {"error", "message"}
+    health = client.get("/healthz")
+    assert (health.json(), health.headers["cache-control"]) == ({"status": "ok", "step": 7}, "no-store")
+    missing = client.get("/api/nothing")
+    assert (missing.status_code, missing.json()["error"]) == (404, "not_found")
+
+
+def test_what_the_run_is_and_where_it_is(serve: Serve) -> None:
+    client = serve(open=True, users=["asha"], organizations=["river"]).client
+    run = client.get("/api/run").json()
+    assert (run["name"], run["total_steps"], run["model"]["hidden_size"]) == ("test-run", 100, 1024)
+    assert run["access"] == {"open": True, "by_list": True, "organizations": ["river"]}
+    progress = client.get("/api/progress").json()
+    assert (progress["step"], progress["samples"], progress["eval_loss"]) == (7, 80, 9.25)
+    assert [(one["step"], one["samples"], one["peers"]) for one in progress["steps"]] == [(1, 40, 2), (2, 40, 2)]
+    assert [one["step"] for one in progress["evaluations"]] == [2]
+    assert client.get("/api/checkpoints").json() == []
+
+
+def test_of_people_only_name_and_avatar_are_told(serve: Serve, hub_stand_in: HubStandIn) -> None:
+    service = serve(open=True, users=["quiet-person"])
+    assert service.join(hub_stand_in.add("asha", "river")).status_code == 200
+    leaders = service.client.get("/api/leaderboard").json()
+    assert [(one["user"], one["verified"], one["samples"]) for one in leaders] == [
+        ("asha", True, 64),
+        ("~boat", False, 16),
+    ]
+    assert leaders[0]["avatar"].startswith(hub_stand_in.url + "/avatars/")
+    assert leaders[1]["avatar"] is None
+    sessions = service.client.get("/api/sessions").json()
+    assert {one["user"] for one in sessions} == {"asha", "~boat"}
+    assert len({one["session"] for one in sessions}) == 2
+    everything = "".join(service.client.get(f"/api/{path}").text for path in PUBLIC)
+    everything += service.client.get("/metrics").text
+    for private in ("SecretPeer", service.peer["peer_id"], "aaaaaaaa" * 4, "private.example", "127.0.0.1/tcp"):
+        assert private not in everything
+    assert "quiet-person" not in everything and "hidden-word" not in everything
+
+
+def test_tokenizer_files_are_those_of_the_manifest(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hidden-word")
+    client = serve(open=True).client
+    about = client.get("/api/run").json()["tokenizer"]
+    for file in about:
+        answer = client.get(f"/api/tokenizer/{file['name']}")
+        assert hashlib.sha256(answer.content).hexdigest() == file["sha256"]
+        assert len(answer.content) == file["size"]
+        again = client.get(f"/api/tokenizer/{file['name']}", headers={"If-None-Match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    names = [".hidden", "..%2Fsecret", "%2e%2e/secret", "../secret", "..", "tokenizer.json%00", "%2Fetc%2Fpasswd", "C:"]
+    for name in names:
+        answer = client.get(f"/api/tokenizer/{name}")
+        assert answer.status_code == 404
+        assert "hidden-word" not in answer.text
+
+
+def test_notices_are_signed_and_told_plainly(serve: Serve) -> None:
+    service = serve(open=True)
+    service.desk.board.announce("Sunday at noon")
+    service.desk.board.ban("12D3KooWSecretPeer")
+    first, second = (service.client.get("/api/notices").json() for _ in range(2))
+    assert (first["announcement"], first["paused"], first["stopped"]) == ("Sunday at noon", False, False)
+    authority = service.desk.authority.public_key
+    read = [read_notices(base64.b64decode(one["signed"]), authority, "test-run") for one in (first, second)]
+    assert read[0].banned == {"12D3KooWSecretPeer"}
+    assert read[0].time < read[1].time
+    assert set(first) == {"signed", "announcement", "paused", "stopped"}
+
+
+def test_metrics_are_what_prometheus_reads(serve: Serve) -> None:
+    service = serve(open=True)
+    service.join(name="boat")
+    service.join(name="~boat")
+    answer = service.client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    assert found[("sahaj_step",)] == 7
+    assert found[("sahaj_samples_total",)] == 80
+    assert found[("sahaj_held_out_loss",)] == 9.25
+    assert found[("sahaj_averaging_failures_total",)] == 2
+    assert found[("sahaj_joins_total", "joined")] == found[("sahaj_joins_total", "malformed")] == 1
+
+
+def test_openapi_describes_the_answers(serve: Serve) -> None:
+    client = serve(open=True).client
+    assert client.get("/docs").status_code == 200
+    described = client.get("/openapi.json").json()
+    for path in (*(f"/api/{one}" for one in PUBLIC), "/healthz"):
+        schema = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        assert schema, path
+        name = (schema.get("items") or schema)["$ref"].rpartition("/")[2]
+        fields = set(described["components"]["schemas"][name]["properties"])
+        told = client.get(path).json()
+        for one in told if isinstance(told, list) else [told]:
+            assert set(one) == fields
+    join = described["paths"]["/api/join"]["post"]
+    assert {"200", "401", "403", "409", "410", "422", "426", "429", "503"} <= set(join["responses"])
+    assert join["security"] and described["paths"]["/api/admin/ban"]["post"]["security"]
+    assert "JoinRequest" in json.dumps(join["requestBody"])
+    assert "pass" in described["components"]["schemas"]["JoinAnswer"]["properties"]
+
+
+def test_a_ledger_that_fails_is_one_line_without_its_place(
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = serve(open=True)
+    service.desk.ledger.close()
+    for file in (tmp_path / "state").glob("ledger.db*"):
+        file.unlink()
+    (tmp_path / "state" / "ledger.db").write_text("no database " * 1000)
+    for path in ("progress", "leaderboard", "sessions"):
+        answer = service.client.get(f"/api/{path}")
+        assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
+        assert str(tmp_path) not in answer.text
+    assert "Traceback" not in caplog.text
+    assert "sahaj_step 7.0" in service.client.get("/metrics").text
+    assert service.join(name="asha").status_code == 200
+    assert service.admin("ban", name="asha").status_code == 200

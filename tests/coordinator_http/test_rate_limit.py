@@ -1,0 +1,37 @@
+from coordinator.http.rate_limit import RateLimit, address_key
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_attempts_come_back_with_time_and_refused_ones_cost_nothing() -> None:
+    clock = Clock()
+    limit = RateLimit(2, 10.0, clock=clock)
+    assert limit.attempt("a") is None
+    clock.now = 4.0
+    assert limit.attempt("a") is None
+    assert [limit.attempt("a") for _ in range(1000)] == [6] * 1000
+    assert limit.attempt("b") is None
+    clock.now = 9.5
+    assert limit.attempt("a") == 1
+    clock.now = 10.0
+    assert limit.attempt("a") is None
+    assert limit.attempt("a") == 4
+
+
+def test_memory_is_bounded() -> None:
+    limit = RateLimit(3, 10.0, keys=100)
+    for number in range(10_000):
+        limit.attempt(str(number))
+    assert len(limit) == 100
+
+
+def test_what_counts_as_one_address() -> None:
+    assert address_key("192.0.2.7") == address_key("::ffff:192.0.2.7") == "192.0.2.7"
+    assert address_key("2001:db8::1") == address_key("2001:db8::ffff:1") != address_key("2001:db8:0:1::1")
+    assert address_key("fe80::1%eth0") == address_key("fe80::2")
+    assert address_key("") == ""

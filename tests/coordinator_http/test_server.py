@@ -1,0 +1,87 @@
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from coordinator.http import first_look
+from coordinator.http.desk import Remembered
+from coordinator.http.server import Server
+from swarm.errors import SwarmError
+from tests.coordinator_http.conftest import Service
+
+
+def test_it_serves_until_it_is_stopped_and_leaves_signals_alone() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    server = Server(FastAPI(), "0.0.0.0", 0)
+    assert server.url == f"http://127.0.0.1:{server.port}"
+    assert httpx.get(server.url + "/openapi.json", trust_env=False).status_code == 200
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    server.stop()
+    server.stop()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(server.url, trust_env=False)
+    assert not [thread for thread in threading.enumerate() if thread.name == "http"]
+    again = Server(FastAPI(), "127.0.0.1", server.port)  # the port is free at once
+    again.stop()
+
+
+def test_a_port_in_use_and_a_foreign_host_are_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SwarmError, match=rf"127\.0\.0\.1:{port}.*access\.port") as caught:
+            Server(FastAPI(), "127.0.0.1", port)
+    assert "\n" not in str(caught.value)
+    for host in ("192.0.2.1", "no such host", "a" * 100):
+        with pytest.raises(SwarmError, match=r"access\.host"):
+            Server(FastAPI(), host, 0)
+
+
+def test_a_request_that_does_not_arrive_is_given_up(
+    serve: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_look, "BODY_PATIENCE", 0.3)
+    service = serve(open=True)
+    with socket.create_connection(("127.0.0.1", service.server.port)) as slow:
+        slow.sendall(b"POST /api/join HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
+        slow.settimeout(5)
+        assert slow.recv(100).startswith(b"HTTP/1.1 408")
+    with socket.create_connection(("127.0.0.1", service.server.port)) as leaver:
+        leaver.sendall(b"POST /api/join HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
+    with socket.create_connection(("127.0.0.1", service.server.port)) as garbler:
+        garbler.sendall(b"\x00\xff nonsense\r\n\r\n")
+        garbler.settimeout(5)
+        assert garbler.recv(100).startswith(b"HTTP/1.1 400")
+    assert service.join(name="asha").status_code == 200
+
+
+def test_while_one_thread_finds_an_answer_others_get_the_last_one() -> None:
+    entered, go_on, found = threading.Event(), threading.Event(), [0]
+
+    def find() -> int:
+        found[0] += 1
+        entered.set()
+        go_on.wait(5)
+        return found[0]
+
+    now = [0.0]
+    answer = Remembered(find, 5.0, clock=lambda: now[0])
+    with ThreadPoolExecutor() as pool:
+        first = [pool.submit(answer) for _ in range(3)]
+        entered.wait(5)
+        time.sleep(0.05)
+        go_on.set()
+        assert [one.result() for one in first] == [1, 1, 1]
+        now[0] = 5.0
+        entered.clear()
+        go_on.clear()
+        second = pool.submit(answer)
+        entered.wait(5)
+        assert answer() == 1
+        go_on.set()
+        assert second.result() == answer() == 2

@@ -1,0 +1,184 @@
+"""A stand-in for the Hugging Face Hub: a real HTTP server on loopback that knows users by their tokens.
+
+It speaks what `huggingface_hub` calls to learn whose token it has. Programs find it through `HF_ENDPOINT`.
+"""
+
+import json
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
+
+import pytest
+
+Role = Literal["read", "write", "fineGrained"]
+
+
+@dataclass(frozen=True)
+class Account:
+    """Who a token belongs to. `permissions` are those of a fine-grained token."""
+
+    name: str
+    organizations: tuple[str, ...] = ()
+    role: Role = "fineGrained"
+    permissions: tuple[str, ...] = ()
+    kind: Literal["user", "org"] = "user"
+
+
+class HubStandIn:
+    """`with HubStandIn() as hub`. Change `delay`, `failing` and `garbled` at any time; `away` and `back` too."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, Account] = {}
+        self.delay = 0.0  # seconds before each answer
+        self.failing: int | None = None  # answer everything with this status
+        self.garbled: bytes | None = None  # answer everything with 200 and this
+        self.asked: list[str] = []  # paths, in the order in which they were asked for
+        self._port = 0
+        self._server: ThreadingHTTPServer | None = None
+        self._leaving = threading.Event()
+        self.back()
+
+    def __enter__(self) -> "HubStandIn":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leaving.set()
+        self.away()
+
+    @property
+    def url(self) -> str:
+        """For `HF_ENDPOINT`."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def add(
+        self,
+        name: str,
+        *organizations: str,
+        role: Role = "fineGrained",
+        permissions: tuple[str, ...] = (),
+        kind: Literal["user", "org"] = "user",
+    ) -> str:
+        """A new token of a user; one may have several."""
+        token = "hf_" + secrets.token_hex(17)
+        self.accounts[token] = Account(name, organizations, role, permissions, kind)
+        return token
+
+    def revoke(self, token: str) -> None:
+        """Forget a token."""
+        del self.accounts[token]
+
+    def away(self) -> None:
+        """Nobody listens at the address any more."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def back(self) -> None:
+        """Listen again, at the same address."""
+        if self._server is None:
+            self._server = _Listener(("127.0.0.1", self._port), _handler(self))
+            self._port = self._server.server_port
+            threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
+        """Status and body for a GET."""
+        self.asked.append(path)
+        self._leaving.wait(self.delay)
+        if self.failing is not None:
+            return self.failing, b'{"error":"Internal Error - We are working hard to fix this as soon as possible!"}'
+        if self.garbled is not None:
+            return 200, self.garbled
+        if path.partition("?")[0] != "/api/whoami-v2":
+            return 404, b'{"error":"Sorry, we can\'t find the page you are looking for."}'
+        if not authorization:
+            return 401, b'{"error":"Invalid username or password."}'
+        account = self.accounts.get(authorization.removeprefix("Bearer "))
+        if account is None:
+            return 401, b'{"error":"Invalid credentials in Authorization header"}'
+        return 200, json.dumps(whoami(account)).encode()
+
+
+def whoami(account: Account) -> dict[str, object]:
+    """What the Hub tells about the owner of a token; part of it is nobody else's business."""
+    access: dict[str, object] = {
+        "displayName": "sahaj",
+        "role": account.role,
+        "createdAt": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(0)),
+    }
+    if account.role == "fineGrained":
+        entity = {"_id": _id(account.name), "type": "user", "name": account.name}
+        scoped = [{"entity": entity, "permissions": list(account.permissions)}] if account.permissions else []
+        access["fineGrained"] = {"canReadGatedRepos": False, "global": [], "scoped": scoped}
+    if account.kind == "org":
+        return {"type": "org", "id": _id(account.name), "name": account.name, "auth": {"type": "access_token"}}
+    return {
+        "type": "user",
+        "id": _id(account.name),
+        "name": account.name,
+        "fullname": f"{account.name} the private",
+        "email": f"{account.name}@private.example",
+        "emailVerified": True,
+        "canPay": False,
+        "periodEnd": None,
+        "isPro": False,
+        "avatarUrl": f"/avatars/{_id(account.name)}.svg",
+        "orgs": [
+            {
+                "type": "org",
+                "id": _id(name),
+                "name": name,
+                "fullname": name.title(),
+                "email": None,
+                "canPay": False,
+                "periodEnd": None,
+                "avatarUrl": f"/avatars/{_id(name)}.svg",
+                "roleInOrg": "contributor",
+                "isEnterprise": False,
+            }
+            for name in account.organizations
+        ],
+        "auth": {"type": "access_token", "accessToken": access},
+    }
+
+
+@pytest.fixture
+def hub_stand_in(monkeypatch: pytest.MonkeyPatch):
+    """A stand-in to which this process and those it starts go."""
+    with HubStandIn() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        yield hub
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+
+def _handler(hub: HubStandIn) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = hub.answer(self.path, self.headers.get("Authorization", ""))
+            try:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("X-Request-Id", f"Root=1-{secrets.token_hex(4)}")
+                self.end_headers()
+                self.wfile.write(body)
+            except ConnectionError:
+                return  # whoever asked did not wait for a slow answer
+
+        def log_message(self, *_: object) -> None:
+            """Tests read their own output."""
+
+    return Handler
+
+
+def _id(name: str) -> str:
+    """24 hexadecimal digits, as the Hub's."""
+    return name.encode().hex().ljust(24, "0")[:24]

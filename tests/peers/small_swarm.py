@@ -1,0 +1,216 @@
+"""A swarm of real processes that is small enough for a test, and ways to wait for what happens in it."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from app.demo_peers import Peer, start_peer, wait_for_address
+from coordinator.coordinator import ADDRESSES
+from coordinator.ledger import Ledger, StepSummary, open_ledger
+from coordinator.reception import URL
+from swarm.durable import write_file
+from swarm.run_file import dump_run, parse_run
+
+NAME = "small-run"
+PATIENCE = 90.0  # seconds in which anything that should happen has happened, on a machine with other work, too
+LOOK_EVERY = 0.1  # seconds
+MICRO_BATCH = 64  # samples: some 50 ms; peers tell the swarm of every batch, and shorter ones would flood it
+STEPS_DONE = re.compile(r"global step ([\d,]+) of")
+TAKEN_OVER = re.compile(r"Took over the state of global step (\d+)")
+COUNTING = re.compile(r"(First sample counted)")
+THANKS = re.compile(r"^(Thank you!)", re.MULTILINE)
+FRIGHTENING = re.compile(r"(Traceback|Error|Exception|failed|Aborted|Killed)")
+
+
+class SmallSwarm:
+    """A run in a folder of its own, with a coordinator and any number of trainers.
+
+    `corpus` holds train.jsonl and validation.jsonl, `tokenizer` is the tokenizer's folder.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        corpus: Path,
+        tokenizer: Path,
+        *,
+        target_batch_size: int = 8192,
+        total_steps: int = 5000,
+        access: dict[str, object] | None = None,
+    ):
+        self.folder, self.state, self.target = folder, folder / "state", target_batch_size
+        self.run_file = folder / "run.yaml"
+        self.peers: list[Peer] = []
+        self.address = self.url = ""
+        self._port = free_port()
+        shutil.copytree(tokenizer, folder / "tokenizer")
+        content = run_content(corpus, target_batch_size=target_batch_size, total_steps=total_steps)
+        if access is not None:
+            content["access"] = {"host": "127.0.0.1", "port": 0} | access
+        self.run = parse_run(content, self.run_file)
+        write_file(self.run_file, dump_run(self.run))
+        self._ledger: Ledger | None = None
+
+    def coordinator(self) -> Peer:
+        """Start the coordinator, or start it again, and wait until it can be joined."""
+        for told in (ADDRESSES, URL):
+            (self.state / told).unlink(missing_ok=True)
+        listen = f"/ip4/127.0.0.1/tcp/{self._port}"
+        peer = self._start("coordinator", ["coordinator", self.run_file, "--state", self.state, "--listen", listen])
+        self.address = wait_for_address(peer, self.state / ADDRESSES, PATIENCE)
+        if self.run.access:
+            self.url = wait_for_address(peer, self.state / URL, PATIENCE)
+        return peer
+
+    def trainer(self, name: str, *, client_mode: bool = False) -> Peer:
+        """Start a trainer; returns at once."""
+        command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
+        command += ["--micro-batch", MICRO_BATCH, "--listen", "/ip4/127.0.0.1/tcp/0"]
+        return self._start(name, command + ["--client-mode"] * client_mode, client_mode=client_mode)
+
+    def volunteer(self, name: str, *, client_mode: bool = False, token: str = "", asks_for: str | None = None) -> Peer:
+        """Start a trainer by the run's link, with a Hub token or a name of its own choice; returns at once."""
+        command = ["join", self.url, "--state", self.folder / "peers" / name, "--micro-batch", MICRO_BATCH]
+        command += ["--listen", "/ip4/127.0.0.1/tcp/0", "--client-mode" if client_mode else "--no-client-mode"]
+        command += ["--name", asks_for] if asks_for else []
+        return self._start(name, command, client_mode=client_mode, environment={"HF_TOKEN": token})
+
+    def _start(
+        self,
+        name: str,
+        command: list[object],
+        *,
+        client_mode: bool = False,
+        environment: dict[str, str] | None = None,
+    ) -> Peer:
+        log = self.folder / "logs" / f"{name}-{len(self.peers)}.log"
+        peer = start_peer(name, list(map(str, command)), log, client_mode=client_mode, environment=environment or {})
+        self.peers.append(peer)
+        return peer
+
+    @property
+    def ledger(self) -> Ledger:
+        """The coordinator's ledger; it exists as soon as the coordinator can be joined."""
+        if self._ledger is None:
+            self._ledger = open_ledger(self.run.coordinator.ledger, self.state)
+        return self._ledger
+
+    def steps(self) -> list[StepSummary]:
+        """The global steps in the ledger, which counts them from 0."""
+        return self.ledger.steps()
+
+    def done(self) -> int:
+        """Global steps that are in the ledger."""
+        return max((one.step for one in self.steps()), default=-1) + 1
+
+    def wait_for_step(self, step: int) -> None:
+        """Until the ledger knows of `step` finished global steps."""
+        self.wait(lambda: self.done() >= step, f"global step {step} in the ledger")
+
+    def wait(self, condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+        """Until the condition holds.
+
+        Raises:
+            AssertionError: it did not within `patience` seconds, with what the peers said last.
+        """
+        deadline = time.monotonic() + patience
+        while not condition():
+            assert time.monotonic() < deadline, f"no {what} within {patience:.0f} s\n{self.last_words()}"
+            time.sleep(LOOK_EVERY)
+
+    def last_words(self) -> str:
+        """The end of what each peer said."""
+        tails = []
+        for peer in self.peers:
+            lines = text_of(peer).splitlines()[-12:]
+            tails.append("\n".join([f"--- {peer.log.name}, status {peer.process.poll()}", *lines]))
+        return "\n".join(tails)
+
+    def kill_all(self) -> None:
+        """Leave nothing behind."""
+        for peer in self.peers:
+            peer.kill()
+        if self._ledger is not None:
+            self._ledger.close()
+
+
+def without_record(steps: list[StepSummary]) -> int:
+    """Global steps up to the newest one that nobody is credited for.
+
+    A step is taken by whoever's round worked. If that is only the coordinator, which computes nothing, the trainers
+    take over its state, and nobody tells of samples.
+    """
+    return max((one.step for one in steps), default=-1) + 1 - len(steps)
+
+
+def run_content(corpus: Path, *, target_batch_size: int, total_steps: int) -> dict[str, object]:
+    """A run file whose global steps take seconds, with short waits: all peers are on one machine."""
+    return {
+        "name": NAME,
+        "model": {
+            "hidden_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 128,
+            "embedding_size": 32,
+        },
+        "tokenizer": {"path": "tokenizer", "vocab_size": 800},
+        "data": {
+            "train": [{"path": str(corpus / "train.jsonl")}],
+            "validation": [{"path": str(corpus / "validation.jsonl")}],
+            "validation_samples": 16,
+            "max_length": 64,
+            "shuffle_buffer": 100,
+        },
+        "optimizer": {"learning_rate": 1e-2, "warmup_steps": 2, "total_steps": total_steps},
+        "averaging": {
+            "target_batch_size": target_batch_size,
+            "matchmaking_time": 2.5,
+            "request_timeout": 1.2,
+            "averaging_timeout": 20.0,
+            "chunk_timeout": 5.0,
+            "state_every": 4,
+        },
+        "coordinator": {"evaluate_every": 100, "checkpoint_every": 1, "keep_checkpoints": 3},
+    }
+
+
+def text_of(peer: Peer) -> str:
+    """All that a peer has said so far."""
+    return peer.log.read_text(errors="replace")
+
+
+def newest_step_said(peer: Peer) -> int:
+    """The newest global step in a peer's log, 0 if it named none."""
+    return max((int(step.replace(",", "")) for step in peer.said(STEPS_DONE)), default=0)
+
+
+def free_port() -> int:
+    """A TCP port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def living_processes(peer: Peer) -> list[str]:
+    """Processes of the peer's session that run, its helpers included; they are in it for as long as they live."""
+    living = []
+    for process in psutil.process_iter(["pid", "name", "status"]):
+        with contextlib.suppress(ProcessLookupError):
+            same = os.getsid(process.pid) == peer.process.pid
+            if same and process.info["status"] != psutil.STATUS_ZOMBIE:
+                living.append(f"{process.pid} {process.info['name']}")
+    return living
+
+
+def signal_group(peer: Peer, number: signal.Signals) -> None:
+    """Send a signal to a peer and all its helpers, as a terminal does."""
+    os.killpg(peer.process.pid, number)

@@ -1,0 +1,73 @@
+"""Joining by the link: two members of a run train together, and nobody else gets in."""
+
+from collections.abc import Callable
+
+import pytest
+
+from app.admin import admin
+from app.joining import known_peers
+from app.joining.join import PEERS
+from app.joining.problems import Banned, NotAllowed
+from coordinator.http.admin_key import FILE
+from tests.hub_stand_in import HubStandIn
+from tests.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, text_of
+
+pytestmark = pytest.mark.swarm
+BAN_REACHES = 60.0  # seconds
+
+
+def test_members_train_together_and_others_stay_outside(
+    small_swarm: Callable[..., SmallSwarm], hub_stand_in: HubStandIn
+):
+    tokens = {name: hub_stand_in.add(name) for name in ("alice", "bob", "mallory")}
+    swarm = small_swarm(access={"users": ["alice", "bob"]})
+    alice = swarm.volunteer("alice", token=tokens["alice"])
+    bob = swarm.volunteer("bob", token=tokens["bob"], client_mode=True)
+    mallory = swarm.volunteer("mallory", token=tokens["mallory"])
+    swarm.wait(lambda: mallory.process.poll() is not None, "end of somebody who is not on the list")
+    assert mallory.process.returncode == NotAllowed.exit_status
+    assert len(text_of(mallory).strip().splitlines()) == 1 and "mallory" in text_of(mallory)
+
+    swarm.wait(lambda: sum(step.peers == 2 for step in swarm.steps()) >= 2, "two global steps of both members")
+    assert {session.user for session in swarm.ledger.sessions()} == {"alice", "bob"}
+    for token in tokens.values():
+        assert all(token not in text_of(peer) for peer in swarm.peers), "a token was shown"
+
+    key = swarm.state / FILE
+    admin(swarm.url, key, "announce", "Good evening!")
+    swarm.wait(lambda: "From the organizer: Good evening!" in text_of(alice), "announcement", BAN_REACHES)
+    admin(swarm.url, key, "ban", "bob")
+    swarm.wait(lambda: bob.process.poll() is not None, "end of the banned one", BAN_REACHES)
+    assert "The organizer has excluded you" in text_of(bob)
+    banned_at = swarm.done()
+    swarm.wait(
+        lambda: swarm.done() >= banned_at + 3 and swarm.steps()[-1].peers == 1, "global step without the banned one"
+    )
+    again = swarm.volunteer("bob-again", token=tokens["bob"])
+    swarm.wait(lambda: again.process.poll() is not None, "end of the banned one who comes back")
+    assert again.process.returncode == Banned.exit_status
+    before = newest_step_said(alice)
+    swarm.wait(lambda: newest_step_said(alice) >= before + 2, "global steps of the one who is left")
+    assert "Traceback" not in text_of(alice) + text_of(bob) + text_of(swarm.peers[0])
+
+
+def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_it_is_back(
+    small_swarm: Callable[..., SmallSwarm],
+):
+    swarm = small_swarm(access={"open": True, "pass_lifetime": 20.0, "port": free_port()})
+    asha = swarm.volunteer("asha", asks_for="Asha")
+    bela = swarm.volunteer("bela", asks_for="Bela")
+    swarm.wait(lambda: any(step.peers == 2 for step in swarm.steps()), "global step of two trainers")
+    (remembered,) = (swarm.folder / "peers" / "asha").rglob(PEERS)
+    swarm.wait(lambda: len(known_peers.recall(remembered)) == 3, "word of the other trainer's address")
+    swarm.peers[0].kill()
+    swarm.wait(lambda: "The coordinator is away" in text_of(asha), "word about the coordinator")
+    alone = newest_step_said(asha)
+    swarm.wait(lambda: newest_step_said(asha) >= alone + 3, "global steps without a coordinator")
+    swarm.coordinator()
+    swarm.wait(lambda: "The coordinator is back" in text_of(asha), "renewed pass")
+    done = newest_step_said(asha)
+    swarm.wait_for_step(done + 2)
+    assert {session.user for session in swarm.ledger.sessions()} == {"~Asha", "~Bela"}
+    assert asha.process.poll() is None and bela.process.poll() is None

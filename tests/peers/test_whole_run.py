@@ -1,0 +1,49 @@
+"""A short run from the first step to the last, and what becomes of its checkpoint."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from coordinator.checkpoint_folder import newest_checkpoint
+from tests.peers.small_swarm import PATIENCE, THANKS, SmallSwarm, without_record
+
+pytestmark = pytest.mark.swarm
+STEPS = 3
+
+
+def test_a_finished_run_leaves_a_model_that_transformers_loads(small_swarm: Callable[..., SmallSwarm]):
+    swarm = small_swarm(total_steps=STEPS, target_batch_size=1024)
+    trainer = swarm.trainer("asha")
+    assert trainer.process.wait(PATIENCE) == 0
+    assert trainer.said(THANKS)
+    folder = swarm.state / "checkpoints"
+    swarm.wait((folder / f"checkpoint-{STEPS}").is_dir, "last checkpoint")
+    newest = newest_checkpoint(folder)
+    assert newest is not None and newest.step == STEPS
+    assert newest.state.eval_loss is not None
+    swarm.wait_for_step(STEPS - 1)
+    assert without_record(swarm.steps()) <= 1
+
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    model = AutoModelForMaskedLM.from_pretrained(newest.path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(newest.path)
+    encoded = tokenizer(f"The {tokenizer.mask_token} statement is executed.", return_tensors="pt")
+    (position,) = (encoded["input_ids"][0] == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
+    with torch.no_grad():
+        scores = model(**encoded).logits[0, position]
+    assert scores.shape == (len(tokenizer),) and torch.isfinite(scores).all()
+    assert tokenizer.decode([int(scores.argmax())]) != tokenizer.unk_token
+
+    told = subprocess.run(
+        [sys.executable, "-m", "app.cli", "info", str(newest.path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert told.returncode == 0, told.stderr
+    assert "AutoModelForMaskedLM" in told.stdout and swarm.run.name in told.stdout

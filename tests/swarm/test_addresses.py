@@ -1,0 +1,42 @@
+"""Addresses that others tell: which of them are worth passing on."""
+
+import pytest
+from hivemind.p2p import PeerID
+
+from swarm.dht import is_address, is_loopback, leads_to
+
+PEER = PeerID(b"\x12\x20" + bytes(32))
+OTHER = PeerID(b"\x12\x20" + bytes(31) + b"\x01")
+
+
+@pytest.mark.parametrize("host", ["/ip4/1.2.3.4", "/ip6/2001:db8::1", "/dns4/run.example.org", "/ip4/127.0.0.1"])
+def test_a_host_a_port_and_the_peers_own_id_lead_to_it(host: str):
+    assert leads_to(f"{host}/tcp/31337/p2p/{PEER}", PEER)
+    assert not leads_to(f"{host}/tcp/31337/p2p/{OTHER}", PEER)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "/x",
+        f"/x/p2p/{PEER}",
+        f"/ip4/1.2.3.4/p2p/{PEER}",
+        f"/ip4/1.2.3.4/tcp/99999/p2p/{PEER}",
+        f"/ip4/1.2.3.4/tcp/1/p2p/{OTHER}/p2p-circuit/p2p/{PEER}",
+        f"/ip4/1.2.3.4/tcp/1/p2p/{OTHER}/p2p/{PEER}",
+        "/ip4/1.2.3.4/tcp/1",
+    ],
+)
+def test_nothing_else_does(address: str):
+    assert not leads_to(address, PEER)
+
+
+def test_what_is_no_multiaddr_is_told_apart():
+    assert is_address(f"/ip4/1.2.3.4/tcp/1/p2p/{PEER}")
+    assert not is_address(f"/x/p2p/{PEER}")
+
+
+def test_an_address_of_this_machine_is_no_use_to_others():
+    assert is_loopback("/ip4/127.0.0.1/tcp/1") and is_loopback("/ip6/::1/tcp/1")
+    assert not is_loopback("/ip4/12.7.0.1/tcp/1")

@@ -1,0 +1,212 @@
+"""Crash-safe files: after an error, a kill or a full disk there is the old one or the new one, whole."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from swarm.durable import remove_partials, whole_directory, write_file
+from swarm.errors import StorageError
+
+MEBIBYTE = 1 << 20
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def save(path: Path, content: str) -> None:
+    with whole_directory(path) as folder:
+        (folder / "deep").mkdir()
+        (folder / "deep" / "model.bin").write_text(content)
+
+
+def saved(path: Path) -> str:
+    return (path / "deep" / "model.bin").read_text()
+
+
+def killed_in_the_middle(program: str) -> None:
+    """Run a program that tells when it is in the middle of writing, and kill it there."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == b"in the middle\n"
+    writer.kill()
+    assert writer.wait(timeout=30) == -9
+
+
+def test_a_file_is_written_and_replaced(tmp_path):
+    write_file(tmp_path / "new" / "note.txt", "সহজ")
+    write_file(tmp_path / "new" / "note.txt", b"simple")
+    assert (tmp_path / "new" / "note.txt").read_bytes() == b"simple"
+    assert names(tmp_path / "new") == ["note.txt"]
+
+
+def test_a_folder_is_written_and_replaced(tmp_path):
+    save(tmp_path / "checkpoint", "first")
+    save(tmp_path / "checkpoint", "second")
+    assert saved(tmp_path / "checkpoint") == "second"
+    assert names(tmp_path) == ["checkpoint"]
+
+
+def test_a_folder_has_no_name_before_it_is_whole(tmp_path):
+    with whole_directory(tmp_path / "checkpoint") as folder:
+        (folder / "model.bin").write_text("new")
+        assert not (tmp_path / "checkpoint").exists()
+    assert (tmp_path / "checkpoint" / "model.bin").exists()
+
+
+@pytest.mark.parametrize("error", [ValueError("a bug"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+def test_an_error_in_the_middle_leaves_the_old_folder_whole(tmp_path, error):
+    save(tmp_path / "checkpoint", "old")
+    with pytest.raises(type(error)), whole_directory(tmp_path / "checkpoint") as folder:
+        (folder / "model.bin").write_text("half")
+        raise error
+    assert saved(tmp_path / "checkpoint") == "old"
+    assert names(tmp_path) == ["checkpoint"]
+
+
+def test_an_error_of_the_network_is_not_called_one_of_storage(tmp_path):
+    with pytest.raises(ConnectionResetError), whole_directory(tmp_path / "checkpoint"):
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+
+def test_a_writer_that_is_killed_leaves_the_old_folder_whole(tmp_path):
+    save(tmp_path / "checkpoint", "old")
+    killed_in_the_middle(
+        f"""
+        import time
+        from pathlib import Path
+        from swarm.durable import whole_directory
+        with whole_directory(Path({str(tmp_path)!r}) / "checkpoint") as folder:
+            (folder / "model.bin").write_text("half")
+            print("in the middle", flush=True)
+            time.sleep(600)
+        """
+    )
+    assert saved(tmp_path / "checkpoint") == "old"
+    assert len(names(tmp_path)) == 2
+    remove_partials(tmp_path)
+    assert names(tmp_path) == ["checkpoint"]
+
+
+def test_a_writer_that_is_killed_between_the_two_renames_loses_neither_folder_name_nor_content(tmp_path):
+    save(tmp_path / "checkpoint", "old")
+    killed_in_the_middle(
+        f"""
+        import time
+        from pathlib import Path
+        from swarm.durable import whole_directory
+        rename, done = Path.replace, []
+        def rename_once(self, target):
+            if done:
+                print("in the middle", flush=True)
+                time.sleep(600)
+            done.append(target)
+            rename(self, target)
+        Path.replace = rename_once
+        with whole_directory(Path({str(tmp_path)!r}) / "checkpoint") as folder:
+            (folder / "model.bin").write_text("new")
+        """
+    )
+    assert not (tmp_path / "checkpoint").exists()
+    remove_partials(tmp_path)
+    assert saved(tmp_path / "checkpoint") == "old"
+    assert names(tmp_path) == ["checkpoint"]
+
+
+def test_a_writer_that_is_killed_leaves_the_old_file_whole(tmp_path):
+    write_file(tmp_path / "state.json", "old")
+    killed_in_the_middle(
+        f"""
+        import os, time
+        from pathlib import Path
+        from swarm.durable import write_file
+        def never_done(descriptor):
+            print("in the middle", flush=True)
+            time.sleep(600)
+        os.fsync = never_done
+        write_file(Path({str(tmp_path)!r}) / "state.json", "new")
+        """
+    )
+    assert (tmp_path / "state.json").read_text() == "old"
+    remove_partials(tmp_path)
+    assert names(tmp_path) == ["state.json"]
+
+
+def test_a_writer_with_the_process_number_of_a_crashed_one_is_not_stopped_by_what_that_left(tmp_path):
+    leftover = tmp_path / f".checkpoint.partial-new-{os.getpid()}-{threading.get_native_id()}"
+    leftover.mkdir()
+    (leftover / "model.bin").write_text("half")
+    save(tmp_path / "checkpoint", "new")
+    assert names(tmp_path) == ["checkpoint"]
+    assert names(tmp_path / "checkpoint") == ["deep"]
+
+
+@pytest.mark.parametrize("write", [write_file, save])
+def test_a_place_that_cannot_be_written_ends_in_one_line(tmp_path, write):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError) as caught:
+        write(tmp_path / "file" / "checkpoint", "new")
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path}/file/checkpoint: could not be saved (")
+    assert message.endswith("); choose another folder")
+    assert "\n" not in message
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 MiB."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    try:
+        command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(mount)]
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("only root may mount a small disk, on Linux")
+    yield mount
+    subprocess.run(["umount", "--lazy", str(mount)], check=True)
+
+
+def plainly(folder: Path) -> None:
+    (folder / "model.bin").write_bytes(bytes(4 * MEBIBYTE))
+
+
+def with_torch(folder: Path) -> None:
+    import torch
+
+    torch.save({str(index): torch.zeros(MEBIBYTE // 16) for index in range(20)}, folder / "optimizer.pt")
+
+
+def with_safetensors(folder: Path) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    save_file({"weight": torch.zeros(MEBIBYTE)}, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("fill", [plainly, with_torch, with_safetensors])
+def test_a_full_disk_leaves_the_old_folder_whole(small_disk: Path, fill: Callable[[Path], None]):
+    save(small_disk / "checkpoint", "old")
+    with pytest.raises(StorageError) as caught, whole_directory(small_disk / "checkpoint") as folder:
+        fill(folder)
+    message = f"{small_disk}/checkpoint: could not be saved, the disk is full; free some space"
+    assert str(caught.value) == message
+    assert saved(small_disk / "checkpoint") == "old"
+    assert names(small_disk) == ["checkpoint"]
+
+
+def test_a_full_disk_leaves_the_old_file_whole(small_disk):
+    write_file(small_disk / "state.json", "old")
+    with pytest.raises(StorageError, match="the disk is full"):
+        write_file(small_disk / "state.json", bytes(4 * MEBIBYTE))
+    assert (small_disk / "state.json").read_text() == "old"
+    assert names(small_disk) == ["state.json"]

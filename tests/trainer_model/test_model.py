@@ -1,0 +1,199 @@
+"""ALBERT made cheap is still ALBERT."""
+
+import hashlib
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AlbertForPreTraining, AutoModelForMaskedLM, PreTrainedTokenizerFast
+
+from swarm.errors import TokenizerError
+from swarm.run_file import RunFile
+from trainer.data import Batch
+from trainer.model import PretrainingModel, build_model, model_config, parameter_groups
+
+HASH_OF_WEIGHTS = """
+import hashlib, pickle, sys, torch
+from trainer.model import build_model
+torch.manual_seed(12345)
+model = build_model(*pickle.load(sys.stdin.buffer))
+print(hashlib.sha256(b"".join(one.detach().numpy().tobytes() for one in model.parameters())).hexdigest())
+"""
+
+
+def hash_of_weights(model: PretrainingModel) -> str:
+    return hashlib.sha256(b"".join(one.detach().numpy().tobytes() for one in model.parameters())).hexdigest()
+
+
+def stock_of(model: PretrainingModel) -> AlbertForPreTraining:
+    """Transformers' own model with its own attention and the same weights."""
+    config = type(model.config)(**model.config.to_diff_dict())
+    stock = AlbertForPreTraining(config)
+    stock.load_state_dict(model.state_dict())
+    assert stock.config._attn_implementation == "sdpa"
+    return stock
+
+
+def stock_loss(stock: AlbertForPreTraining, batch: Batch) -> torch.Tensor:
+    labels = torch.full_like(batch.input_ids, -100)
+    labels.view(-1)[batch.masked_positions] = batch.masked_labels
+    loss: torch.Tensor = stock(
+        input_ids=batch.input_ids,
+        token_type_ids=batch.token_type_ids,
+        attention_mask=batch.attention_mask,
+        labels=labels,
+        sentence_order_label=batch.sentence_order_label,
+    ).loss
+    return loss
+
+
+def gradient(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
+
+
+@pytest.mark.parametrize("kind", ["full", "padded"])
+def test_loss_and_gradients_are_those_of_transformers_albert(
+    kind: str, run: RunFile, tokenizer: PreTrainedTokenizerFast, request: pytest.FixtureRequest
+) -> None:
+    batch: Batch = request.getfixturevalue(kind)
+    assert (batch.attention_mask is None) == (kind == "full")
+    model = build_model(run, tokenizer)
+    stock = stock_of(model)
+    ours, theirs = model(batch).loss, stock_loss(stock, batch)
+    ours.backward()
+    theirs.backward()
+    assert ours.item() == pytest.approx(theirs.item(), abs=1e-6)
+    for (name, mine), other in zip(model.named_parameters(), stock.parameters(), strict=True):
+        assert (mine.grad is None) == (other.grad is None), name
+        if mine.grad is not None and other.grad is not None:
+            assert (mine.grad - other.grad).abs().max() < 1e-6, name
+
+
+@pytest.mark.parametrize("kind", ["full", "padded"])
+def test_gradients_in_bfloat16_are_as_near_to_the_true_ones_as_with_torch_attention(
+    kind: str, run: RunFile, tokenizer: PreTrainedTokenizerFast, request: pytest.FixtureRequest
+) -> None:
+    batch: Batch = request.getfixturevalue(kind)
+    model = build_model(run, tokenizer)
+    true = build_model(run, tokenizer)
+    plain = build_model(run, tokenizer)
+    plain.set_attn_implementation("sdpa")
+    true(batch).loss.backward()
+    errors = {}
+    for name, one in (("ours", model), ("torch's", plain)):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = one(batch).loss
+        loss.backward()
+        errors[name] = float((gradient(one) - gradient(true)).norm() / gradient(true).norm())
+    assert errors["torch's"] > 0, "bfloat16 was not used"
+    assert errors["ours"] < 1.2 * errors["torch's"] < 0.1
+
+
+def test_the_losses_are_means_in_nats_and_their_sum(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, full: Batch
+) -> None:
+    losses = build_model(run, tokenizer)(full)
+    # an untrained model guesses
+    assert losses.masked_lm_loss.item() == pytest.approx(torch.tensor(len(tokenizer)).log().item(), abs=0.3)
+    assert losses.sentence_order_loss.item() == pytest.approx(torch.tensor(2).log().item(), abs=0.3)
+    assert losses.loss.item() == pytest.approx((losses.masked_lm_loss + losses.sentence_order_loss).item())
+
+
+def test_a_few_steps_on_a_batch_lower_both_losses(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, full: Batch
+) -> None:
+    model = build_model(run, tokenizer)
+    optimizer = torch.optim.Adam(parameter_groups(model, 0.0), lr=3e-3)
+    first = model(full)
+    for _ in range(60):
+        optimizer.zero_grad()
+        model(full).loss.backward()
+        optimizer.step()
+    last = model(full)
+    assert last.masked_lm_loss < first.masked_lm_loss - 1
+    assert last.sentence_order_loss < 0.1
+
+
+def test_initial_weights_are_the_same_in_every_process_whatever_was_drawn_before(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    torch.rand(3)
+    here = hash_of_weights(build_model(run, tokenizer))
+    there = subprocess.run(
+        [sys.executable, "-c", HASH_OF_WEIGHTS],
+        input=pickle.dumps((run, tokenizer)),
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+        check=True,
+    )
+    assert there.stdout.decode().strip() == here
+
+
+def test_building_a_model_does_not_touch_the_random_numbers_of_others(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    build_model(run, tokenizer)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_another_seed_gives_other_weights(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
+    other = run.model_copy(update={"model": run.model.model_copy(update={"seed": 1})})
+    first, second = (next(build_model(one, tokenizer).parameters()) for one in (run, other))
+    assert not torch.equal(first, second)
+
+
+def test_a_tokenizer_larger_than_the_run_file_says_is_an_error_of_one_line(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    small = run.model_copy(update={"tokenizer": run.tokenizer.model_copy(update={"vocab_size": 500})})
+    with pytest.raises(TokenizerError) as caught:
+        build_model(small, tokenizer)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert f"{len(tokenizer)} tokens" in message
+    assert "tokenizer.vocab_size is 500" in message
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_saved_model_is_an_ordinary_one(
+    dtype: torch.dtype, run: RunFile, tokenizer: PreTrainedTokenizerFast, padded: Batch, tmp_path: Path
+) -> None:
+    model = build_model(run, tokenizer).eval()
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path)
+    assert loaded.config._attn_implementation == "sdpa"
+    assert "sahaj" not in (tmp_path / "config.json").read_text()
+    inputs = {"input_ids": padded.input_ids, "attention_mask": padded.attention_mask}
+    with torch.no_grad(), torch.autocast("cpu", dtype=dtype, enabled=dtype != torch.float32):
+        hidden = model.albert(**inputs).last_hidden_state
+        assert torch.equal(loaded(**inputs).logits, model.predictions(hidden))
+
+
+def test_biases_and_layer_norms_do_not_decay(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
+    model = build_model(run, tokenizer)
+    decayed, others = parameter_groups(model, 0.01)
+    assert (decayed["weight_decay"], others["weight_decay"]) == (0.01, 0.0)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    spared = {names[id(parameter)] for parameter in others["params"]}
+    assert spared == {
+        name for name in names.values() if name.endswith("bias") or "LayerNorm" in name or "_norm" in name
+    }
+    assert len(decayed["params"]) + len(others["params"]) == len(names)
+
+
+def test_the_configuration_follows_tokenizer_and_run_file(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
+    config = model_config(run, tokenizer)
+    assert config.vocab_size == len(tokenizer)
+    assert config.max_position_embeddings == 64
+    assert config.num_hidden_layers == 3
+    assert (config.pad_token_id, config.bos_token_id, config.eos_token_id) == (
+        tokenizer.pad_token_id,
+        tokenizer.cls_token_id,
+        tokenizer.sep_token_id,
+    )

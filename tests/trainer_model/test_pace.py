@@ -1,0 +1,89 @@
+"""How many samples at once, and in which number format."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from swarm.run_file import RunFile
+from trainer.data import Feed
+from trainer.micro_batch import LONGEST_STEP, SIZES, find_pace, grow
+from trainer.model import build_model
+from trainer.precision import DeviceError, Precision, candidate_dtypes, pick_device
+
+
+def clock(seconds: dict[int, float | None]) -> tuple[Callable[[int], float | None], list[int]]:
+    tried: list[int] = []
+
+    def take(size: int) -> float | None:
+        tried.append(size)
+        return seconds[size]
+
+    return take, tried
+
+
+def test_it_grows_while_larger_is_faster() -> None:
+    assert grow(lambda size: 0.1 + 0.001 * size, sizes=(4, 8, 16)) == (16, pytest.approx(16 / 0.116))
+
+
+def test_it_stops_where_growing_no_longer_pays() -> None:
+    take, tried = clock({4: 0.1, 8: 0.12, 16: 0.236, 32: 0.1})
+    assert grow(take, sizes=(4, 8, 16, 32)) == (8, pytest.approx(8 / 0.12))
+    assert tried == [4, 8, 16]
+
+
+def test_it_stops_before_a_step_takes_too_long() -> None:
+    take, _ = clock({4: 0.9, 8: LONGEST_STEP + 0.01, 16: 0.1})
+    assert grow(take, sizes=(4, 8, 16))[0] == 4
+
+
+def test_it_stops_where_memory_ends() -> None:
+    take, tried = clock({4: 0.1, 8: 0.1, 16: None})
+    assert grow(take, sizes=(4, 8, 16, 32))[0] == 8
+    assert tried == [4, 8, 16]
+
+
+def test_the_smallest_size_is_used_on_the_slowest_device_too() -> None:
+    assert grow(lambda size: 10.0 * size) == (SIZES[0], pytest.approx(0.1))
+
+
+@pytest.mark.parametrize(
+    ("device", "has_bfloat16", "expected"),
+    [
+        ("cuda", True, [torch.bfloat16]),
+        ("cuda", False, [torch.float16]),
+        ("cpu", False, [torch.float32, torch.bfloat16]),
+        ("mps", False, [torch.float32]),
+    ],
+)
+def test_each_device_has_its_number_formats(device: str, has_bfloat16: bool, expected: list[torch.dtype]) -> None:
+    assert candidate_dtypes(device, has_bfloat16=has_bfloat16) == expected
+
+
+def test_only_float16_scales_its_loss() -> None:
+    cpu = torch.device("cpu")
+    scaled = {dtype: Precision(cpu, dtype).scaler().is_enabled() for dtype in (torch.float32, torch.bfloat16)}
+    assert scaled == {torch.float32: False, torch.bfloat16: False}
+    assert Precision(cpu, torch.float16).scaler().is_enabled()
+
+
+def test_a_device_that_is_not_there_is_an_error_of_one_line() -> None:
+    for name in ("toaster", "cuda:99"):
+        with pytest.raises(DeviceError, match=name) as caught:
+            pick_device(name)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_trial_leaves_no_gradients_and_the_feed_at_the_size_it_found(
+    run: RunFile, documents: list[str], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    model = build_model(run, tokenizer)
+    with Feed(documents * 20, tokenizer, run, batch_size=4, seed=0) as feed:
+        given = find_pace(model, feed, torch.device("cpu"), 6)
+        assert given.micro_batch == feed.next().samples == 6
+        assert given.samples_per_second > 0
+        found = find_pace(model, feed, torch.device("cpu"), None)
+        assert found.micro_batch == feed.next().samples
+        assert found.micro_batch in SIZES
+    assert all(parameter.grad is None for parameter in model.parameters())

@@ -1,0 +1,98 @@
+"""The tokenizer of a run on disk: load it, save it whole, and tell whether two are the same."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from swarm.durable import whole_directory
+from swarm.errors import TokenizerError
+from swarm.run_file import RunFile
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+# The tokens that samples are built with
+NEEDED_TOKENS = ("pad_token", "cls_token", "sep_token", "mask_token")
+
+
+def load_tokenizer(run: RunFile) -> "PreTrainedTokenizerFast":
+    """The tokenizer that the run file names: a folder beside it or, if there is none, a Hub repository.
+
+    Raises:
+        TokenizerError: it is missing, unreadable, or lacks a token that samples are built with.
+    """
+    folder = run.resolve(run.tokenizer.path)
+    if folder.is_dir():
+        return read_tokenizer(str(folder))
+    if not is_hub_name(run.tokenizer.path):
+        raise TokenizerError(f"{folder}: no such tokenizer folder; make it with `sahaj tokenizer train RUN`")
+    try:
+        return read_tokenizer(run.tokenizer.path)
+    except TokenizerError as error:
+        raise TokenizerError(f"{error} (there is no folder {folder} either)") from None
+
+
+def read_tokenizer(name: str) -> "PreTrainedTokenizerFast":
+    """A fast tokenizer of Transformers with the tokens a sample needs, from a folder or a Hub repository.
+
+    Raises:
+        TokenizerError: it is missing, unreadable, or lacks a token.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except Exception as error:
+        # a broken file surfaces as an error of json, tokenizers, huggingface_hub or transformers alike
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise TokenizerError(
+            f"{name}: no readable tokenizer ({reason}); make one with `sahaj tokenizer train RUN`"
+        ) from None
+    if not tokenizer.is_fast:
+        raise TokenizerError(f"{name}: not a fast tokenizer; its folder must hold a tokenizer.json")
+    missing = [token for token in NEEDED_TOKENS if getattr(tokenizer, token) is None]
+    if missing:
+        raise TokenizerError(f"{name}: the tokenizer has no {', '.join(missing)}; set it in its tokenizer_config.json")
+    return cast("PreTrainedTokenizerFast", tokenizer)
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether this may be owner/name on the Hub."""
+    return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name) is not None
+
+
+def save_tokenizer(tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
+    """Write a folder that `AutoTokenizer.from_pretrained` loads; an older tokenizer there is replaced whole.
+
+    Raises:
+        TokenizerError: there is something else at `folder`.
+        StorageError: it cannot be written.
+    """
+    check_replaceable(folder)
+    with whole_directory(folder) as partial:
+        tokenizer.save_pretrained(partial)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to replace what is no tokenizer.
+
+    Raises:
+        TokenizerError: there is a file, or a folder with other content, at `folder`.
+    """
+    way_out = "set tokenizer.path in the run file (or --out) to a new folder"
+    if folder.is_file():
+        raise TokenizerError(f"{folder}: a file is in the place of the tokenizer's folder; {way_out}")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "tokenizer_config.json").is_file():
+        raise TokenizerError(f"{folder}: this folder holds something other than a tokenizer; {way_out}")
+
+
+def tokenizer_digest(tokenizer: "PreTrainedTokenizerFast") -> str:
+    """SHA-256, in hex, of all that decides how the tokenizer cuts text, and of nothing else."""
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    # these remember the last call
+    content.pop("truncation", None)
+    content.pop("padding", None)
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,208 @@
+"""Reading one local file: documents one after another, in bounded memory, whatever is broken in it.
+
+A reader never ends early because of a bad line: it yields an `Unusable` in its place. Only trouble of the
+disk or the network comes out as an exception, an OSError.
+"""
+
+import contextlib
+import gzip
+import json
+import random
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+TEXT_SUFFIXES = (".txt", ".text")
+JSONL_SUFFIXES = (".jsonl", ".json", ".ndjson")
+PARQUET_SUFFIXES = (".parquet",)
+
+# A text file up to this size is one document; a larger one comes in pieces of at most this many bytes
+PIECE_BYTES = 64 * 1024
+# A JSON line beyond this is no document but a file without line ends
+MAX_LINE_BYTES = 64 * 1024 * 1024
+# Rows of a Parquet file that are decoded at a time
+PARQUET_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """Something that stands where a document should be, and why it is none."""
+
+    reason: str
+
+
+def usable(value: object) -> str | Unusable:
+    """The stripped text, if `value` is a text that can be encoded."""
+    if not isinstance(value, str):
+        return Unusable(f"not text but {type(value).__name__}")
+    text = value.strip()
+    if not text:
+        return Unusable("empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return Unusable("holds half of a surrogate pair, which is no character")
+    return text
+
+
+def is_supported(path: Path) -> bool:
+    """Whether a folder's file is taken for a corpus file."""
+    return kind(path) in TEXT_SUFFIXES + JSONL_SUFFIXES + PARQUET_SUFFIXES
+
+
+def kind(path: Path) -> str:
+    """The suffix that decides how a file is read: `.jsonl` for corpus.jsonl.gz."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def is_binary(path: Path) -> bool:
+    """Whether the first block of a file is no text: NUL bytes or, except in JSON lines, broken UTF-8."""
+    if kind(path) in PARQUET_SUFFIXES:
+        return False
+    try:
+        with _opened(path) as file:
+            block = file.read(PIECE_BYTES)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        return True
+    if b"\0" in block:
+        return True
+    if kind(path) in JSONL_SUFFIXES:
+        return False
+    try:
+        # a character may lie across the end of the block; its first bytes are no error
+        block[: _whole_characters(block)].decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def read_file(path: Path, text_column: str, order: random.Random | None = None) -> Iterator[str | Unusable]:
+    """The documents of one file.
+
+    Args:
+        path: a Parquet file, JSON lines, or, with any other suffix, UTF-8 text; the last two may be gzipped.
+        text_column: the column or key that holds the text; text files have none.
+        order: shuffles the row groups of a Parquet file; other files are read from the front.
+
+    Raises:
+        OSError: the file cannot be opened or read now.
+    """
+    if kind(path) in PARQUET_SUFFIXES:
+        yield from _read_parquet(path, text_column, order)
+        return
+    try:
+        with _opened(path) as file:
+            yield from read_jsonl(file, text_column) if kind(path) in JSONL_SUFFIXES else read_text(file)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        yield Unusable(f"damaged gzip file ({error})")
+
+
+def read_jsonl(file: BinaryIO, text_column: str) -> Iterator[str | Unusable]:
+    """One document from each line: a JSON object whose key `text_column` holds the text."""
+    while line := file.readline(MAX_LINE_BYTES):
+        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+            while (rest := file.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
+                pass
+            yield Unusable("a line without end; JSON files must hold one object a line")
+        elif line.strip():
+            yield _json_document(line, text_column)
+
+
+def read_text(file: BinaryIO) -> Iterator[str | Unusable]:
+    """The whole file as one document, or, if it is large, pieces cut at blank lines or line ends."""
+    piece = file.read(PIECE_BYTES).removeprefix(b"\xef\xbb\xbf")
+    while True:
+        piece += file.read(PIECE_BYTES - len(piece))
+        if len(piece) < PIECE_BYTES:
+            break
+        cut = _cut(piece)
+        yield _decode(piece[:cut])
+        piece = piece[cut:]
+    if piece:
+        yield _decode(piece)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    with path.open("rb") as file:
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.suffix.lower() == ".gz" else file
+
+
+def _json_document(line: bytes, text_column: str) -> str | Unusable:
+    try:
+        row: Any = json.loads(line.decode())
+    except UnicodeDecodeError:
+        return Unusable("not UTF-8")
+    except (ValueError, RecursionError):
+        return Unusable("not a JSON object on one line")
+    if not isinstance(row, dict):
+        return Unusable("not a JSON object on one line")
+    if text_column not in row:
+        return _no_column(text_column, list(row))
+    return usable(row[text_column])
+
+
+def _read_parquet(path: Path, text_column: str, order: random.Random | None) -> Iterator[str | Unusable]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if text_column not in names:
+                yield _no_column(text_column, names)
+                return
+            row_groups = list(range(file.num_row_groups))
+            if order is not None:
+                order.shuffle(row_groups)
+            for group in row_groups:
+                for batch in file.iter_batches(PARQUET_ROWS, row_groups=[group], columns=[text_column]):
+                    for value in batch.column(0):
+                        yield _parquet_document(value)
+    except pyarrow.ArrowInvalid as error:
+        yield Unusable(f"damaged Parquet file ({' '.join(str(error).split())})")
+
+
+def _parquet_document(value: Any) -> str | Unusable:
+    try:
+        return usable(value.as_py())
+    except UnicodeDecodeError:
+        return Unusable("not UTF-8")
+
+
+def _no_column(text_column: str, names: list[str]) -> Unusable:
+    return Unusable(f"no column {text_column!r} but {', '.join(names[:8]) or 'none at all'}; set text_column")
+
+
+def _decode(data: bytes) -> str | Unusable:
+    try:
+        return usable(data.decode())
+    except UnicodeDecodeError:
+        return Unusable("not UTF-8")
+
+
+def _cut(piece: bytes) -> int:
+    """Where to end a piece: after the last blank line, line end or space of its second half, or anywhere."""
+    half = len(piece) // 2
+    for mark in (b"\n\n", b"\r\n\r\n", b"\n", b" "):
+        at = piece.rfind(mark, half)
+        if at >= 0:
+            return at + len(mark)
+    return _whole_characters(piece)
+
+
+def _whole_characters(data: bytes) -> int:
+    """The length of `data` without the unfinished UTF-8 character at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) if back >= needed else len(data) - back
+        if byte < 0x80:
+            break
+    return len(data)

@@ -1,0 +1,8 @@
+"""The DeDLOC part: one optimizer step of the whole swarm, built on hivemind.
+
+Everything that overrides hivemind lives in this folder, and each file says what it changes and why.
+"""
+
+from trainer.averaging.optimizer import RoundReport, SwarmOptimizer, make_optimizer
+
+__all__ = ["RoundReport", "SwarmOptimizer", "make_optimizer"]

@@ -1,0 +1,33 @@
+"""How tensors travel: 8-bit for large ones, float16 for the rest (DeDLOC, section 4.3)."""
+
+from typing import Literal
+
+from hivemind.compression import (
+    CompressionBase,
+    Float16Compression,
+    NoCompression,
+    SizeAdaptiveCompression,
+    Uniform8BitQuantization,
+)
+
+# Below this many elements 8-bit saves next to nothing and its error weighs most: biases and layer
+# norms stay in float16. The number is the one the sahajBERT run used.
+LARGE_TENSOR = 2**16 + 1
+
+
+def gradient_compression(kind: Literal["8bit", "float16", "none"]) -> CompressionBase:
+    """The compression of gradients on the wire."""
+    if kind == "8bit":
+        return SizeAdaptiveCompression(
+            threshold=LARGE_TENSOR, less=Float16Compression(), greater_equal=Uniform8BitQuantization()
+        )
+    return state_compression(kind)
+
+
+def state_compression(kind: Literal["8bit", "float16", "none"]) -> CompressionBase:
+    """The compression of parameters on the wire: never 8-bit.
+
+    A round gives each peer the mean plus its own rounding error. For gradients that is noise of one
+    step; for weights it stays, and 8-bit would move each weight by about 2 % of the layer's spread.
+    """
+    return NoCompression() if kind == "none" else Float16Compression()

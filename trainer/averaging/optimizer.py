@@ -1,0 +1,344 @@
+"""The collaborative optimizer: gradients of all peers add up to one LAMB step (DeDLOC, section 3).
+
+What this changes in hivemind's `Optimizer`:
+- a peer whose round failed takes no step. Upstream takes it with the peer's own gradients, and its
+  parameters drift away in silence. Here the peer goes back to the global step it was at; if it hears that
+  others have taken the step, it takes over their state, and otherwise all try the step again.
+- a round begins when the batch is full *and* a group has been found; until then gradients go on adding up, and a
+  search that found nobody is simply begun again. Upstream begins without a group, and without one the round fails.
+- downloading the state ends after a while, whether it worked or not, and never fetches gradients.
+- `poll` does everything but add samples: for a peer that holds the state and computes nothing.
+- leaving takes seconds, even in the middle of a round.
+"""
+
+import queue
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from hivemind.averaging.control import AveragingStage, StepControl
+from hivemind.dht import DHT
+from hivemind.optim.grad_scaler import GradScaler
+from hivemind.optim.optimizer import Optimizer
+from hivemind.utils import get_dht_time, get_logger
+
+from swarm.gate import Gate
+from swarm.identity import Identity
+from swarm.run_file import RunFile
+from trainer.averaging.claims import HEAVIEST
+from trainer.averaging.compression import gradient_compression, state_compression
+from trainer.averaging.gradients import SwarmGradientAverager
+from trainer.averaging.lamb import learning_rate_at, make_lamb
+from trainer.averaging.progress import SwarmProgress
+from trainer.averaging.state import SwarmStateAverager
+
+logger = get_logger(__name__)
+
+GROUP_PATIENCE = 2  # in units of matchmaking_time: how long a peer looks for a group before it looks who is where
+STATE_TIMEOUT = 1800.0  # seconds for a whole state; silence in between is limited by chunk_timeout
+LOAD_RETRY = 0.5  # seconds between two attempts to get the state
+CATCH_UP_PATIENCE = 10.0  # seconds in which a download of a newer step begins that somebody claims to have
+DOUBT = 20.0  # seconds in which no newer step is believed in when nobody had a state for it
+LINGER = 3.0  # seconds from a round's beginning in which a peer does not leave
+GOODBYE = 3.0  # seconds that a leaving peer gives to a round it is in
+
+
+class RoundFailed(RuntimeError):
+    """A round of averaging did not give a gradient that can be used; the step was not taken."""
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """How one round of gradient averaging ended for this peer."""
+
+    number: int  # of this peer's rounds, counted from 1
+    step: int  # global step, counted from 0, that the round belongs to
+    samples: int  # this peer's samples in it
+    peers: int  # size of the group, this peer included; 1: alone, nothing to average
+    seconds: float  # from the beginning of the round to its end
+    problem: str | None  # why it failed
+
+    def describe_failure(self) -> str:
+        """One line for people, who count global steps from 1."""
+        return f"Global step {self.step + 1}: a round of averaging did not work and is repeated ({self.problem})."
+
+
+class SwarmOptimizer(Optimizer):
+    """hivemind's optimizer, with the changes above. Make it with `make_optimizer`."""
+
+    scheduled_grads: StepControl | None
+    tracker: SwarmProgress
+    state_averager: SwarmStateAverager
+    grad_averager: SwarmGradientAverager
+
+    def __init__(
+        self,
+        *,
+        run: RunFile,
+        dht: DHT,
+        identity: Identity,
+        parameters: Iterable[dict[str, Any]],
+        holds_state: bool,
+        gate: Gate | None,
+    ):
+        self.run, self.identity, self.holds_state, self.gate = run, identity, holds_state, gate
+        self._heaviest = HEAVIEST * run.averaging.target_batch_size
+        self.rounds_begun = 0
+        self._reports: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
+        self._round_open = False  # a round has begun, and whether the step is taken is not known yet
+        self._round: tuple[int, int, int, float] = (0, 0, 0, 0.0)  # number, step, samples and start of the current one
+        averaging = run.averaging
+        super().__init__(
+            dht=dht,
+            run_id=run.name,
+            target_batch_size=averaging.target_batch_size,
+            params=list(parameters),
+            optimizer=partial(make_lamb, run.optimizer),
+            client_mode=dht.client_mode,  # upstream reads this argument the wrong way round unless it is given
+            matchmaking_time=averaging.matchmaking_time,
+            averaging_timeout=averaging.averaging_timeout,
+            next_chunk_timeout=averaging.chunk_timeout,
+            load_state_timeout=STATE_TIMEOUT,
+            offload_optimizer=True,
+            delay_optimizer_step=True,
+            delay_grad_averaging=True,
+            average_state_every=averaging.state_every,
+            grad_compression=gradient_compression(averaging.compression),
+            state_averaging_compression=state_compression(averaging.compression),
+            grad_averager_factory=partial(
+                SwarmGradientAverager, request_timeout=averaging.request_timeout, gate=gate, heaviest=self._heaviest
+            ),
+            averager_opts={"request_timeout": averaging.request_timeout},
+            tracker_opts={"max_refresh_period": min(10.0, max(1.0, averaging.matchmaking_time))},
+            shutdown_timeout=GOODBYE,
+        )
+
+    def _make_progress_tracker(self, target_batch_size: int, **kwargs: Any) -> SwarmProgress:
+        return SwarmProgress(
+            dht=self.dht,
+            prefix=self.run_id,
+            target_batch_size=target_batch_size,
+            client_mode=self.client_mode,
+            holds_state=self.holds_state,
+            private_key=self.identity.private_key,  # the DHT signs with this key only
+            start=True,
+            **kwargs,
+        )
+
+    def _make_state_averager(self, **kwargs: Any) -> SwarmStateAverager:
+        return SwarmStateAverager(
+            dht=self.dht,
+            prefix=f"{self.run_id}_state_averager",
+            learning_rate=partial(learning_rate_at, self.run.optimizer),
+            min_matchmaking_time=self.matchmaking_time,
+            allreduce_timeout=self.allreduce_timeout,
+            shutdown_timeout=self.shutdown_timeout,
+            offload_optimizer=True,
+            custom_gradients=True,
+            initialize_optimizer=False,  # make_lamb did, without moving the weights
+            status_loglevel=self.status_loglevel,
+            next_chunk_timeout=self.next_chunk_timeout,
+            client_mode=self.client_mode,
+            gate=self.gate,
+            heaviest=self._heaviest,
+            start=True,
+            **kwargs,
+        )
+
+    def step(self, batch_size: int) -> None:
+        """Add the gradients in `param.grad`, a mean over `batch_size` samples, and go on as `poll`."""
+        if self._take_over_newer_state():
+            return  # these gradients belong to parameters that we no longer have
+        self._check_and_accumulate_gradients(batch_size, None)
+        self._advance()
+
+    def poll(self) -> None:
+        """Follow the swarm without adding samples: find groups, average, take the step, catch up."""
+        if not self._take_over_newer_state():
+            self._advance()
+
+    @property
+    def samples_gathered(self) -> int:
+        """This peer's samples that wait for the next round."""
+        return int(self.grad_averager.local_samples_accumulated)
+
+    def ended_rounds(self) -> list[RoundReport]:
+        """The rounds that ended since this was last asked."""
+        ended = []
+        while not self._reports.empty():
+            ended.append(self._reports.get())
+        return ended
+
+    def adopt(self, step: int, optimizer_state: dict[str, Any]) -> None:
+        """Go on from a saved state: LAMB's state and the global step; the parameters are in place already."""
+        self.state_averager.optimizer.load_state_dict(optimizer_state)
+        self.state_averager.local_epoch = step
+        self.state_averager._update_scheduler()
+        self.tracker.report_local_progress(step, samples_accumulated=0)
+        self.tracker.global_progress.epoch = step
+        if not self.client_mode:
+            self.state_averager.state_sharing_priority = step
+
+    def finish_round(self) -> None:
+        """Wait until the step that was begun is taken, and use its parameters."""
+        self.state_averager.step(wait_for_delayed_updates=True)
+
+    def _take_over_newer_state(self) -> bool:
+        self.state_averager.step(apply_delayed_updates=True)
+        if not self.client_mode and self.state_averager.state_sharing_priority != self.local_epoch:
+            self.state_averager.state_sharing_priority = self.local_epoch  # a round failed, and this peer went back
+        if not self._should_load_state_from_peers():
+            return False
+        self.load_state_from_peers()
+        return True
+
+    def _advance(self) -> None:
+        self._maybe_schedule_gradient_averaging()
+        self._maybe_schedule_state_averaging()
+        if self.tracker.ready_to_update_epoch and (self._has_group() or not self.tracker.others):
+            self._update_global_epoch(None)
+            if not self.run.averaging.overlap:
+                self.finish_round()
+
+    def _maybe_schedule_gradient_averaging(self) -> None:
+        soon = self.tracker.estimated_next_update_time - get_dht_time() <= self.matchmaking_time
+        # while a round is open, this search would wait for its end, and be for the wrong step if the round fails
+        if soon and self.tracker.others and not self._round_open and not self._is_looking_for_group():
+            self._look_for_group()
+
+    def _is_looking_for_group(self) -> bool:
+        control = self.scheduled_grads
+        return control is not None and not control.triggered and not control.done()
+
+    def _has_group(self) -> bool:
+        control = self.scheduled_grads if self._is_looking_for_group() else None
+        return control is not None and control.stage == AveragingStage.AWAITING_TRIGGER
+
+    def _look_for_group(self) -> None:
+        self.scheduled_grads = self.grad_averager.schedule_step(
+            gather=self.local_epoch, timeout=GROUP_PATIENCE * self.matchmaking_time
+        )
+
+    def _begin_averaging_gradients(self, grad_scaler: GradScaler | None) -> bool:
+        self.rounds_begun += 1
+        self._round = (self.rounds_begun, self.local_epoch, self.samples_gathered, time.monotonic())
+        if not self._has_group():  # the others have left
+            self.scheduled_grads = None
+        self._round_open = self.scheduled_grads is not None and super()._begin_averaging_gradients(grad_scaler)
+        if self._round_open:
+            self.tracker.round_began()
+        else:
+            self._report(peers=1)
+        return self._round_open
+
+    def _average_gradients_and_load_into_optimizer(self, maybe_step_control: StepControl | None) -> None:
+        """Runs in the background: wait for the round; without a usable gradient, undo the step."""
+        assert maybe_step_control is not None
+        try:
+            group = maybe_step_control.result(self.averaging_timeout)
+            if group.problem:
+                raise RoundFailed(group.problem)
+            with self.grad_averager.get_tensors() as gradients:
+                if not all(torch.isfinite(gradient).all() for gradient in gradients):
+                    raise RoundFailed("the averaged gradient is not finite")
+        except BaseException as error:
+            maybe_step_control.cancel()
+            self._go_back(self._round[1])
+            self._report(problem=str(error) or type(error).__name__)
+            raise RoundFailed(str(error)) from None
+        finally:
+            self._round_open = False
+        self.tracker.round_ended()
+        self._load_averaged_gradients_into_optimizer_()
+        self._report(peers=len(group))
+
+    def _go_back(self, step: int) -> None:
+        """The step was not taken: be at `step` again."""
+        self.grad_averager.notify_used_averaged_gradients()
+        self.state_averager.local_epoch = step
+        self.tracker.round_failed(step, self.samples_gathered)
+
+    def _should_load_state_from_peers(self) -> bool:
+        """Others have taken a step without this peer, or the swarm that it follows went on from an older state."""
+        behind = self.tracker.global_epoch - self.local_epoch
+        return behind > 0 or (behind < 0 and self.client_mode)
+
+    def _report(self, *, peers: int = 0, problem: str | None = None) -> None:
+        number, step, samples, began = self._round
+        self._reports.put(RoundReport(number, step, samples, peers, time.monotonic() - began, problem))
+
+    def load_state_from_peers(self, **kwargs: Any) -> bool:
+        """Take over the newest state of the swarm; samples gathered so far are dropped.
+
+        Returns whether a state was taken. It is not when nobody is there, or nobody offers one that is
+        new enough in time (a download that has begun may take longer); then this peer goes on from what it has.
+        """
+        if self.scheduled_grads is not None and not self.scheduled_grads.done():
+            self._tag_along_with_zero_weight(self.scheduled_grads)
+        self.scheduled_grads = None
+        self.finish_round()
+        wanted = self.tracker.global_epoch
+        patience = self.averaging_timeout if wanted <= self.local_epoch else CATCH_UP_PATIENCE
+        deadline = time.monotonic() + patience
+        with self.tracker.pause_updates():
+            if wanted < self.local_epoch:  # the swarm started again from an older state
+                self.state_averager.local_epoch = wanted
+            loaded = False
+            while self.tracker.others and time.monotonic() < deadline:
+                loaded = self.state_averager.load_state_from_peers(timeout=self.load_state_timeout)
+                if loaded and self.local_epoch >= wanted:
+                    break
+                time.sleep(LOAD_RETRY)
+            if self.local_epoch < wanted:
+                self.tracker.doubt_newer_steps(DOUBT)
+            self.grad_averager.reset_accumulated_grads_()
+            self.tracker.report_local_progress(self.local_epoch, samples_accumulated=0)
+            if not self.client_mode:
+                self.state_averager.state_sharing_priority = self.local_epoch
+        return loaded
+
+    def linger(self) -> None:
+        """Stay a moment after a round: others may still be fetching the parts that this peer reduced."""
+        *_, began = self._round
+        time.sleep(max(0.0, min(LINGER, began + LINGER - time.monotonic())))
+
+    def shutdown(self) -> None:
+        """Say goodbye and stop the averagers, within about three times `GOODBYE` seconds."""
+        self.tracker.shutdown(GOODBYE)
+        for control in (self.scheduled_grads, self.scheduled_state):
+            if control is not None and not control.done():
+                control.cancel()
+        for update in list(self.state_averager.pending_updates):
+            try:
+                update.result(GOODBYE)
+            except BaseException as error:
+                logger.debug(f"left in the middle of a round: {error!r}")
+        self.state_averager.shutdown()
+        self.grad_averager.shutdown()
+
+
+def make_optimizer(
+    run: RunFile,
+    dht: DHT,
+    identity: Identity,
+    parameters: Iterable[dict[str, Any]],
+    *,
+    holds_state: bool = False,
+    gate: Gate | None = None,
+) -> SwarmOptimizer:
+    """The optimizer of one peer.
+
+    Args:
+        run: the run file; all peers must agree on its `optimizer` and `averaging`.
+        dht: a node of the run's DHT; its client mode is the optimizer's.
+        identity: the identity that the DHT node was started with.
+        parameters: parameter groups, in the same order on all peers.
+        holds_state: compute nothing, hold the newest state, and help others to average (the coordinator).
+        gate: shows our pass and checks theirs; absent where everybody may take part.
+    """
+    return SwarmOptimizer(
+        run=run, dht=dht, identity=identity, parameters=parameters, holds_state=holds_state, gate=gate
+    )

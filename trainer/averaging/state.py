@@ -1,0 +1,100 @@
+"""The training state that peers share: parameters and LAMB's averages.
+
+What this changes in hivemind's `TrainingStateAverager`:
+- a state handed out is always whole: upstream raises the step number before the delayed optimizer
+  step has been taken, and a newcomer would start one update behind without knowing.
+- a download tells whether it worked, and a state with non-finite numbers is refused.
+- the learning rate is a function of the global step; upstream counts a scheduler up, never down.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+import torch
+from hivemind.optim.state_averager import TrainingStateAverager
+from hivemind.utils import get_logger
+
+from trainer.averaging.groups import StepwiseAverager
+
+logger = get_logger(__name__)
+
+
+class _CheckedDownload(StepwiseAverager):
+    """Stands between hivemind's two averager classes to see what a download brought."""
+
+    tensors_in_state: int
+
+    def load_state_from_peers(self, **kwargs: Any) -> tuple[Any, list[torch.Tensor]] | None:
+        loaded = super().load_state_from_peers(**kwargs)
+        if loaded is None:
+            return None
+        metadata, tensors = loaded
+        if len(tensors) != self.tensors_in_state:
+            logger.warning("refused a state that broke off")
+            return None
+        if not all(torch.isfinite(tensor).all() for tensor in tensors):
+            logger.warning("refused a state with numbers that are not finite")
+            return None
+        self.downloaded = True
+        return metadata, tensors
+
+
+class SwarmStateAverager(TrainingStateAverager, _CheckedDownload):
+    """hivemind's state averager, with the changes above."""
+
+    downloaded: bool
+
+    def __init__(self, *, learning_rate: Callable[[int], float], **kwargs: Any):
+        self.learning_rate = learning_rate
+        self.settled = threading.Event()  # set while parameters and step number belong together
+        self.settled.set()
+        super().__init__(**kwargs)
+        self.tensors_in_state = len(super().get_current_state()[1])
+        self._update_scheduler()
+
+    def step(self, *args: Any, increment_epoch: bool = False, **kwargs: Any) -> Any:
+        """See upstream."""
+        if increment_epoch:
+            self.settled.clear()
+        return super().step(*args, increment_epoch=increment_epoch, **kwargs)
+
+    def _do(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super()._do(*args, **kwargs)
+        finally:
+            self.settled.set()
+
+    def _update_scheduler(self) -> None:
+        # upstream calls this at the moment the optimizer step is done, before the state round begins
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate(self.local_epoch)
+        self.settled.set()
+
+    def get_current_state(self) -> tuple[Any, list[torch.Tensor], list[Any]]:
+        """Parameters and optimizer state of `local_epoch` (see upstream), a copy; waits for a step in flight.
+
+        Raises:
+            TimeoutError: steps follow each other so closely that there is no moment to copy.
+        """
+        deadline = time.monotonic() + self._allreduce_timeout
+        while time.monotonic() < deadline:
+            if not self.settled.wait(deadline - time.monotonic()):
+                break
+            step = self.local_epoch
+            metadata, tensors, infos = super().get_current_state()
+            copies = [tensor.clone() for tensor in tensors]  # sending takes longer than the next step
+            if self.settled.is_set() and metadata["epoch"] == self.local_epoch == step:
+                return metadata, copies, infos
+        raise TimeoutError("no whole state to give out now")
+
+    def load_state_from_peers(self, **kwargs: Any) -> bool:  # type: ignore[override]
+        """Take over the newest state that a peer offers; returns whether one was taken."""
+        self.downloaded = False
+        try:
+            super().load_state_from_peers(**kwargs)
+        except (TimeoutError, futures.TimeoutError):  # two classes up to Python 3.10
+            logger.warning("a state did not arrive in time")
+        return self.downloaded

@@ -1,0 +1,80 @@
+"""What this session brought to the swarm: samples count once the round they went into has worked."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from swarm.records import CONTRIBUTIONS_KEPT
+from trainer.averaging import RoundReport
+
+
+@dataclass(frozen=True)
+class Brought:
+    """Samples of one peer that went into one global step; `loss` is their mean, in nats."""
+
+    step: int
+    samples: int
+    tokens: int
+    loss: float
+
+
+@dataclass
+class _Window:
+    samples: int = 0
+    tokens: int = 0
+    loss_sum: float = 0.0
+
+
+class Contributions:
+    """Follows samples from the forward pass to the averaged step."""
+
+    def __init__(self) -> None:
+        self.samples = 0  # in global steps, since the session began
+        self.tokens = 0
+        self.steps = 0  # global steps that they went into
+        self.rounds = 0
+        self.failures = 0
+        self.loss: float | None = None  # of the last global step, this peer's own
+        self.recent: deque[Brought] = deque(maxlen=CONTRIBUTIONS_KEPT)
+        self._window = _Window()
+        self._in_flight: dict[int, _Window] = {}  # by the number of the round
+
+    def computed(self, samples: int, tokens: int, loss: float) -> None:
+        """A batch was computed; its gradient waits for the next round. `loss` is its mean, in nats."""
+        self._window.samples += samples
+        self._window.tokens += tokens
+        self._window.loss_sum += loss * samples
+
+    def round_began(self, number: int) -> None:
+        """All that was computed so far is on its way into the round of that number."""
+        self._in_flight[number] = self._window
+        self._window = _Window()
+
+    def dropped(self) -> None:
+        """All that was computed so far was thrown away: it belonged to parameters that were replaced."""
+        self._window = _Window()
+
+    def round_ended(self, report: RoundReport) -> None:
+        """A round that worked turns what was in flight into a contribution; one that failed loses it."""
+        window = self._in_flight.pop(report.number, None) or _Window()
+        if report.peers > 1 or report.problem:
+            self.rounds += 1
+        if report.problem:
+            self.failures += 1
+            return
+        if window.samples == 0:
+            return
+        brought = Brought(report.step, window.samples, window.tokens, window.loss_sum / window.samples)
+        self.samples += brought.samples
+        self.tokens += brought.tokens
+        self.steps += 1
+        self.loss = brought.loss
+        self.recent.append(brought)
+
+    def thanks(self) -> str:
+        """What the person brought, to be said when they leave."""
+        if not self.samples:
+            return "Thank you for joining. You left before a global step was done, so nothing was counted yet."
+        return (
+            f"Thank you! You contributed {self.samples:,} samples ({self.tokens:,} tokens) "
+            f"to {self.steps:,} global step{'s' if self.steps > 1 else ''}."
+        )

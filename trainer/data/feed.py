@@ -1,0 +1,181 @@
+"""A background worker that keeps masked batches ready, so that the training loop never waits."""
+
+import queue
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from swarm.errors import DataError
+from swarm.run_file import RunFile
+from trainer.data.batch import Batch, Collator
+from trainer.data.instances import Instance, make_instances
+from trainer.data.sentences import tokenized_documents
+
+BATCHES_READY = 16  # batches in the queue
+HOPELESS = 10_000  # documents without a sample among them: there will be none
+POOL = 8  # batches whose instances are sorted by length together, so that most batches need no padding
+
+
+class Feed:
+    """Batches from documents, prepared in a thread.
+
+    A thread and not a process: the tokenizer, which is most of the work, runs outside of Python's
+    lock, a second process would need a few hundred megabytes, and hivemind has to fork in between.
+
+    Used as a context manager. `next` gives batches until the documents end.
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[str],
+        tokenizer: PreTrainedTokenizerFast,
+        run: RunFile,
+        *,
+        batch_size: int,
+        seed: int,
+    ):
+        self.wait_seconds = 0.0  # that `next` was blocked, the first batch not counted
+        self.unusable = 0  # documents too short to make a sample
+        self._documents, self._tokenizer, self._run = documents, tokenizer, run
+        self._batch_size, self._seed = batch_size, seed
+        self._collator = Collator(tokenizer, run.data)
+        self._queue: queue.Queue[tuple[int, Batch | Exception]] = queue.Queue(maxsize=BATCHES_READY)
+        self._closed = threading.Event()
+        self._first = True
+        self._thread = threading.Thread(target=self._work, name="feed", daemon=True)
+
+    def __enter__(self) -> "Feed":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def skipped(self) -> int:
+        """Documents that gave no sample: not text, empty, or too short."""
+        return self.unusable + int(getattr(self._documents, "skipped", 0))
+
+    def set_batch_size(self, batch_size: int) -> None:
+        """Samples in the batches from now on; those that were ready are dropped."""
+        self._batch_size = batch_size
+        self._first = True
+
+    def next(self) -> Batch:
+        """The next batch.
+
+        Raises:
+            DataError: there is no usable text, or every source has failed.
+            StopIteration: the documents have ended.
+        """
+        began = time.monotonic()
+        while True:
+            size, item = self._queue.get()
+            if size == self._batch_size or isinstance(item, BaseException):
+                break
+        if not self._first:
+            self.wait_seconds += time.monotonic() - began
+        self._first = False
+        if isinstance(item, BaseException):
+            self._queue.put((size, item))  # whoever asks again hears the same
+            raise item
+        return item
+
+    def close(self) -> None:
+        """Stop the worker; waits for at most a second until it has noticed."""
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)
+
+    def _work(self) -> None:
+        try:
+            for size, batch in self._batches():
+                if not self._put(size, batch):
+                    return
+            self._put(0, StopIteration("the documents have ended"))
+        except DataError as error:
+            self._put(0, error)
+        except Exception as error:
+            self._put(0, DataError(f"the text could not be prepared ({type(error).__name__}: {error})"))
+
+    def _put(self, size: int, item: Batch | Exception) -> bool:
+        while not self._closed.is_set():
+            try:
+                self._queue.put((size, item), timeout=0.2)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def _batches(self) -> Iterator[tuple[int, Batch]]:
+        """Batches with the size they were made for (the last one may be smaller)."""
+        rng = np.random.default_rng(self._seed)
+        pool: list[Instance] = []
+        batches = 1  # in the pool; a small first one, so that nobody waits for it
+        for instance in self._instances(rng):
+            if self._closed.is_set():
+                return
+            pool.append(instance)
+            size = self._batch_size
+            if len(pool) >= batches * size:
+                for chunk in _by_length(pool, size, rng):
+                    yield size, self._collator(chunk, rng)
+                pool, batches = [], min(2 * batches, POOL)
+        for chunk in _by_length(pool, self._batch_size, rng):
+            yield self._batch_size, self._collator(chunk, rng)
+
+    def _instances(self, rng: np.random.Generator) -> Iterator[Instance]:
+        found = False
+        for sentences in tokenized_documents(self._documents, self._tokenizer, self._run.language):
+            usable = False
+            for instance in make_instances(sentences, self._run.data, rng):
+                usable = True
+                yield instance
+            found = found or usable
+            self.unusable += not usable
+            if not found and self.unusable >= HOPELESS:
+                break
+        if not found:
+            raise DataError(
+                f"data.train: no usable text in {self.unusable:,} documents; give sources with longer documents"
+            )
+
+
+def validation_batches(
+    run: RunFile, documents: Iterable[str], tokenizer: PreTrainedTokenizerFast, batch_size: int
+) -> list[Batch]:
+    """The held-out batches, the same for everyone: fixed order, fixed masks, no short samples.
+
+    Raises:
+        DataError: the held-out sources have no usable text.
+    """
+    settings = run.data.model_copy(update={"short_sample_probability": 0.0})
+    rng = np.random.default_rng(0)
+    instances: list[Instance] = []
+    for sentences in tokenized_documents(documents, tokenizer, run.language):
+        instances.extend(make_instances(sentences, settings, rng))
+        if len(instances) >= settings.validation_samples:
+            break
+    if not instances:
+        raise DataError("data.validation: no usable text; give sources with longer documents")
+    collator = Collator(tokenizer, settings)
+    kept = instances[: settings.validation_samples]
+    return [collator(chunk, rng) for chunk in _chunks(kept, batch_size)]
+
+
+def _by_length(pool: list[Instance], size: int, rng: np.random.Generator) -> list[list[Instance]]:
+    """Batches of similar length in random order; which instances meet is random among equal lengths."""
+    order = rng.permutation(len(pool))
+    ordered = sorted((pool[i] for i in order), key=lambda one: len(one.first) + len(one.second))
+    batches = _chunks(ordered, size)
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def _chunks(instances: list[Instance], size: int) -> list[list[Instance]]:
+    return [instances[start : start + size] for start in range(0, len(instances), size)]

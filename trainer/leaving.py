@@ -1,0 +1,78 @@
+"""Leaving at any moment: the first Ctrl-C or SIGTERM asks the loop to end, and a guard sees that it does."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import psutil
+
+PATIENCE = 8.0  # seconds from the signal to the end, whatever the process is waiting for
+
+
+@contextlib.contextmanager
+def leaving_on_signal(say_goodbye: Callable[[], None], *, patience: float = PATIENCE) -> Iterator[threading.Event]:
+    """Yield an event that SIGINT or SIGTERM sets.
+
+    If the block has not ended `patience` seconds later (it may be waiting for peers that are gone),
+    `say_goodbye` is called and the process ends with status 0. A second signal ends it at once.
+    Enter it after hivemind's processes have started: they make the main process deaf to SIGINT.
+    """
+    asked, left = threading.Event(), threading.Event()
+
+    def guard() -> None:
+        asked.wait()
+        if not left.wait(patience):
+            say_goodbye()
+            end_process()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if asked.is_set():
+            say_goodbye()
+            end_process()
+        asked.set()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    threading.Thread(target=guard, name="leaving", daemon=True).start()
+    try:
+        yield asked
+    finally:
+        left.set()
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+def end_at_once_on_signal(say_goodbye: Callable[[], None]) -> None:
+    """Until `leaving_on_signal` takes over: SIGINT or SIGTERM ends this process and its helpers with status 130.
+
+    A KeyboardInterrupt would not do: while modules are imported and processes are forked, somebody may swallow
+    it, and Python waits in the end for helpers that do not know of it.
+    """
+    own = os.getpid()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if os.getpid() == own:  # helpers inherit this; for them it is the plain end
+            say_goodbye()
+            end_helpers()
+        os._exit(130)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+
+
+def end_process() -> None:
+    """End this process and its helpers now, with status 0."""
+    end_helpers()
+    os._exit(0)
+
+
+def end_helpers() -> None:
+    """Kill the processes that hivemind started for this one (DHT, libp2p daemon, averagers)."""
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            # torch's own helper for shared memory leaves by itself, and aborts the process if it is killed
+            if child.name() != "torch_shm_manager":
+                child.kill()

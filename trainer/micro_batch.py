@@ -1,0 +1,98 @@
+"""How many samples to compute at once, found by trying.
+
+A larger micro-batch is faster until the device is full; on a slow device it also makes a peer notice
+the end of a global step late. So: grow while it pays, stop at a step of about a second.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from trainer.data import Batch, Feed
+from trainer.model import PretrainingModel
+from trainer.precision import Precision, candidate_dtypes
+
+SIZES = (4, 8, 16, 32, 64, 128, 256)
+LONGEST_STEP = 1.0  # seconds; peers look at the swarm's progress between steps
+WORTH_IT = 1.05  # growing must give 5 % more samples a second: less is within the noise of a trial
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How this peer computes, and how fast it is that way."""
+
+    micro_batch: int
+    samples_per_second: float
+    precision: Precision
+
+    def describe(self) -> str:
+        """One line for the volunteer."""
+        dtype = str(self.precision.dtype).removeprefix("torch.")
+        return f"Computing {self.micro_batch} samples at a time in {dtype}: {self.samples_per_second:.0f} samples/s."
+
+
+def find_pace(model: PretrainingModel, feed: Feed, device: torch.device, micro_batch: int | None) -> Pace:
+    """Try number formats on a small micro-batch, then grow it; leaves the feed at the size that was found.
+
+    A micro-batch that is given is kept, only its speed in each format is measured.
+    """
+
+    def seconds(size: int, dtype: torch.dtype) -> float | None:
+        feed.set_batch_size(size)
+        return step_seconds(model, feed.next().to(device), Precision(device, dtype))
+
+    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    dtypes = candidate_dtypes(device.type, has_bfloat16=has_bfloat16)
+    start = micro_batch or SIZES[0]
+    timed = {dtype: seconds(start, dtype) or float("inf") for dtype in dtypes}
+    dtype = min(timed, key=timed.__getitem__)
+    if micro_batch is not None:
+        return Pace(micro_batch, micro_batch / timed[dtype], Precision(device, dtype))
+    size, speed = grow(lambda size: timed[dtype] if size == start else seconds(size, dtype))
+    feed.set_batch_size(size)
+    return Pace(size, speed, Precision(device, dtype))
+
+
+def grow(
+    seconds: Callable[[int], float | None], sizes: tuple[int, ...] = SIZES, longest: float = LONGEST_STEP
+) -> tuple[int, float]:
+    """The size to use and its samples per second.
+
+    Args:
+        seconds: the time of a step of so many samples, or None if it does not fit into memory.
+        sizes: in growing order; the smallest is used even if it takes longer than `longest` seconds.
+    """
+    best, speed = sizes[0], 0.0
+    for size in sizes:
+        taken = seconds(size)
+        if taken is None or (size > sizes[0] and taken > longest):
+            break
+        if size / taken < speed * WORTH_IT:
+            break
+        best, speed = size, size / taken
+    return best, speed
+
+
+def step_seconds(model: PretrainingModel, batch: Batch, precision: Precision, repeats: int = 2) -> float | None:
+    """Seconds of a forward and backward pass, the best of `repeats` after a warm-up; None: out of memory."""
+    best = float("inf")
+    try:
+        for attempt in range(repeats + 1):
+            began = time.perf_counter()
+            with precision.autocast():
+                loss = model(batch).loss
+            loss.backward()
+            if precision.device.type == "cuda":
+                torch.cuda.synchronize(precision.device)
+            if attempt:
+                best = min(best, time.perf_counter() - began)
+            if attempt and best > LONGEST_STEP:
+                break
+    except torch.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        return None
+    finally:
+        model.zero_grad(set_to_none=True)
+    return best

@@ -1,0 +1,113 @@
+"""ALBERT with the masked-LM and sentence-order heads (Lan et al. 2020), made cheap to train.
+
+The vocabulary projection runs on the masked positions only: 15 % of them, and on a small model it
+is most of the work. The loss is the same as that of Transformers' `AlbertForPreTraining`.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from transformers import AlbertConfig, AlbertForPreTraining, PreTrainedTokenizerFast
+from transformers.masking_utils import create_bidirectional_mask
+
+from swarm.errors import TokenizerError
+from swarm.run_file import RunFile
+from trainer.attention import ATTENTION
+from trainer.data.batch import Batch
+
+
+class Losses(NamedTuple):
+    """Scalars, in nats: means over masked positions and over samples, and their sum."""
+
+    loss: torch.Tensor
+    masked_lm_loss: torch.Tensor
+    sentence_order_loss: torch.Tensor
+
+
+class PretrainingModel(AlbertForPreTraining):
+    """Transformers' ALBERT; its checkpoints load as any ALBERT's do."""
+
+    def __init__(self, config: AlbertConfig):
+        super().__init__(config)
+        self.set_attn_implementation(ATTENTION)
+
+    def forward(self, batch: Batch) -> Losses:
+        """The losses of a batch of B samples with M masked positions."""
+        last = self._read_states(batch)  # [M + B, hidden]
+        token_scores = self.predictions(last[: len(batch.masked_positions)])  # [M, vocabulary]
+        pooled = self.albert.pooler_activation(self.albert.pooler(last[len(batch.masked_positions) :]))
+        order_scores = self.sop_classifier(pooled)  # [B, 2]
+        masked_lm_loss = nn.functional.cross_entropy(token_scores.float(), batch.masked_labels)
+        order_loss = nn.functional.cross_entropy(order_scores.float(), batch.sentence_order_label)
+        return Losses(masked_lm_loss + order_loss, masked_lm_loss, order_loss)
+
+    def _read_states(self, batch: Batch) -> torch.Tensor:
+        """The last layer's output where a head reads it, [M + B, hidden]: masked positions, then first tokens.
+
+        Its feed-forward block is two thirds of a layer and no other position needs it.
+        """
+        embedded = self.albert.embeddings(batch.input_ids, token_type_ids=batch.token_type_ids)
+        mask = None
+        if batch.attention_mask is not None:
+            # without the skip Transformers looks whether anything is masked, and a GPU has to be waited for
+            mask = create_bidirectional_mask(
+                config=self.config,
+                inputs_embeds=embedded,
+                attention_mask=batch.attention_mask,
+                allow_is_bidirectional_skip=False,
+            )
+        hidden = self.albert.encoder.embedding_hidden_mapping_in(embedded)
+        # ALBERT's layers share their weights; torch tells the type checker nothing of what a module holds
+        layer: Any = self.albert.encoder.get_submodule("albert_layer_groups.0.albert_layers.0")
+        for _ in range(self.config.num_hidden_layers - 1):
+            hidden = layer(hidden, mask)
+        attended, _ = layer.attention(hidden, mask)
+        samples, width = batch.input_ids.shape
+        first_tokens = torch.arange(0, samples * width, width, device=hidden.device)
+        read = attended.flatten(0, 1).index_select(0, torch.cat([batch.masked_positions, first_tokens]))
+        return layer.full_layer_layer_norm(layer.ff_chunk(read) + read)
+
+
+def build_model(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> PretrainingModel:
+    """The run's model with its initial weights: the same on every peer, whatever was drawn before.
+
+    Raises:
+        TokenizerError: the tokenizer is larger than the run file says.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.model.seed)
+        return PretrainingModel(model_config(run, tokenizer))
+
+
+def model_config(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> AlbertConfig:
+    """The configuration of Transformers for the run's model.
+
+    Raises:
+        TokenizerError: the tokenizer is larger than the run file says.
+    """
+    if len(tokenizer) > run.tokenizer.vocab_size:
+        raise TokenizerError(
+            f"{run.tokenizer.path}: the tokenizer has {len(tokenizer)} tokens, but tokenizer.vocab_size is "
+            f"{run.tokenizer.vocab_size}; set it to {len(tokenizer)} or train another tokenizer"
+        )
+    shape = run.model.model_dump(exclude={"seed"})
+    return AlbertConfig(
+        vocab_size=len(tokenizer),
+        max_position_embeddings=run.data.max_length,
+        hidden_act="gelu",  # on a processor 3 times as fast as its approximation by tanh, gelu_new
+        classifier_dropout_prob=run.model.hidden_dropout_prob,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+        **shape,
+    )
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Parameter groups for LAMB: biases and layer norms (all that have one dimension) do not decay."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [one for one in parameters if one.dim() > 1], "weight_decay": weight_decay},
+        {"params": [one for one in parameters if one.dim() <= 1], "weight_decay": 0.0},
+    ]

@@ -1,0 +1,64 @@
+"""A session: one process of one user, and the record by which the swarm knows of it."""
+
+import time
+import uuid
+
+from hivemind.dht import DHT
+
+from swarm.dht import addresses
+from swarm.gate import Gate
+from swarm.identity import Identity
+from swarm.records import Contribution, SessionRecord, publish
+from trainer.contributions import Contributions
+
+PUBLISH_EVERY = 10.0  # seconds between two records when nothing has happened
+MOST_ADDRESSES = 4  # of one peer
+
+
+class Session:
+    """Publishes what this process is and what it has brought to the swarm."""
+
+    def __init__(
+        self, run_name: str, identity: Identity, dht: DHT, *, name: str, device: str, gate: Gate | None = None
+    ):
+        self.contributions = Contributions()
+        self._run_name, self._identity, self._dht = run_name, identity, dht
+        self._name, self._device, self._gate = name, device, gate
+        self._id = uuid.uuid4().hex
+        self._addresses = [] if dht.client_mode else addresses(dht)[:MOST_ADDRESSES]
+        self._started = time.time()
+        self._published = float("-inf")
+
+    def publish(self, step: int, samples_per_second: float, data_wait_fraction: float, *, urgent: bool = False) -> None:
+        """Store the record if it is time to, or `urgent`."""
+        if urgent or time.monotonic() - self._published >= PUBLISH_EVERY:
+            self._published = time.monotonic()
+            self._store(step, samples_per_second, data_wait_fraction)
+
+    def leave(self, step: int, data_wait_fraction: float) -> None:
+        """Say that this session is over; waits up to 2 seconds until it has been heard."""
+        self._store(step, 0.0, data_wait_fraction, left=True, wait=2.0)
+
+    def _store(self, step: int, speed: float, data_wait: float, *, left: bool = False, wait: float = 0.0) -> None:
+        brought = self.contributions
+        record = SessionRecord(
+            session_id=self._id,
+            name=self._name,
+            shown_pass=self._gate.own.to_bytes() if self._gate else b"",
+            device=self._device,
+            client_mode=self._dht.client_mode,
+            addresses=self._addresses,
+            started=self._started,
+            time=time.time(),
+            step=step,
+            samples_per_second=float(speed),
+            averaging_rounds=brought.rounds,
+            averaging_failures=brought.failures,
+            data_wait_fraction=min(1.0, max(0.0, float(data_wait))),
+            left=left,
+            contributions=[
+                Contribution(step=one.step, samples=one.samples, tokens=one.tokens, loss=one.loss)
+                for one in brought.recent
+            ],
+        )
+        publish(self._dht, self._run_name, self._identity, record, wait=wait)

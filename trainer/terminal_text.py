@@ -1,0 +1,47 @@
+"""Text from outside, made safe for a terminal: it neither steers the terminal nor runs over its edge.
+
+Terminals do not agree on the width of every script: some give the vowel signs of Indic scripts a column,
+others none. Here the wider count holds.
+"""
+
+import unicodedata
+
+from rich.cells import cell_len
+
+JOINERS = "\u200c\u200d"  # invisible, but Bengali and other scripts are misspelled without them
+
+
+def printable(text: str) -> str:
+    """The text without the characters that move the cursor, change colours or turn the line."""
+    return "".join(char if char in JOINERS or unicodedata.category(char)[0] != "C" else " " for char in text)
+
+
+def fit(text: str, columns: int) -> str:
+    """The text, cut so that no terminal takes more than `columns` for it."""
+    text = printable(text)
+    if width(text) <= columns:
+        return text
+    while text and width(text) >= columns:
+        text = text[:-1]
+    return text + "…" if columns > 0 else ""
+
+
+def wrap(text: str, columns: int, *, lines: int) -> list[str]:
+    """The text in at most so many lines, none wider than `columns`; the rest is cut."""
+    words = printable(text).split()
+    wrapped = [words[0]] if words else []
+    for index, word in enumerate(words[1:], start=1):
+        longer = f"{wrapped[-1]} {word}"
+        if width(longer) <= columns:
+            wrapped[-1] = longer
+        elif len(wrapped) < lines:
+            wrapped.append(word)
+        else:
+            wrapped[-1] = " ".join([wrapped[-1], *words[index:]])
+            break
+    return [fit(line, columns) for line in wrapped]
+
+
+def width(text: str) -> int:
+    """Columns that a terminal takes at most."""
+    return sum(0 if unicodedata.category(char) in ("Mn", "Cf") else max(1, cell_len(char)) for char in text)
