@@ -25,6 +25,7 @@ from swarm.messages import limit_messages
 from swarm.noticing import keep_noticing
 from swarm.orphans import end_with_parent
 from swarm.records import validators
+from swarm.shut_out import shut_out_whoever_is_refused
 
 logger = get_logger(__name__)
 
@@ -80,6 +81,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
         listening |= {"use_auto_relay": True, "trusted_relays": list(network.relays)}
     if gate:
         listening["authorizer"] = PassAuthorizer(gate, identity)
+        shut_out_whoever_is_refused()
     _start_shared_memory()
     limit_messages()
     try:

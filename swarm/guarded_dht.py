@@ -11,6 +11,7 @@ import base64
 import dataclasses
 import math
 import re
+from functools import lru_cache
 from typing import Protocol
 
 from hivemind.dht.crypto import RSASignatureValidator
@@ -139,13 +140,18 @@ class PassValidator(RSASignatureValidator):
         key_bytes, shown = MSGPackSerializer.loads(credentials)
         peer_id = peer_id_of(key_bytes)
         bare = dataclasses.replace(record, value=self.strip_value(record))
-        if not RSAPublicKey.from_bytes(key_bytes).verify(self._serialize_record(bare) + credentials, signature):
-            raise PassRefused(f"{peer_id} did not sign this record")
+        _check_signature(key_bytes, self._serialize_record(bare) + credentials, signature)
         check_pass(read_pass(shown), self._gate.authority, self._gate.run_name, peer_id, WHENEVER)
         if not math.isfinite(record.expiration_time) or record.expiration_time > get_dht_time() + LONGEST_LIFE:
             raise PassRefused(f"{peer_id} wrote a record that would stay for too long")
         if not _is_his(record.subkey, key_bytes, peer_id):
             raise PassRefused(f"{peer_id} wrote under somebody else's subkey")
+
+
+@lru_cache(maxsize=256)  # each peer that is asked answers with the same records; one that raises is not remembered
+def _check_signature(key_bytes: bytes, signed: bytes, signature: bytes) -> None:
+    if not RSAPublicKey.from_bytes(key_bytes).verify(signed, signature):
+        raise PassRefused(f"{peer_id_of(key_bytes)} did not sign this record")
 
 
 def _is_his(subkey: bytes, key_bytes: bytes, peer_id: PeerID) -> bool:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -72,6 +73,7 @@ def load_identity(path: Path) -> Identity:
     return Identity(path, peer_id, private_key, lock)
 
 
+@lru_cache(maxsize=1024)  # the keys of those who call; a call that raises is not remembered
 def peer_id_of(public_key: bytes) -> PeerID:
     """The libp2p peer id that belongs to a public key in hivemind's form.
 

@@ -8,6 +8,7 @@ the peer's public key, so the pass is worth something only to whoever holds that
 import os
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -76,8 +77,7 @@ def check_pass(shown: Pass, authority: bytes, run_name: str, peer_id: PeerID, no
         PassRefused: it did not, or it has.
     """
     try:
-        signed = _signed(run_name, shown.user, peer_id, shown.expires)
-        Ed25519PublicKey.from_public_bytes(authority).verify(shown.signature, signed)
+        _check_signature(authority, _signed(run_name, shown.user, peer_id, shown.expires), shown.signature)
     except InvalidSignature:
         raise PassRefused(f"the pass of {shown.user} was not given to this peer by the run's authority") from None
     if shown.expires <= (time.time() if now is None else now):
@@ -123,6 +123,11 @@ def load_authority(path: Path) -> Authority:
         raise SwarmError(
             f"{path}: not an authority's key; bring back the file, or remove it to let everybody join anew"
         ) from None
+
+
+@lru_cache(maxsize=1024)  # the passes of those who call; a call that raises is not remembered
+def _check_signature(authority: bytes, signed: bytes, signature: bytes) -> None:
+    Ed25519PublicKey.from_public_bytes(authority).verify(signature, signed)
 
 
 def _signed(run_name: str, user: str, peer_id: PeerID, expires: float) -> bytes:

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator.http.answers import Problem, answer_problem, refuse
-from coordinator.http.rate_limit import RateLimit, address_key
 from swarm.joining import Refusal, Refused
+from swarm.rate_limit import RateLimit, address_key
 
 logger = logging.getLogger(__name__)
 

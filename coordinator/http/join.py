@@ -18,9 +18,9 @@ from coordinator.http.door import House, admit, look
 from coordinator.http.figures import Joins
 from coordinator.http.first_look import JOIN, too_many
 from coordinator.http.hub import Hub, HubAway, HubUser, TokenRejected
-from coordinator.http.rate_limit import RateLimit
 from swarm.identity import peer_id_of
 from swarm.joining import JoinAnswer, JoinRequest, Manifest, Refusal, Refused
+from swarm.rate_limit import RateLimit
 from swarm.run_file import RunFile, dump_run
 
 logger = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ from coordinator.http.first_look import FirstLook
 from coordinator.http.hub import Hub
 from coordinator.http.join import join_routes
 from coordinator.http.public import KEPT, public_routes
-from coordinator.http.rate_limit import RateLimit
 from coordinator.ledger import LedgerError
 from swarm.errors import SahajError, StorageError
 from swarm.joining import Refusal, Refused
+from swarm.rate_limit import RateLimit
 
 __all__ = ["Desk", "Limits", "make_app"]
 

@@ -38,6 +38,7 @@ from hivemind.utils.asyncio import achain, anext, as_aiter, cancel_and_wait
 from swarm.gate import Gate
 from swarm.orphans import end_with_parent
 from swarm.passes import PassRefused
+from swarm.shut_out import note_refusal
 from trainer.averaging.claims import believed_step, believed_weight, is_beside
 
 logger = get_logger(__name__)
@@ -55,7 +56,9 @@ class Search(Matchmaking):
         search = asyncio.create_task(super().look_for_group(step))
         try:
             await asyncio.wait({search}, timeout=self.min_matchmaking_time + ALONE)
-            if not search.done() and self.current_leader is None and not self.current_followers:
+            # a group that was found waits until the DHT knows that its peer looks for none any more
+            found = search.done() or self.assembled_group.done()
+            if not found and self.current_leader is None and not self.current_followers:
                 raise MatchmakingException("nobody else was looking for a group")
             group = await search
         finally:
@@ -200,6 +203,7 @@ class StepwiseAverager(DecentralizedAverager):
             self.gate.admit(peer_id, shown)
         except PassRefused as error:
             logger.info(f"{peer_id} was refused: {error}")
+            note_refusal(peer_id)
             return False
         return True
 

@@ -26,16 +26,25 @@ class RateLimit:
         """Count an attempt. None if it may go on, else the whole seconds after which the next one may."""
         now = self._clock()
         with self._lock:
-            times = self._seen.setdefault(key, deque())
+            times = self._seen[key] = self._recent(key, now)
             self._seen.move_to_end(key)
-            while times and times[0] <= now - self._window:
-                times.popleft()
             if len(times) >= self._attempts:
                 return max(1, math.ceil(times[0] + self._window - now))
             times.append(now)
             while len(self._seen) > self._keys:
                 self._seen.popitem(last=False)
         return None
+
+    def is_reached(self, key: str) -> bool:
+        """Whether an attempt would be refused now; counts none."""
+        with self._lock:
+            return len(self._recent(key, self._clock())) >= self._attempts
+
+    def _recent(self, key: str, now: float) -> deque[float]:
+        times = self._seen.get(key, deque())
+        while times and times[0] <= now - self._window:
+            times.popleft()
+        return times
 
     def __len__(self) -> int:
         return len(self._seen)

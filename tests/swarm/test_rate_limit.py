@@ -1,4 +1,4 @@
-from coordinator.http.rate_limit import RateLimit, address_key
+from swarm.rate_limit import RateLimit, address_key
 
 
 class Clock:
@@ -35,3 +35,14 @@ def test_what_counts_as_one_address() -> None:
     assert address_key("2001:db8::1") == address_key("2001:db8::ffff:1") != address_key("2001:db8:0:1::1")
     assert address_key("fe80::1%eth0") == address_key("fe80::2")
     assert address_key("") == ""
+
+
+def test_a_look_whether_the_limit_is_reached_counts_nothing():
+    clock = Clock()
+    limit = RateLimit(2, 10.0, clock=clock)
+    for _ in range(5):
+        assert not limit.is_reached("a")
+    assert (limit.attempt("a"), limit.attempt("a")) == (None, None)
+    assert limit.is_reached("a") and not limit.is_reached("b")
+    clock.now += 10.0
+    assert not limit.is_reached("a")

@@ -1,0 +1,72 @@
+"""Whoever is refused again and again is not listened to for a while.
+
+To refuse a call costs a millisecond or two: it is parsed, and signatures are checked. Somebody who asks on and on
+would have a share of every peer's processor without a pass. libp2p vouches for the caller's peer id, so nobody can
+bring this upon another. Each process of a peer counts for itself, and each makes up its mind before it parses.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hivemind.p2p import PeerID
+from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
+
+from swarm.rate_limit import RateLimit
+
+MOST_REFUSALS = 20  # within WINDOW; a laptop that wakes up with an old pass calls some times until it has a new one
+WINDOW = 20.0  # seconds
+
+_refusals = RateLimit(MOST_REFUSALS, WINDOW)
+_add_unary_handler = ControlClient.add_unary_handler
+_stream_handler = ControlClient.stream_handler
+
+
+class ShutOut(RuntimeError):
+    """A peer was refused too often, and is not heard."""
+
+
+def note_refusal(caller: PeerID) -> None:
+    """Count it. `caller` is on the word of libp2p, not on his own."""
+    _refusals.attempt(caller.to_base58())
+
+
+def is_shut_out(caller: PeerID) -> bool:
+    """Whether to hear him at all."""
+    return _refusals.is_reached(caller.to_base58())
+
+
+def shut_out_whoever_is_refused() -> None:
+    """For this process and those that it forks. Calls that end in an error are refusals, those of streams say so."""
+    ControlClient.add_unary_handler = add_unary_handler
+    ControlClient.stream_handler = stream_handler
+
+
+async def add_unary_handler(
+    client: ControlClient, proto: str, handler: Callable[[bytes, PeerID], Awaitable[bytes]], balanced: bool = False
+) -> None:
+    """See upstream."""
+
+    async def heard(request: bytes, caller: PeerID) -> bytes:
+        if is_shut_out(caller):
+            raise ShutOut("refused too often; call again later")
+        try:
+            return await handler(request, caller)
+        except Exception:
+            note_refusal(caller)
+            raise
+
+    await _add_unary_handler(client, proto, heard, balanced)
+
+
+async def stream_handler(
+    client: ControlClient, proto: str, handler_cb: Callable[..., Awaitable[None]], balanced: bool = False
+) -> None:
+    """See upstream."""
+
+    async def heard(stream: Any, reader: Any, writer: Any) -> None:
+        if is_shut_out(stream.peer_id):
+            writer.close()
+            return
+        await handler_cb(stream, reader, writer)
+
+    await _stream_handler(client, proto, heard, balanced)

@@ -1,0 +1,64 @@
+"""Real averagers, each a process of its own, look for a group on a machine that is too busy for its DHT."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from swarm.dht import Network, addresses, join_dht
+from swarm.identity import load_identity
+from trainer.averaging.groups import ALONE, PacedKeys, StepwiseAverager
+
+pytestmark = pytest.mark.swarm
+MATCHMAKING = 1.0  # seconds
+SLOW = 2 * ALONE  # seconds that the DHT takes
+
+
+@pytest.fixture
+def slow_dht(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a while to tell the DHT that a peer looks for a group no longer."""
+    tell = PacedKeys.declare_averager
+
+    async def slowly(keys: PacedKeys, *args: Any, looking_for_group: bool = True, **kwargs: Any) -> object:
+        if not looking_for_group:
+            await asyncio.sleep(SLOW)
+        return await tell(keys, *args, looking_for_group=looking_for_group, **kwargs)
+
+    monkeypatch.setattr(PacedKeys, "declare_averager", slowly)
+
+
+@contextlib.contextmanager
+def averager(folder: Path, number: int, known: list[str]) -> Iterator[StepwiseAverager]:
+    network = Network(initial_peers=known, listen=("/ip4/127.0.0.1/tcp/0",))
+    dht = join_dht("groups", load_identity(folder / f"{number}.key"), network)
+    one = StepwiseAverager(
+        [torch.full((10,), float(number))],
+        dht,
+        prefix="groups",
+        gate=None,
+        heaviest=1.0,
+        min_matchmaking_time=MATCHMAKING,
+        request_timeout=MATCHMAKING / 2,
+        next_chunk_timeout=5.0,
+        allreduce_timeout=20.0,
+        start=True,
+    )
+    try:
+        yield one
+    finally:
+        one.shutdown()
+        dht.shutdown()
+
+
+def test_a_group_that_was_found_is_kept_while_the_dht_is_slow(tmp_path: Path, slow_dht: None):
+    with averager(tmp_path, 0, []) as first, averager(tmp_path, 1, addresses(first.dht)) as second:
+        rounds = [one.step(gather=0, wait=False, timeout=30.0, allow_retries=False) for one in (first, second)]
+        groups = [one.result(30.0) for one in rounds]
+        assert [(len(group), group.problem) for group in groups] == [(2, None)] * 2
+        for one in (first, second):
+            with one.get_tensors() as (mean,):
+                torch.testing.assert_close(mean, torch.full((10,), 0.5))
