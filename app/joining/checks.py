@@ -8,7 +8,6 @@ from pathlib import Path
 
 import psutil
 
-from app.joining.address import is_private
 from app.joining.problems import MachineTooSmall
 from swarm.run_file import RunFile
 
@@ -119,7 +118,7 @@ def measure(folder: Path, device: str | None) -> Machine:
     return Machine(_disk_free(folder), memory.available, memory.total, shared, str(picked), on_device)
 
 
-def plan(run: RunFile, user: str, *, verified: bool, url: str, client_mode: bool) -> list[str]:
+def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[str]:
     """The few lines that tell a volunteer what is going to happen."""
     purpose = f": {run.description.strip()}" if run.description.strip() else "."
     sources = ", ".join(source.name for source in run.data.train)
@@ -135,8 +134,6 @@ def plan(run: RunFile, user: str, *, verified: bool, url: str, client_mode: bool
     ]
     if client_mode:
         lines.insert(3, "This machine accepts no connections from outside; others do that for it.")
-    if not is_private(url):
-        lines.append(f"Note: {url} is not encrypted; whoever is on the way can read your token. Prefer https.")
     return lines
 
 

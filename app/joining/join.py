@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from app.joining import checks, known_peers
-from app.joining.address import is_loopback
+from app.joining.address import is_loopback, is_private
 from app.joining.door import Door, RunInfo
 from app.joining.home import IDENTITY, default_folder
 from app.joining.manifest import folder_name, read_manifest, write_manifest
@@ -87,6 +87,8 @@ def join(url: str, options: JoinOptions) -> None:
         with Door(url) as door:
             with steps("asking the coordinator"):
                 about = door.describe()
+            if warning := warning_about_token(about, options.name, door.base):
+                view.message(warning)
             with steps("finding out who you are"):
                 token, name = who(about, options)
             admitted, ask = _enter(door, token, name, options, steps, view.message)
@@ -119,6 +121,16 @@ def who(about: RunInfo, options: JoinOptions) -> tuple[HubToken | None, str | No
             raise type(problem)(f"{problem}; or join without a token: --name NAME") from None
         raise
     return token, None
+
+
+def warning_about_token(about: RunInfo, name: str | None, url: str) -> str | None:
+    """What to say before a token is asked for or sent, where others could read it on its way."""
+    needs_none = about.access.open and name is not None
+    if needs_none or is_private(url):
+        return None
+    return (
+        f"Note: {url} is not encrypted: your token could be read on the way. Ctrl-C to stop, and ask for an https link."
+    )
 
 
 def _enter(
@@ -157,7 +169,7 @@ def _enter(
         run = write_manifest(answer.manifest, run, folder, door.tokenizer_file)
     with steps("comparing fingerprints"):
         values = _fingerprint(run, answer.manifest.fingerprint)
-    for line in checks.plan(run, own.user, verified=own.verified, url=door.base, client_mode=client_mode):
+    for line in checks.plan(run, own.user, verified=own.verified, client_mode=client_mode):
         say(one_line(line))
     for finding in found:
         say(finding.message)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import random
 from typing import Any
 
@@ -32,13 +31,11 @@ async def noise(scene: Scene) -> dict[str, Any]:
 
 async def _bytes(intruder: Intruder, peer: PeerID, source: random.Random) -> int:
     sent = 0
-    for handler, size in itertools.product(UNARY, SIZES):
+    for size in SIZES:
         content = source.randbytes(size)
-        await intruder.attempt(
-            lambda: intruder.p2p._client.call_unary_handler(peer, handler, content),  # noqa: B023
-            PATIENCE,
-        )
-        sent += 1
+        calls = (lambda one=handler: intruder.p2p._client.call_unary_handler(peer, one, content) for handler in UNARY)  # noqa: B023
+        await asyncio.gather(*(intruder.attempt(call, PATIENCE) for call in calls))
+        sent += len(UNARY)
     for handler in _stream_handlers(intruder.scene):
         contents = _streams(source)
         await asyncio.gather(*(_pour(intruder, peer, handler, content) for content in contents))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.joining.door import Access, RunInfo
-from app.joining.join import JoinOptions, join, who
+from app.joining.join import JoinOptions, join, warning_about_token, who
 from app.joining.problems import ManifestProblem, NameProblem, TokenMissing, TokenTooStrong, WrongFingerprint
 from swarm.errors import SwarmError
 from tests.app_joining.conftest import RUN, Trained
@@ -118,6 +118,22 @@ def test_a_closed_run_wants_a_token(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("app.joining.token._has_terminal", lambda: False)
     with pytest.raises(TokenMissing):
         who(CLOSED, JoinOptions(name="bob"))
+
+
+@pytest.mark.parametrize(
+    ("about", "name", "url", "warned"),
+    [
+        (CLOSED, None, "http://192.0.2.1:8080", True),
+        (CLOSED, None, "https://run.example.org", False),
+        (CLOSED, None, "http://127.0.0.1:8080", False),
+        (OPEN, "bob", "http://192.0.2.1:8080", False),
+        (OPEN, None, "http://192.0.2.1:8080", True),
+    ],
+)
+def test_a_token_that_could_be_read_on_its_way_is_warned_of(about: RunInfo, name: str | None, url: str, warned: bool):
+    said = warning_about_token(about, name, url)
+    assert (said is not None) == warned
+    assert said is None or (url in said and "https" in said)
 
 
 def test_a_strong_token_does_not_reach_the_coordinator(
