@@ -22,7 +22,7 @@ from hivemind.p2p import P2PContext, PeerID
 from hivemind.proto import dht_pb2
 from hivemind.proto.auth_pb2 import AccessToken, RequestAuthInfo
 from hivemind.utils import MSGPackSerializer, get_dht_time, get_logger
-from hivemind.utils.auth import TokenAuthorizerBase
+from hivemind.utils.auth import AuthorizedRequestBase, TokenAuthorizerBase
 from hivemind.utils.crypto import RSAPublicKey
 
 from swarm.gate import Gate
@@ -30,6 +30,7 @@ from swarm.identity import Identity, peer_id_of
 from swarm.notices import LONGEST as NOTICES
 from swarm.notices import notices_key
 from swarm.passes import PassRefused, check_pass, read_pass
+from swarm.shut_out import note_refusal
 
 logger = get_logger(__name__)
 
@@ -53,6 +54,13 @@ class PassAuthorizer(TokenAuthorizerBase):
         """Our newest pass, as hivemind carries it."""
         own = self._gate.own
         return AccessToken(username=own.user, public_key=self._public_key, signature=own.to_bytes())
+
+    async def validate_request(self, request: AuthorizedRequestBase) -> bool:
+        """See upstream."""
+        valid = bool(await super().validate_request(request))
+        if not valid:
+            note_refusal()
+        return valid
 
     def is_token_valid(self, access_token: AccessToken) -> bool:
         """See upstream; hivemind has checked that the caller holds the private key."""
@@ -85,13 +93,16 @@ class GuardedProtocol(DHTProtocol):
     async def rpc_store(self, request: dht_pb2.StoreRequest, context: P2PContext) -> dht_pb2.StoreResponse:
         """See upstream."""
         _check_caller(request, context)
-        _check_number(len(request.keys))
+        if len(request.keys) > MOST_KEYS:  # others may have stored them at an honest peer that passes them on
+            return dht_pb2.StoreResponse(store_ok=[False] * len(request.keys), peer=self.node_info)
         return await super().rpc_store(request, context)
 
     async def rpc_find(self, request: dht_pb2.FindRequest, context: P2PContext) -> dht_pb2.FindResponse:
         """See upstream."""
         _check_caller(request, context)
-        _check_number(len(request.keys))
+        if len(request.keys) > MOST_KEYS:
+            note_refusal()
+            raise PassRefused(f"a call with {len(request.keys):,} keys; at most {MOST_KEYS} can be asked for at once")
         return await super().rpc_find(request, context)
 
 
@@ -164,9 +175,5 @@ def _check_caller(request: _Request, context: P2PContext) -> None:
     """hivemind has checked pass and signature; within upstream's own node a call carries neither."""
     public_key = request.auth.client_access_token.public_key
     if public_key and peer_id_of(public_key) != context.remote_id:
+        note_refusal()
         raise PassRefused(f"{context.remote_id} showed the pass of another peer")
-
-
-def _check_number(keys: int) -> None:
-    if keys > MOST_KEYS:
-        raise PassRefused(f"a call with {keys:,} keys; at most {MOST_KEYS} can be asked for at once")

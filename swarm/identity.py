@@ -25,6 +25,7 @@ from swarm.errors import SwarmError
 
 LOCK_PATIENCE = 3.0  # seconds to wait for the key file
 LOCK_RETRY = 0.2
+LONGEST_KEY = 1024  # bytes in hivemind's form; ours take 380, and the larger a key is, the longer is every check
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ def peer_id_of(public_key: bytes) -> PeerID:
         ValueError: it is no RSA public key, or written in another way than hivemind does: a comment behind it would
             make as many keys of it as one likes.
     """
+    if len(public_key) > LONGEST_KEY:
+        raise ValueError("not an RSA public key of a usual length")
     try:
         read = RSAPublicKey.from_bytes(public_key)
     except Exception:

@@ -12,6 +12,8 @@ from typing import Any
 from hivemind.p2p import P2P
 from hivemind.utils import MSGPackSerializer
 
+from swarm.shut_out import note_refusal
+
 LONGEST_MESSAGE = 8 * 2**20  # bytes; parts of a mean and of a state are a tenth of it
 DEEPEST = 8  # tuples, and other things that are packed on their own, within each other; ours go three deep
 
@@ -34,6 +36,7 @@ async def receive_raw_data(reader: asyncio.StreamReader) -> bytes:
     """
     length = int.from_bytes(await reader.readexactly(P2P.HEADER_LEN), P2P.BYTEORDER)
     if length > LONGEST_MESSAGE:
+        note_refusal()
         raise MessageRefused(f"a message of {length:,} bytes")
     return await reader.readexactly(length)
 

@@ -1,11 +1,13 @@
 """Whoever is refused again and again is not listened to for a while.
 
 To refuse a call costs a millisecond or two: it is parsed, and signatures are checked. Somebody who asks on and on
-would have a share of every peer's processor without a pass. libp2p vouches for the caller's peer id, so nobody can
-bring this upon another. Each process of a peer counts for itself, and each makes up its mind before it parses.
+would have a share of every peer's processor without a pass. Who calls is on the word of libp2p, never on his own or a
+third one's, so nobody can bring this upon another. Each process of a peer counts for itself, and makes up its mind
+before it parses.
 """
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 from hivemind.p2p import PeerID
@@ -17,6 +19,7 @@ MOST_REFUSALS = 20  # within WINDOW; a laptop that wakes up with an old pass cal
 WINDOW = 20.0  # seconds
 
 _refusals = RateLimit(MOST_REFUSALS, WINDOW)
+_caller: ContextVar[PeerID | None] = ContextVar("caller", default=None)  # of the call that is being answered
 _add_unary_handler = ControlClient.add_unary_handler
 _stream_handler = ControlClient.stream_handler
 
@@ -25,20 +28,22 @@ class ShutOut(RuntimeError):
     """A peer was refused too often, and is not heard."""
 
 
-def note_refusal(caller: PeerID) -> None:
-    """Count it. `caller` is on the word of libp2p, not on his own."""
-    _refusals.attempt(caller.to_base58())
+def shut_out_whoever_is_refused() -> None:
+    """For handlers that are added from now on, in this process and those that it forks."""
+    ControlClient.add_unary_handler = add_unary_handler
+    ControlClient.stream_handler = stream_handler
+
+
+def note_refusal() -> None:
+    """Count that the call which is being answered was refused."""
+    caller = _caller.get()
+    if caller is not None:
+        _refusals.attempt(caller.to_base58())
 
 
 def is_shut_out(caller: PeerID) -> bool:
-    """Whether to hear him at all."""
+    """Whether not to hear somebody at all."""
     return _refusals.is_reached(caller.to_base58())
-
-
-def shut_out_whoever_is_refused() -> None:
-    """For this process and those that it forks. Calls that end in an error are refusals, those of streams say so."""
-    ControlClient.add_unary_handler = add_unary_handler
-    ControlClient.stream_handler = stream_handler
 
 
 async def add_unary_handler(
@@ -49,11 +54,8 @@ async def add_unary_handler(
     async def heard(request: bytes, caller: PeerID) -> bytes:
         if is_shut_out(caller):
             raise ShutOut("refused too often; call again later")
-        try:
-            return await handler(request, caller)
-        except Exception:
-            note_refusal(caller)
-            raise
+        _caller.set(caller)  # each call is a task with a context of its own
+        return await handler(request, caller)
 
     await _add_unary_handler(client, proto, heard, balanced)
 
@@ -67,6 +69,7 @@ async def stream_handler(
         if is_shut_out(stream.peer_id):
             writer.close()
             return
+        _caller.set(stream.peer_id)
         await handler_cb(stream, reader, writer)
 
     await _stream_handler(client, proto, heard, balanced)

@@ -13,6 +13,7 @@ from hivemind.utils import MSGPackSerializer
 from hivemind.utils.asyncio import anext
 
 from swarm.passes import Authority, load_authority
+from swarm.shut_out import MOST_REFUSALS
 from tests.access.intruder import DEEP, Credentials, Intruder, Scene, schema_hash
 from tests.access.reading import told_step
 
@@ -30,7 +31,11 @@ async def welcome(scene: Scene) -> dict[str, Any]:
 async def no_pass(scene: Scene) -> dict[str, Any]:
     """hivemind's calls as anybody with the library makes them."""
     intruder = await Intruder.create(scene, "no-pass")
-    return {"got": await intruder.gains(None), "refusals": intruder.refusals}
+    got = await intruder.gains(None)
+    protocol = await intruder.dht(None)
+    for _ in range(2 * MOST_REFUSALS):
+        got.append(await intruder.ping(protocol, intruder.targets[0]))
+    return {"got": [one for one in got if one], "refusals": intruder.refusals}
 
 
 async def forged_pass(scene: Scene) -> dict[str, Any]:
@@ -97,6 +102,7 @@ async def group_without_pass(scene: Scene) -> dict[str, Any]:
     schema = schema_hash(scene)
     another = Authority(Ed25519PrivateKey.generate()).issue(scene.run, "x", intruder.identity.peer_id, 3600)
     answers: list[str] = []
+    unheard = 0
     got = [await intruder.aggregate(peer) for peer in intruder.targets]
     until = time.monotonic() + SEARCHES
     while time.monotonic() < until:
@@ -107,6 +113,8 @@ async def group_without_pass(scene: Scene) -> dict[str, Any]:
                 message = (await intruder.attempt(lambda: anext(stream))) if stream else None  # noqa: B023
                 if message is not None:
                     answers.append(averaging_pb2.MessageCode.Name(message.code))
+                unheard += message is None
         await asyncio.sleep(0.3)
     got += [answer for answer in answers if answer != "PROTOCOL_VIOLATION"]
-    return {"got": [one for one in got if one], "answers": len(answers), "refusals": intruder.refusals}
+    got = [one for one in got if one]
+    return {"got": got, "answers": len(answers), "unheard": unheard, "refusals": intruder.refusals}

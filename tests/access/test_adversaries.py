@@ -97,6 +97,7 @@ def test_a_real_pass_opens_everything_that_the_attacks_try(swarm: GuardedSwarm, 
 def test_no_pass(swarm: GuardedSwarm, outside: Attack):
     told = outside.got("no_pass")
     assert told["got"] == [] and len(told["refusals"]) >= 3 * len(swarm.peer_ids())
+    assert "refused too often" in told["refusals"][-1], "refusing goes on at full cost"
 
 
 def test_forged_pass(swarm: GuardedSwarm, outside: Attack):
@@ -126,6 +127,7 @@ def test_state_download_by_an_outsider(outside: Attack):
 def test_joining_a_group_as_an_outsider(outside: Attack):
     told = outside.got("group_without_pass")
     assert told["answers"] > 10 and told["got"] == []
+    assert told["unheard"] > 10, "refusing goes on at full cost"
 
 
 def test_replayed_records(inside: Inside):

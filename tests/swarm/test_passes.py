@@ -1,5 +1,6 @@
 """Passes, notices and the gate: what is let through, and what is not."""
 
+import base64
 import dataclasses
 import stat
 import time
@@ -93,6 +94,13 @@ def test_a_peer_id_is_the_hash_of_the_public_key(tmp_path: Path):
     assert peer_id_of(identity.private_key.get_public_key().to_bytes()) == identity.peer_id
     with pytest.raises(ValueError, match="RSA"):
         peer_id_of(b"ssh-ed25519 AAAA")
+
+
+def test_a_key_of_a_megabyte_is_not_even_read():
+    e, n = b"\x01\x00\x01", b"\x00" + b"\xff" * 10**6
+    parts = b"".join(len(part).to_bytes(4, "big") + part for part in (b"ssh-rsa", e, n))
+    with pytest.raises(ValueError, match="length"):
+        peer_id_of(b"ssh-rsa " + base64.b64encode(parts))
 
 
 def test_notices_are_the_authoritys_and_of_this_run(authority: Authority, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
 from hivemind.p2p import P2P, P2PContext, P2PHandlerError
@@ -9,7 +10,9 @@ from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
 from hivemind.proto import dht_pb2
 from hivemind.utils.asyncio import anext, as_aiter
 
-from swarm.shut_out import MOST_REFUSALS, note_refusal, shut_out_whoever_is_refused
+from swarm import shut_out
+from swarm.rate_limit import RateLimit
+from swarm.shut_out import MOST_REFUSALS, WINDOW, note_refusal, shut_out_whoever_is_refused
 
 BAD, GOOD = dht_pb2.PingRequest(validate=True), dht_pb2.PingRequest()
 
@@ -22,8 +25,8 @@ class Door:
     async def one(self, request: dht_pb2.PingRequest, context: P2PContext) -> dht_pb2.PingResponse:
         self.looked += 1
         if request.validate:
-            raise ValueError("no")
-        return dht_pb2.PingResponse(available=True)
+            note_refusal()
+        return dht_pb2.PingResponse(available=not request.validate)
 
     async def many(
         self, stream: AsyncIterator[dht_pb2.PingRequest], context: P2PContext
@@ -31,8 +34,16 @@ class Door:
         self.looked += 1
         async for request in stream:
             if request.validate:
-                note_refusal(context.remote_id)
+                note_refusal()
             yield dht_pb2.PingResponse(available=not request.validate)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """It stands still."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(shut_out, "_refusals", RateLimit(MOST_REFUSALS, WINDOW, clock=lambda: clock.now))
+    return clock
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +77,7 @@ async def one_host_and_two_callers() -> tuple[Door, P2P, P2P, P2P]:
     return door, host, await P2P.create(initial_peers=known), await P2P.create(initial_peers=known)
 
 
-async def bothered_with(kind: str) -> None:
+async def bothered_with(kind: str, clock: SimpleNamespace) -> None:
     door, host, pest, guest = await one_host_and_two_callers()
     try:
         bother = call if kind == "calls" else stream
@@ -78,11 +89,19 @@ async def bothered_with(kind: str) -> None:
         assert await stream(pest, host, GOOD) is None
         assert door.looked == looked
         assert await call(guest, host, GOOD) is True and await stream(guest, host, GOOD) is True
+        clock.now += WINDOW
+        assert await call(pest, host, GOOD) is True and await stream(pest, host, GOOD) is True
     finally:
         for one in (pest, guest, host):
             await one.shutdown()
 
 
 @pytest.mark.parametrize("kind", ["calls", "streams"])
-def test_whoever_is_refused_too_often_is_not_heard_and_everybody_else_is(kind: str):
-    asyncio.run(asyncio.wait_for(bothered_with(kind), 60.0))
+def test_whoever_is_refused_too_often_is_not_heard_and_everybody_else_is(kind: str, clock: SimpleNamespace):
+    asyncio.run(asyncio.wait_for(bothered_with(kind, clock), 60.0))
+
+
+def test_a_refusal_outside_of_any_call_is_nobodys(clock: SimpleNamespace):
+    for _ in range(2 * MOST_REFUSALS):
+        note_refusal()
+    assert len(shut_out._refusals) == 0

@@ -54,19 +54,30 @@ class Search(Matchmaking):
     async def look_for_group(self, step: StepControl) -> GroupInfo:
         """See upstream."""
         search = asyncio.create_task(super().look_for_group(step))
+        alone_until = float("inf")
         try:
-            await asyncio.wait({search}, timeout=self.min_matchmaking_time + ALONE)
-            # a group that was found waits until the DHT knows that its peer looks for none any more
-            found = search.done() or self.assembled_group.done()
-            if not found and self.current_leader is None and not self.current_followers:
-                raise MatchmakingException("nobody else was looking for a group")
-            group = await search
+            while not search.done():
+                await asyncio.wait({search}, timeout=SEARCH_POLL)
+                if self.step_control is not step:  # an earlier search is being put away
+                    continue
+                alone_until = min(alone_until, time.monotonic() + self.min_matchmaking_time + ALONE)
+                if time.monotonic() > alone_until and self._is_alone():
+                    raise MatchmakingException("nobody else was looking for a group")
+            group = search.result()
         finally:
             if not search.done():
                 await cancel_and_wait(search)
         if group is None:
             raise MatchmakingException("no group was found in time")
         return group
+
+    def _is_alone(self) -> bool:
+        """Whether no group is there, and none is in sight.
+
+        One that was found waits until the DHT knows that this peer looks no longer: on a busy machine for seconds.
+        """
+        asks = self.lock_request_join_group.locked()
+        return not (asks or self.current_leader or self.current_followers or self.assembled_group.done())
 
 
 class PacedKeys(GroupKeyManager):
@@ -173,6 +184,8 @@ class StepwiseAverager(DecentralizedAverager):
             if first.group_id in self._running_groups:
                 break
             await asyncio.sleep(REGISTRATION_POLL)
+        else:
+            note_refusal()
         async for message in super().rpc_aggregate_part(achain(as_aiter(first), stream), context):
             yield message
 
@@ -203,7 +216,7 @@ class StepwiseAverager(DecentralizedAverager):
             self.gate.admit(peer_id, shown)
         except PassRefused as error:
             logger.info(f"{peer_id} was refused: {error}")
-            note_refusal(peer_id)
+            note_refusal()
             return False
         return True
 
