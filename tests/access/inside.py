@@ -17,7 +17,7 @@ from hivemind.utils import MSGPackSerializer, get_dht_time
 from swarm.guarded_dht import GuardedProtocol
 from swarm.records import signer
 from tests.access.intruder import Credentials, Intruder, Scene, key_of, say, schema_hash, sealed
-from tests.access.reading import newest_step, records_of
+from tests.access.reading import records_of, told_step
 
 LIES_LAST = 24.0  # seconds
 LIE_EVERY = 0.5
@@ -158,7 +158,7 @@ async def _lie(
     until, turn, step = time.monotonic() + LIES_LAST, 0, 0
     while time.monotonic() < until:
         if at_newest_step:
-            step = await newest_step(intruder, protocol)
+            step = await told_step(scene)
         lie = progress_of(intruder, epoch=step) | lies[turn * len(lies) // round(LIES_LAST / LIE_EVERY) % len(lies)]
         for ending in endings:
             key = own.claimed_key + ending  # a comment behind it: for whoever reads it, the same key

@@ -23,14 +23,6 @@ async def records_of(intruder: Intruder, protocol: GuardedProtocol, name: str) -
     return []
 
 
-async def newest_step(intruder: Intruder, protocol: GuardedProtocol) -> int:
-    """The newest global step that anybody else tells, 0 if nobody does."""
-    records = await records_of(intruder, protocol, "progress")
-    told = [MSGPackSerializer.loads(one.value.partition(b"[author:")[0]) for one in records]
-    mine = intruder.identity.peer_id.to_bytes()
-    return max([one["epoch"] for one in told if one and one["peer_id"] != mine], default=0)
-
-
 async def told_step(scene: Scene) -> int:
     """The global step that the coordinator tells everybody."""
     async with httpx.AsyncClient(timeout=10.0) as client:

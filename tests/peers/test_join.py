@@ -15,13 +15,14 @@ from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, tex
 
 pytestmark = pytest.mark.swarm
 BAN_REACHES = 60.0  # seconds
+STEP_SAMPLES = 4096  # some seconds of two trainers
 
 
 def test_members_train_together_and_others_stay_outside(
     small_swarm: Callable[..., SmallSwarm], hub_stand_in: HubStandIn
 ):
     tokens = {name: hub_stand_in.add(name) for name in ("alice", "bob", "mallory")}
-    swarm = small_swarm(access={"users": ["alice", "bob"]})
+    swarm = small_swarm(access={"users": ["alice", "bob"]}, target_batch_size=STEP_SAMPLES)
     alice = swarm.volunteer("alice", token=tokens["alice"])
     bob = swarm.volunteer("bob", token=tokens["bob"], client_mode=True)
     mallory = swarm.volunteer("mallory", token=tokens["mallory"])
@@ -55,7 +56,8 @@ def test_members_train_together_and_others_stay_outside(
 def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_it_is_back(
     small_swarm: Callable[..., SmallSwarm],
 ):
-    swarm = small_swarm(access={"open": True, "pass_lifetime": 20.0, "port": free_port()})
+    access = {"open": True, "pass_lifetime": 20.0, "port": free_port()}
+    swarm = small_swarm(access=access, target_batch_size=STEP_SAMPLES)
     asha = swarm.volunteer("asha", asks_for="Asha")
     bela = swarm.volunteer("bela", asks_for="Bela")
     swarm.wait(lambda: any(step.peers == 2 for step in swarm.steps()), "global step of two trainers")
