@@ -103,7 +103,7 @@ async def group_without_pass(scene: Scene) -> dict[str, Any]:
     another = Authority(Ed25519PrivateKey.generate()).issue(scene.run, "x", intruder.identity.peer_id, 3600)
     answers: list[str] = []
     unheard = 0
-    got = [await intruder.aggregate(peer) for peer in intruder.targets]
+    got = list(await asyncio.gather(*map(intruder.aggregate, intruder.targets)))
     until = time.monotonic() + SEARCHES
     while time.monotonic() < until:
         step = await told_step(scene)
