@@ -11,6 +11,7 @@ the while. Quiet and attacked times take turns in one run. Run it from the repos
 import argparse
 import json
 import os
+import signal
 import statistics
 import tempfile
 import time
@@ -51,6 +52,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # swarm and attackers are ended either way
     swarm_core, attackers_core = sorted(os.sched_getaffinity(0))[:2]
     with tempfile.TemporaryDirectory(prefix="sahaj-bench-") as folder:
         os.sched_setaffinity(0, {swarm_core})  # for whatever is started from now on

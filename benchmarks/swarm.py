@@ -9,8 +9,10 @@ over those of the separate trainers, the cost of guarding what the guarded swarm
 """
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -61,6 +63,7 @@ def main() -> None:
     parser.add_argument("--step-samples", type=int, default=None, help="target batch size; by default 20 s worth")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the trainers are ended either way
     with tempfile.TemporaryDirectory(prefix="sahaj-bench-") as folder:
         result = compare(Path(folder), options.trainers, options.seconds, options.repeats, options.step_samples)
     _print(result)
@@ -136,8 +139,7 @@ def _prepare(folder: Path, step_samples: int, console: Console) -> RunFile:
 
 
 def _separate(folder: Path, trainers: int, seconds: float) -> list[Measured]:
-    workers = [_start(folder, number, seconds, []) for number in range(trainers)]
-    return [_result(worker, folder, number) for number, worker in enumerate(workers)]
+    return _measured(folder, trainers, seconds, [])
 
 
 def _swarm(folder: Path, run: RunFile, trainers: int, seconds: float, *, guarded: bool = False) -> list[Measured]:
@@ -149,10 +151,23 @@ def _swarm(folder: Path, run: RunFile, trainers: int, seconds: float, *, guarded
         way_in = ["--initial-peer", address]
         if guarded:
             way_in += ["--url", wait_for_address(coordinator, state / URL)]
-        workers = [_start(folder, number, seconds, way_in) for number in range(trainers)]
-        return [_result(worker, folder, number) for number, worker in enumerate(workers)]
+        return _measured(folder, trainers, seconds, way_in)
     finally:
         coordinator.kill()
+
+
+def _measured(folder: Path, trainers: int, seconds: float, extra: list[str]) -> list[Measured]:
+    """Run the trainers side by side; none of them outlives this."""
+    workers: list[subprocess.Popen[bytes]] = []
+    try:
+        for number in range(trainers):
+            workers.append(_start(folder, number, seconds, extra))
+        return [_result(worker, folder, number) for number, worker in enumerate(workers)]
+    finally:
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(worker.pid, signal.SIGKILL)
+            worker.wait()
 
 
 def _start(folder: Path, number: int, seconds: float, extra: list[str]) -> subprocess.Popen[bytes]:
