@@ -9,7 +9,6 @@ over those of the separate trainers, the cost of guarding what the guarded swarm
 """
 
 import argparse
-import contextlib
 import json
 import os
 import signal
@@ -160,14 +159,13 @@ def _measured(folder: Path, trainers: int, seconds: float, extra: list[str]) -> 
     """Run the trainers side by side; none of them outlives this."""
     workers: list[subprocess.Popen[bytes]] = []
     try:
-        for number in range(trainers):
-            workers.append(_start(folder, number, seconds, extra))
+        workers.extend(_start(folder, number, seconds, extra) for number in range(trainers))
         return [_result(worker, folder, number) for number, worker in enumerate(workers)]
     finally:
         for worker in workers:
-            with contextlib.suppress(ProcessLookupError):
+            if worker.poll() is None:
                 os.killpg(worker.pid, signal.SIGKILL)
-            worker.wait()
+                worker.wait()
 
 
 def _start(folder: Path, number: int, seconds: float, extra: list[str]) -> subprocess.Popen[bytes]:
