@@ -157,30 +157,30 @@ def _swarm(folder: Path, run: RunFile, trainers: int, seconds: float, *, guarded
 
 def _measured(folder: Path, trainers: int, seconds: float, extra: list[str]) -> list[Measured]:
     """Run the trainers side by side; none of them outlives this."""
-    workers: list[subprocess.Popen[bytes]] = []
+    workers: list[Peer] = []
     try:
         workers.extend(_start(folder, number, seconds, extra) for number in range(trainers))
-        return [_result(worker, folder, number) for number, worker in enumerate(workers)]
+        return [_result(worker, folder / f"{worker.name}.json") for worker in workers]
     finally:
         for worker in workers:
-            if worker.poll() is None:
-                os.killpg(worker.pid, signal.SIGKILL)
-                worker.wait()
+            worker.kill()
 
 
-def _start(folder: Path, number: int, seconds: float, extra: list[str]) -> subprocess.Popen[bytes]:
+def _start(folder: Path, number: int, seconds: float, extra: list[str]) -> Peer:
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.swarm_worker", str(folder.parent / "run.yaml")]
     command += [str(folder / f"worker{number}.json"), "--number", str(number), "--seconds", str(seconds), *extra]
-    with (folder / f"worker{number}.log").open("wb") as log:
+    path = folder / f"worker{number}.log"
+    with path.open("wb") as log:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+    return Peer(f"worker{number}", process, path, client_mode=False)
 
 
-def _result(worker: subprocess.Popen[bytes], folder: Path, number: int) -> Measured:
-    if worker.wait(timeout=1200) != 0:
-        raise SystemExit(f"a trainer failed:\n{(folder / f'worker{number}.log').read_text(errors='replace')[-2000:]}")
-    return read_measured(folder / f"worker{number}.json")
+def _result(worker: Peer, output: Path) -> Measured:
+    if worker.process.wait(timeout=1200) != 0:
+        raise SystemExit(f"a trainer failed:\n{worker.log.read_text(errors='replace')[-2000:]}")
+    return read_measured(output)
 
 
 def _speed(measured: list[Measured]) -> float:

@@ -54,15 +54,14 @@ class Search(Matchmaking):
     async def look_for_group(self, step: StepControl) -> GroupInfo:
         """See upstream."""
         search = asyncio.create_task(super().look_for_group(step))
-        alone_until = float("inf")
         try:
-            while not search.done():
+            while self.step_control is not step and not search.done():  # an earlier search is being put away
                 await asyncio.wait({search}, timeout=SEARCH_POLL)
-                if self.step_control is not step:  # an earlier search is being put away
-                    continue
-                alone_until = min(alone_until, time.monotonic() + self.min_matchmaking_time + ALONE)
-                if time.monotonic() > alone_until and self._is_alone():
+            await asyncio.wait({search}, timeout=self.min_matchmaking_time + ALONE)
+            while not search.done():
+                if self._is_alone():
                     raise MatchmakingException("nobody else was looking for a group")
+                await asyncio.wait({search}, timeout=SEARCH_POLL)
             group = search.result()
         finally:
             if not search.done():
