@@ -209,7 +209,10 @@ async def _follow(
         with contextlib.suppress(Exception):
             async for message in stream or ():  # type: ignore[union-attr]
                 answers.append(averaging_pb2.MessageCode.Name(message.code))
-                accepted |= message.code == averaging_pb2.ACCEPTED
+                if message.code != averaging_pb2.ACCEPTED:
+                    break
+                accepted = True
+            await stream.aclose()  # type: ignore[union-attr]
         turn += accepted
         await asyncio.sleep(0.2)
 

@@ -13,6 +13,7 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
   a while. Upstream keeps it to itself until the round is to begin, and the round fails then.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
+- the last message of an answer arrives (`streams.py`). Upstream loses it now and then.
 - a call that arrives before its group is registered waits. Upstream refuses it whenever an earlier
   round ends in between, and the caller goes on with its own values.
 
@@ -40,6 +41,7 @@ from swarm.orphans import end_with_parent
 from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
 from trainer.averaging.claims import believed_step, believed_weight, is_beside
+from trainer.averaging.streams import until_end, with_end
 
 logger = get_logger(__name__)
 
@@ -112,8 +114,25 @@ class StepwiseAverager(DecentralizedAverager):
     def run(self) -> None:
         """See upstream; in the averager's own process."""
         end_with_parent()
-        self.__dict__["get_stub"] = self._stub_with_pass  # a class method upstream; downloads call it on the object
+        self.__dict__["get_stub"] = self._stub_with_pass  # a class method; downloads call it on the object
         super().run()
+
+    @classmethod
+    def get_stub(cls, *args: Any, **kwargs: Any) -> SimpleNamespace:
+        """See upstream; the calls' answers are read to their end."""
+        stub = super().get_stub(*args, **kwargs)
+
+        async def aggregate_part(parts: AsyncIterator[averaging_pb2.AveragingData]) -> AsyncIterator[Any]:
+            return until_end(await stub.rpc_aggregate_part(parts), averaging_pb2.AveragingData())
+
+        async def download_state(request: auth_pb2.AccessToken) -> AsyncIterator[Any]:
+            return until_end(await stub.rpc_download_state(request), averaging_pb2.DownloadData())
+
+        return SimpleNamespace(
+            rpc_join_group=stub.rpc_join_group,  # matchmaking reads what it needs and closes
+            rpc_aggregate_part=aggregate_part,
+            rpc_download_state=download_state,
+        )
 
     def step(self, *args: Any, gather: int | None = None, **kwargs: Any) -> Any:
         """See upstream; `gather` is the global step."""
@@ -161,7 +180,7 @@ class StepwiseAverager(DecentralizedAverager):
         if not self._admits(context.remote_id, shown) or not near:
             yield averaging_pb2.MessageFromLeader(code=averaging_pb2.PROTOCOL_VIOLATION)
             return
-        async for message in super().rpc_join_group(request, context):
+        async for message in with_end(super().rpc_join_group(request, context), averaging_pb2.MessageFromLeader()):
             yield message
 
     async def rpc_download_state(
@@ -169,7 +188,7 @@ class StepwiseAverager(DecentralizedAverager):
     ) -> AsyncIterator[averaging_pb2.DownloadData]:
         """See upstream, where the request is empty; here it carries a pass."""
         if self._admits(context.remote_id, request.signature):
-            async for message in super().rpc_download_state(request, context):
+            async for message in with_end(super().rpc_download_state(request, context), averaging_pb2.DownloadData()):
                 yield message
 
     async def rpc_aggregate_part(
@@ -185,7 +204,8 @@ class StepwiseAverager(DecentralizedAverager):
             await asyncio.sleep(REGISTRATION_POLL)
         else:
             note_refusal()
-        async for message in super().rpc_aggregate_part(achain(as_aiter(first), stream), context):
+        averaged = super().rpc_aggregate_part(achain(as_aiter(first), stream), context)
+        async for message in with_end(averaged, averaging_pb2.AveragingData()):
             yield message
 
     async def _shutdown(self, timeout: float | None) -> None:
