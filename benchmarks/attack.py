@@ -76,7 +76,7 @@ def compare(swarm: GuardedSwarm, seconds: float, repeats: int) -> Comparison:
     for number in range(repeats):
         alone.append(_speed(swarm, seconds))
         with swarm.attacking("siege", seconds=seconds) as attack:
-            swarm.wait(lambda: attack.told("siege"), "beginning of the attack")
+            swarm.wait(lambda: attack.begun("siege"), "beginning of the attack")
             attacked.append(_speed(swarm, seconds))
             swarm.wait(lambda: attack.process.poll() is not None, "end of the attack")
             if attack.process.returncode:

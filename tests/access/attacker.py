@@ -18,6 +18,7 @@ from typing import Any
 from tests.access import at_the_door, inside, noise, outside, siege
 from tests.access.intruder import Scene, say
 
+FAILED = "failed"  # file in the folder of a case whose attacker came to nothing
 CASES: dict[str, Callable[..., Any]] = {
     case.__name__: case
     for case in (
@@ -40,6 +41,7 @@ CASES: dict[str, Callable[..., Any]] = {
         noise.noise,
         noise.endless,
         at_the_door.flood,
+        at_the_door.patient,
         at_the_door.banned,
         siege.siege,
     )
@@ -72,6 +74,7 @@ def _attack(case: str, scene: Scene, settings: dict[str, Any]) -> None:
         status = 0
     except BaseException:
         traceback.print_exc()
+        (scene.folder / FAILED).touch()
         sys.stderr.flush()
     os._exit(status)  # libp2p's daemon is killed with our session; asyncio would complain about it at length
 

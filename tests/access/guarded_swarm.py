@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from app.demo_peers import Peer
+from tests.access.attacker import FAILED
 from tests.peers.small_swarm import NAME, SmallSwarm, newest_step_said, text_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -149,6 +150,15 @@ class Attack:
         """The lines that the attacker of this case has written."""
         out = self.folder / case / "out"
         return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+
+    def begun(self, *cases: str) -> bool:
+        """Whether the attackers of these cases have told something.
+
+        Raises:
+            AssertionError: one of the attackers has failed, with all that they have said.
+        """
+        assert not list(self.folder.glob(f"*/{FAILED}")), self.words()
+        return all(map(self.told, cases))
 
     def got(self, case: str) -> dict[str, Any]:
         """What the attacker of this case told in the end."""

@@ -37,6 +37,7 @@ from trainer.model import build_model, parameter_groups
 
 PATIENCE = 12.0  # seconds for an answer; a busy machine, and aggregating waits for a group for `chunk_timeout`
 LARGEST = 128 * 2**20  # bytes that our own daemon lets through: the limit to be tested is theirs
+STARTUP = 60.0  # seconds for libp2p's daemon; a crowd of them starts at once on two cores that train
 SOURCE = "127.0.0.66"  # address of this machine at which the intruder rings the door: limits are per address
 DEEP = b"\xc0"  # tuples in tuples: reading them took a thread's whole stack
 for _ in range(500):
@@ -110,6 +111,7 @@ class Intruder:
             identity_path=str(identity.path),
             host_maddrs=["/ip4/127.0.0.1/tcp/0"],
             check_if_identity_free=False,
+            startup_timeout=STARTUP,
             persistent_conn_max_msg_size=LARGEST,
         )
         self = cls(scene, identity, p2p)

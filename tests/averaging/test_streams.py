@@ -1,13 +1,17 @@
-"""Answers that arrive to their last message, over real libp2p and by hand."""
+"""Answers that arrive to their last message: what both sides do for it, over real libp2p and by hand."""
 
 import asyncio
 from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 from typing import AsyncIterator  # noqa: UP035  (hivemind looks for typing's)
 
 import pytest
+from hivemind.averaging import DecentralizedAverager
 from hivemind.p2p import P2P, P2PContext, ServicerBase
 from hivemind.proto import averaging_pb2
 
+from trainer.averaging import streams
+from trainer.averaging.groups import StepwiseAverager
 from trainer.averaging.streams import StreamCutShort, until_end, with_end
 
 END = averaging_pb2.AveragingData()
@@ -41,6 +45,32 @@ def test_an_answer_that_breaks_off_is_told_from_a_whole_one():
     with pytest.raises(StreamCutShort, match="before all of the answer"):
         asyncio.run(read())
     assert got == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("call", ["rpc_aggregate_part", "rpc_download_state"])
+def test_averagers_notice_that_an_answer_broke_off(monkeypatch: pytest.MonkeyPatch, call: str):
+    async def broken(request: object) -> AsyncGenerator[averaging_pb2.AveragingData, None]:
+        return answer(part(1))
+
+    calls = ("rpc_join_group", "rpc_aggregate_part", "rpc_download_state")
+    stub = SimpleNamespace(**dict.fromkeys(calls, broken))
+    monkeypatch.setattr(DecentralizedAverager, "get_stub", lambda *args, **kwargs: stub)
+
+    async def ask() -> list[averaging_pb2.AveragingData]:
+        answered = await getattr(StepwiseAverager.get_stub(None, None), call)(None)
+        return [message async for message in answered]
+
+    with pytest.raises(StreamCutShort):
+        asyncio.run(ask())
+
+
+def test_whoever_answers_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(streams, "READING", 0.1)
+
+    async def read() -> list[float]:
+        return [message.weight async for message in with_end(answer(part(1)), END)]
+
+    assert asyncio.run(asyncio.wait_for(read(), 5.0)) == [1.0, 0.0]
 
 
 class Reducer(ServicerBase):

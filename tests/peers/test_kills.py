@@ -8,13 +8,14 @@ import pytest
 from tests.peers.small_swarm import COUNTING, TAKEN_OVER, SmallSwarm, newest_step_said, text_of, without_record
 
 pytestmark = pytest.mark.swarm
+STEP_SAMPLES = 4096  # some seconds of two trainers
 UNCREDITED = 1  # global steps: a kill may fall into a round that works for the coordinator alone
 SAVED = re.compile(r"global step (\d+): saved")
 OPENED_AT = re.compile(r"is open at global step (\d+) of")
 
 
 def test_the_others_go_on_when_a_trainer_is_killed(small_swarm: Callable[..., SmallSwarm]):
-    swarm = small_swarm()
+    swarm = small_swarm(target_batch_size=STEP_SAMPLES)
     asha, bela = swarm.trainer("asha"), swarm.trainer("bela")
     swarm.wait(lambda: any(step.peers == 2 for step in swarm.steps()), "global step of two trainers")
     before = swarm.steps()
@@ -30,7 +31,7 @@ def test_the_others_go_on_when_a_trainer_is_killed(small_swarm: Callable[..., Sm
 
 
 def test_a_coordinator_started_again_catches_up_with_the_trainers(small_swarm: Callable[..., SmallSwarm]):
-    swarm = small_swarm()
+    swarm = small_swarm(target_batch_size=STEP_SAMPLES)
     asha, bela = swarm.trainer("asha"), swarm.trainer("bela")
     swarm.wait(lambda: any(step.peers == 2 for step in swarm.steps()), "global step of two trainers")
     address, coordinator = swarm.address, swarm.peers[0]
@@ -57,7 +58,7 @@ def test_a_coordinator_started_again_catches_up_with_the_trainers(small_swarm: C
 def test_a_newcomer_takes_over_from_the_coordinator_when_all_trainers_are_killed(
     small_swarm: Callable[..., SmallSwarm],
 ):
-    swarm = small_swarm()
+    swarm = small_swarm(target_batch_size=STEP_SAMPLES)
     trainers = [swarm.trainer("asha"), swarm.trainer("bela")]
     swarm.wait_for_step(2)
     coordinator = swarm.peers[0]
@@ -75,7 +76,7 @@ def test_a_newcomer_takes_over_from_the_coordinator_when_all_trainers_are_killed
 
 
 def test_two_firewalled_trainers_train_through_the_coordinator(small_swarm: Callable[..., SmallSwarm]):
-    swarm = small_swarm()
+    swarm = small_swarm(target_batch_size=STEP_SAMPLES)
     swarm.trainer("asha", client_mode=True)
     swarm.trainer("bela", client_mode=True)
     swarm.wait(lambda: sum(step.peers == 2 for step in swarm.steps()) >= 3, "three global steps of both trainers")

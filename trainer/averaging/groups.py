@@ -13,7 +13,7 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
   a while. Upstream keeps it to itself until the round is to begin, and the round fails then.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
-- the last message of an answer arrives (`streams.py`). Upstream loses it now and then.
+- the last message of an answer arrives while its sender stays (`streams.py`). Upstream loses it now and then.
 - a call that arrives before its group is registered waits. Upstream refuses it whenever an earlier
   round ends in between, and the caller goes on with its own values.
 
@@ -187,9 +187,12 @@ class StepwiseAverager(DecentralizedAverager):
         self, request: auth_pb2.AccessToken, context: P2PContext
     ) -> AsyncIterator[averaging_pb2.DownloadData]:
         """See upstream, where the request is empty; here it carries a pass."""
-        if self._admits(context.remote_id, request.signature):
-            async for message in with_end(super().rpc_download_state(request, context), averaging_pb2.DownloadData()):
-                yield message
+        end = averaging_pb2.DownloadData()
+        if not self._admits(context.remote_id, request.signature):
+            yield end
+            return
+        async for message in with_end(super().rpc_download_state(request, context), end):
+            yield message
 
     async def rpc_aggregate_part(
         self, stream: AsyncIterator[averaging_pb2.AveragingData], context: P2PContext
@@ -204,9 +207,14 @@ class StepwiseAverager(DecentralizedAverager):
             await asyncio.sleep(REGISTRATION_POLL)
         else:
             note_refusal()
+            yield averaging_pb2.AveragingData(code=averaging_pb2.BAD_GROUP_ID)
+            return
         averaged = super().rpc_aggregate_part(achain(as_aiter(first), stream), context)
-        async for message in with_end(averaged, averaging_pb2.AveragingData()):
+        end = averaging_pb2.AveragingData()
+        async for message in with_end(averaged, end):
             yield message
+            if message.code not in (averaging_pb2.AVERAGED_PART, end.code):
+                break  # an error: the other side may still be sending, and would not be heard to close
 
     async def _shutdown(self, timeout: float | None) -> None:
         """See upstream, which takes the futures of its groups for groups, and fails in the middle of a round."""

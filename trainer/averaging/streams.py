@@ -1,9 +1,9 @@
 """Streams of messages that arrive to the last one.
 
 When a process ends a stream, its libp2p daemon closes both directions, one after the other, and now and then
-resets the stream in between. What was sent and not read yet is lost with it: on busy machines about one
-answer in two thousand, and with it a part of a mean, a state or a seat in a group. So here whoever answers says
-that this was all and waits, and whoever asked closes the stream.
+resets the stream in between. What was sent and not read yet is lost with it: a part of a mean, a state or a seat in a
+group. So here whoever answers says that this was all and waits, and whoever asked closes the stream. Refusals are
+sent as before: nothing is lost with them.
 """
 
 import asyncio
@@ -11,22 +11,22 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
 M = TypeVar("M")  # messages of one kind
-LINGER = 30.0  # seconds in which whoever asked reads what is on its way, even over a slow line
+READING = 30.0  # seconds that whoever asked has to read what is on its way
 
 
 class StreamCutShort(ConnectionError):
-    """A stream ended before its end."""
+    """An answer broke off before its end."""
 
 
 async def with_end(messages: AsyncIterator[M], end: M) -> AsyncIterator[M]:
     """The messages of an answer and `end`, an empty one; then wait for whoever asked to close the stream.
 
-    hivemind cancels what still answers when that happens.
+    hivemind cancels what still answers when that happens, if all that was sent to it has been taken in.
     """
     async for message in messages:
         yield message
     yield end
-    await asyncio.sleep(LINGER)
+    await asyncio.sleep(READING)
 
 
 async def until_end(messages: AsyncGenerator[M, None], end: M) -> AsyncIterator[M]:
