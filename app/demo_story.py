@@ -14,7 +14,7 @@ from swarm.run_file import RunFile
 NAMES = ("Asha", "Bela", "Chandra", "Devi", "Esha", "Firoz", "Gita", "Hari")
 STALLED = 120.0  # seconds without a new global step after which something is wrong
 LOOK_EVERY = 0.25  # seconds
-RECORDS_COME = 2.0  # seconds after which all records of a global step have come
+RECORDS_COME = 4.0  # seconds after which all records of a global step have come, on a slow machine too
 MICRO_BATCH = 16  # samples at a time: half a second on half a core
 
 
