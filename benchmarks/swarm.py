@@ -7,8 +7,9 @@ All sides run the same model on the same text with the same optimizer, one threa
 - *efficiency*: samples per second of a swarm, its coordinator on the same cores, over those of as many trainers that
   do not communicate. The two take turns, so that a slower hour of the machine hits both.
 - *the cost of guarding*: what a swarm in which every call and record carries a pass lacks to one without passes.
-  It is smaller than a machine's drift from one turn to the next, so the two run at the same time, each with a trainer
-  and its coordinator on one core, and then change cores.
+  It is smaller than the drift of a shared machine, and two of its cores differ by more. So the two run at the same
+  time, each with a trainer and its coordinator on one core, and what counts is not the speed but the share of the core
+  that is left for the trainer's own process: guarding is the work of the other processes.
 """
 
 import argparse
@@ -48,7 +49,7 @@ class Comparison:
 
     trainers: int
     efficiency: float
-    guard_cost: float  # fraction of the open swarm's speed that the guarded one lacks
+    guard_cost: float  # fraction of the processor time for computing that guarding takes
     swarm_samples_per_second: float
     separate_samples_per_second: float
     averaging_seconds: float  # from the beginning of a round to its end, while computing goes on
@@ -171,8 +172,8 @@ def _guard_cost(folder: Path, run: RunFile, trainers: int, seconds: float) -> fl
                 place = folder / f"{name}-on-{core}"
                 workers[name] = swarms.enter_context(_swarm(place, sides[name], 1, seconds, file=files[name]))
             os.sched_setaffinity(0, allowed)
-            speeds = {name: _speed(_results(its)) for name, its in workers.items()}
-        ratios.append(speeds["guarded"] / speeds["open"])
+            shares = {name: _results(its)[0].share for name, its in workers.items()}
+        ratios.append(shares["guarded"] / shares["open"])
     return 1 - math.sqrt(ratios[0] * ratios[1])
 
 
@@ -242,7 +243,7 @@ def _print(result: Comparison) -> None:
         f"{result.separate_samples_per_second:.1f}",
     )
     table.add_row("efficiency", f"{result.efficiency:.3f}", "1")
-    table.add_row("fraction that guarding takes from it", f"{result.guard_cost:.3f}", "")
+    table.add_row("fraction that guarding takes from computing", f"{result.guard_cost:.3f}", "")
     table.add_row("seconds of averaging, beside computing", f"{result.averaging_seconds:.2f}", "")
     table.add_row("seconds of a global step", f"{result.global_step_seconds:.1f}", "")
     table.add_row("megabytes sent per global step, all peers", f"{result.bytes_per_step / 1e6:.2f}", "")

@@ -36,6 +36,7 @@ class Measured:
 
     samples: int
     seconds: float
+    share: float  # of the time in which the trainer's own process had a processor; the helpers' is not in it
     steps: int  # global steps since the beginning
     steps_in_window: int
     round_seconds: list[float]
@@ -82,6 +83,7 @@ def _measure(
     failures, samples, first_step = 0, 0, 0
     warm_until = time.monotonic() + 5.0
     began: float | None = None
+    computed = 0.0
     while began is None or time.monotonic() < began + seconds:
         batch = feed.next()
         model.zero_grad(set_to_none=True)
@@ -97,8 +99,11 @@ def _measure(
         warm = swarm.local_epoch >= WARM_UP_STEPS if swarm else time.monotonic() > warm_until
         if began is None and warm:
             began, samples, first_step = time.monotonic(), 0, swarm.local_epoch if swarm else 0
+            computed = time.process_time()
     steps = swarm.local_epoch if swarm else 0
-    return Measured(samples, time.monotonic() - began, steps, steps - first_step, rounds, failures)
+    took = time.monotonic() - began
+    share = (time.process_time() - computed) / took
+    return Measured(samples, took, share, steps, steps - first_step, rounds, failures)
 
 
 def _join(run: RunFile, model: PretrainingModel, address: str, url: str | None) -> SwarmOptimizer:
