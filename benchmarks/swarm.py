@@ -94,7 +94,7 @@ def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samp
             # DeDLOC's large batches take minutes; 20 s keeps the benchmark short and is the harder case
             run = _prepare(folder, max(64, round(20 * separates[0])), console)
         sent = psutil.net_io_counters(pernic=True)["lo"].bytes_sent
-        with _swarm(folder / f"swarm{number}", run, trainers, seconds) as workers:
+        with _swarm(folder / f"swarm{number}", folder / "run.yaml", trainers, seconds) as workers:
             swarm = _results(workers)
         sent = psutil.net_io_counters(pernic=True)["lo"].bytes_sent - sent
         swarms.append(_speed(swarm))
@@ -155,12 +155,8 @@ def _guard_cost(folder: Path, run: RunFile, trainers: int, seconds: float) -> fl
     smaller = run.model_dump() | {"averaging": run.averaging.model_dump() | {"target_batch_size": target}}
     files = {"open": run.folder / "open.yaml", "guarded": run.folder / "guarded.yaml"}
     access = {"open": True, "host": "127.0.0.1", "port": 0}
-    sides = {
-        "open": parse_run(smaller, files["open"]),
-        "guarded": parse_run(smaller | {"access": access}, files["guarded"]),
-    }
-    for name, side in sides.items():
-        write_file(files[name], dump_run(side))
+    for name, content in (("open", smaller), ("guarded", smaller | {"access": access})):
+        write_file(files[name], dump_run(parse_run(content, files[name])))
     ratios = []
     allowed = os.sched_getaffinity(0)
     first, second = sorted(allowed)[:2]
@@ -170,7 +166,7 @@ def _guard_cost(folder: Path, run: RunFile, trainers: int, seconds: float) -> fl
             for name, core in cores.items():
                 os.sched_setaffinity(0, {core})  # for whatever is started from now on
                 place = folder / f"{name}-on-{core}"
-                workers[name] = swarms.enter_context(_swarm(place, sides[name], 1, seconds, file=files[name]))
+                workers[name] = swarms.enter_context(_swarm(place, files[name], 1, seconds))
             os.sched_setaffinity(0, allowed)
             shares = {name: _results(its)[0].share for name, its in workers.items()}
         ratios.append(shares["guarded"] / shares["open"])
@@ -178,18 +174,15 @@ def _guard_cost(folder: Path, run: RunFile, trainers: int, seconds: float) -> fl
 
 
 @contextlib.contextmanager
-def _swarm(
-    folder: Path, run: RunFile, trainers: int, seconds: float, *, file: Path | None = None
-) -> Iterator[list[Peer]]:
-    """Trainers and their coordinator; `file` is the run's file where it is not run.yaml."""
-    file = file or run.folder / "run.yaml"
+def _swarm(folder: Path, file: Path, trainers: int, seconds: float) -> Iterator[list[Peer]]:
+    """Trainers and their coordinator, with the run in `file`."""
     state = folder / "coordinator"
     coordinator = start_peer(
         "coordinator", ["coordinator", str(file), "--state", str(state)], folder / "coordinator.log"
     )
     try:
         way_in = ["--initial-peer", wait_for_address(coordinator, state / ADDRESSES)]
-        if run.access:
+        if load_run(file).access:
             way_in += ["--url", wait_for_address(coordinator, state / URL)]
         with _working(folder, file, trainers, seconds, way_in) as workers:
             yield workers
