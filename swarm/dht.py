@@ -80,7 +80,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
     if network.relays:
         listening |= {"use_auto_relay": True, "trusted_relays": list(network.relays)}
     if gate:
-        listening["authorizer"] = PassAuthorizer(gate, identity)
+        listening["authorizer"] = PassAuthorizer(gate)
         shut_out_whoever_is_refused()
     _start_shared_memory()
     limit_messages()

@@ -1,9 +1,8 @@
 """A guarded DHT: calls between nodes carry passes, and so does every record.
 
-Calls follow hivemind's own protocol of signed requests (its issue 253), and come from the libp2p peer that the
-pass was given to, which hivemind does not ask. Records are checked by
-whoever stores or reads them, without asking anybody: the value carries the pass of its author, and the
-author's signature. A record that was good when it was written stays good until it expires, or it would spoil
+A call comes from the libp2p peer that its pass was given to, and so does the answer. Records are passed on by others,
+and are checked by whoever stores or reads them, without asking anybody: the value carries the pass of its author, and
+the author's signature. A record that was good when it was written stays good until it expires, or it would spoil
 every answer in which it stands: whether its author's pass is still valid, and not banned, is asked when he calls.
 """
 
@@ -12,7 +11,6 @@ import dataclasses
 import math
 import re
 from functools import lru_cache
-from typing import Protocol
 
 from hivemind.dht.crypto import RSASignatureValidator
 from hivemind.dht.protocol import DHTProtocol
@@ -20,9 +18,14 @@ from hivemind.dht.routing import DHTID
 from hivemind.dht.validation import DHTRecord
 from hivemind.p2p import P2PContext, PeerID
 from hivemind.proto import dht_pb2
-from hivemind.proto.auth_pb2 import AccessToken, RequestAuthInfo
 from hivemind.utils import MSGPackSerializer, get_dht_time, get_logger
-from hivemind.utils.auth import AuthorizedRequestBase, TokenAuthorizerBase
+from hivemind.utils.auth import (
+    AuthorizedRequestBase,
+    AuthorizedResponseBase,
+    AuthorizerBase,
+    AuthRole,
+    AuthRPCWrapper,
+)
 from hivemind.utils.crypto import RSAPublicKey
 
 from swarm.gate import Gate
@@ -30,7 +33,7 @@ from swarm.identity import Identity, peer_id_of
 from swarm.notices import LONGEST as NOTICES
 from swarm.notices import notices_key
 from swarm.passes import PassRefused, check_pass, read_pass
-from swarm.shut_out import note_refusal
+from swarm.shut_out import caller, note_refusal
 
 logger = get_logger(__name__)
 
@@ -42,64 +45,67 @@ MOST_KEYS = 64  # in one call; an answer holds all that is known under each
 WHENEVER = 0.0  # unix time at which no pass has expired
 
 
-class PassAuthorizer(TokenAuthorizerBase):
-    """Shows our pass with each call of the DHT, and refuses calls without a good one."""
+class PassAuthorizer(AuthorizerBase):
+    """Shows our pass with each call of the DHT and each answer, and asks for the other's.
 
-    def __init__(self, gate: Gate, identity: Identity):
-        super().__init__(identity.private_key)
-        self._gate = gate
-        self._public_key = identity.private_key.get_public_key().to_bytes()
+    hivemind's own authorizers (its issue 253) sign each message with RSA as well, which takes a trainer more than one
+    percent of a core. libp2p has already authenticated who is at the other end, and encrypts what is said: what is
+    left to ask is whether the pass was given to that very peer. The averagers ask the same.
+    """
 
-    async def get_token(self) -> AccessToken:
-        """Our newest pass, as hivemind carries it."""
-        own = self._gate.own
-        return AccessToken(username=own.user, public_key=self._public_key, signature=own.to_bytes())
+    def __init__(self, gate: Gate, called: PeerID | None = None):
+        self._gate, self._called = gate, called
+
+    def toward(self, peer: PeerID) -> "PassAuthorizer":
+        """For calls of this peer."""
+        return PassAuthorizer(self._gate, peer)
+
+    async def sign_request(self, request: AuthorizedRequestBase, service_public_key: RSAPublicKey | None) -> None:
+        """See upstream."""
+        request.auth.client_access_token.signature = self._gate.own.to_bytes()
 
     async def validate_request(self, request: AuthorizedRequestBase) -> bool:
         """See upstream."""
-        valid = bool(await super().validate_request(request))
-        if not valid:
+        admitted = self._admits(caller(), request.auth.client_access_token.signature)
+        if not admitted:
             note_refusal()
-        return valid
+        return admitted
 
-    def is_token_valid(self, access_token: AccessToken) -> bool:
-        """See upstream; hivemind has checked that the caller holds the private key."""
+    async def sign_response(self, response: AuthorizedResponseBase, request: AuthorizedRequestBase) -> None:
+        """See upstream."""
+        response.auth.service_access_token.signature = self._gate.own.to_bytes()
+
+    async def validate_response(self, response: AuthorizedResponseBase, request: AuthorizedRequestBase) -> bool:
+        """See upstream."""
+        return self._admits(self._called, response.auth.service_access_token.signature)
+
+    def _admits(self, peer_id: PeerID | None, shown: bytes) -> bool:
+        if peer_id is None:
+            return False
         try:
-            self._gate.admit(peer_id_of(access_token.public_key), access_token.signature)
-        except (PassRefused, ValueError) as error:
-            logger.debug(f"a call was refused: {error}")
+            self._gate.admit(peer_id, shown)
+        except PassRefused as error:
+            logger.debug(f"{peer_id} was refused: {error}")
             return False
         return True
 
-    def does_token_need_refreshing(self, access_token: AccessToken) -> bool:
-        """Whether a newer pass of ours has arrived."""
-        return bool(access_token.signature != self._gate.own.to_bytes())
-
-
-class _Request(Protocol):
-    """The part of a call that hivemind has checked by the time it arrives here."""
-
-    auth: RequestAuthInfo
-
 
 class GuardedProtocol(DHTProtocol):
-    """hivemind's calls between nodes, for the peer that the pass was given to and no other."""
+    """hivemind's calls between nodes, with passes on both sides and an end to what a call may ask for."""
 
-    async def rpc_ping(self, request: dht_pb2.PingRequest, context: P2PContext) -> dht_pb2.PingResponse:
+    def get_stub(self, peer: PeerID) -> AuthRPCWrapper:
         """See upstream."""
-        _check_caller(request, context)
-        return await super().rpc_ping(request, context)
+        bare = super(DHTProtocol, self).get_stub(self.p2p, peer)
+        return AuthRPCWrapper(bare, AuthRole.CLIENT, self.authorizer.toward(peer) if self.authorizer else None)
 
     async def rpc_store(self, request: dht_pb2.StoreRequest, context: P2PContext) -> dht_pb2.StoreResponse:
         """See upstream."""
-        _check_caller(request, context)
         if len(request.keys) > MOST_KEYS:  # others may have stored them at an honest peer that passes them on
             return dht_pb2.StoreResponse(store_ok=[False] * len(request.keys), peer=self.node_info)
         return await super().rpc_store(request, context)
 
     async def rpc_find(self, request: dht_pb2.FindRequest, context: P2PContext) -> dht_pb2.FindResponse:
         """See upstream."""
-        _check_caller(request, context)
         if len(request.keys) > MOST_KEYS:
             note_refusal()
             raise PassRefused(f"a call with {len(request.keys):,} keys; at most {MOST_KEYS} can be asked for at once")
@@ -169,11 +175,3 @@ def _is_his(subkey: bytes, key_bytes: bytes, peer_id: PeerID) -> bool:
     """There are two subkeys that are his, to the byte: with more he would have as many voices."""
     owned = RSASignatureValidator.PUBLIC_KEY_FORMAT.replace(b"_key_", key_bytes)
     return MSGPackSerializer.loads(subkey) in (owned, peer_id.to_bytes())
-
-
-def _check_caller(request: _Request, context: P2PContext) -> None:
-    """hivemind has checked pass and signature; within upstream's own node a call carries neither."""
-    public_key = request.auth.client_access_token.public_key
-    if public_key and peer_id_of(public_key) != context.remote_id:
-        note_refusal()
-        raise PassRefused(f"{context.remote_id} showed the pass of another peer")

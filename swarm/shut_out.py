@@ -34,16 +34,21 @@ def shut_out_whoever_is_refused() -> None:
     ControlClient.stream_handler = stream_handler
 
 
+def caller() -> PeerID | None:
+    """Who makes the call that is being answered, on libp2p's word; None outside of such a call."""
+    return _caller.get()
+
+
 def note_refusal() -> None:
     """Count that the call which is being answered was refused."""
-    caller = _caller.get()
-    if caller is not None:
-        _refusals.attempt(caller.to_base58())
+    refused = caller()
+    if refused is not None:
+        _refusals.attempt(refused.to_base58())
 
 
-def is_shut_out(caller: PeerID) -> bool:
+def is_shut_out(peer: PeerID) -> bool:
     """Whether not to hear somebody at all."""
-    return _refusals.is_reached(caller.to_base58())
+    return _refusals.is_reached(peer.to_base58())
 
 
 async def add_unary_handler(
@@ -51,11 +56,11 @@ async def add_unary_handler(
 ) -> None:
     """See upstream."""
 
-    async def heard(request: bytes, caller: PeerID) -> bytes:
-        if is_shut_out(caller):
+    async def heard(request: bytes, peer: PeerID) -> bytes:
+        if is_shut_out(peer):
             raise ShutOut("refused too often; call again later")
-        _caller.set(caller)  # each call is a task with a context of its own
-        return await handler(request, caller)
+        _caller.set(peer)  # each call is a task with a context of its own
+        return await handler(request, peer)
 
     await _add_unary_handler(client, proto, heard, balanced)
 

@@ -8,7 +8,8 @@ import httpx
 
 from coordinator.http.desk import Limits
 from swarm.identity import load_identity
-from tests.access.intruder import Intruder, Scene, ask_at_door, join_body, say, schema_hash
+from tests.access.credentials import Scene, schema_hash
+from tests.access.intruder import Intruder, ask_at_door, join_body, say
 from tests.access.reading import told_step
 
 FLOODER, VOLUNTEER = "127.0.0.67", "127.0.0.2"

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.access import at_the_door, inside, noise, outside, siege
-from tests.access.intruder import Scene, say
+from tests.access.credentials import Scene
+from tests.access.intruder import say
 
 FAILED = "failed"  # file in the folder of a case whose attacker came to nothing
 CASES: dict[str, Callable[..., Any]] = {

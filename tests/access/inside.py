@@ -16,7 +16,8 @@ from hivemind.utils import MSGPackSerializer, get_dht_time
 
 from swarm.guarded_dht import GuardedProtocol
 from swarm.records import signer
-from tests.access.intruder import Credentials, Intruder, Scene, key_of, say, schema_hash, sealed
+from tests.access.credentials import Credentials, Scene, key_of, schema_hash, sealed
+from tests.access.intruder import Intruder, say
 from tests.access.reading import records_of, told_step
 
 LIES_LAST = 36.0  # seconds: some global steps, on a slow machine too

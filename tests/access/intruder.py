@@ -10,30 +10,23 @@ import json
 import secrets
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
-from hivemind.averaging.averager import compute_schema_hash
 from hivemind.dht.routing import DHTID
 from hivemind.dht.validation import DHTRecord
 from hivemind.p2p import P2P, PeerID
 from hivemind.proto import auth_pb2, averaging_pb2, dht_pb2
 from hivemind.utils import MSGPackSerializer, get_dht_time
 from hivemind.utils.asyncio import anext, as_aiter
-from hivemind.utils.auth import TokenAuthorizerBase
 from hivemind.utils.multiaddr import Multiaddr
 
-from swarm.guarded_dht import GuardedProtocol, PassValidator
+from swarm.guarded_dht import GuardedProtocol
 from swarm.identity import Identity, load_identity
 from swarm.joining import JoinAnswer
-from swarm.run_file import load_run
-from tokenizer.loading import load_tokenizer
+from tests.access.credentials import Credentials, Scene, Shown, key_of, sealed
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.state import SwarmStateAverager
-from trainer.model import build_model, parameter_groups
 
 PATIENCE = 12.0  # seconds for an answer; a busy machine, and aggregating waits for a group for `chunk_timeout`
 LARGEST = 128 * 2**20  # bytes that our own daemon lets through: the limit to be tested is theirs
@@ -43,56 +36,6 @@ DEEP = b"\xc0"  # tuples in tuples: reading them took a thread's whole stack
 for _ in range(500):
     DEEP = b"\xc9" + (1 + len(DEEP)).to_bytes(4, "big") + b"\x40\x91" + DEEP
 ABOUT_WORDS = 160  # characters of a refusal that are kept
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What an intruder knows of the swarm."""
-
-    folder: Path  # his own
-    run: str
-    run_file: Path
-    url: str
-    address: str  # of the coordinator's peer
-    peers: tuple[str, ...]  # peer ids, the coordinator's first
-    authority: Path  # for passes that had been good once
-
-    def averager(self, kind: str) -> str:
-        """The namespace of `grad` or `state` averaging."""
-        return f"{self.run}_{kind}_averager"
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """What an intruder shows: a key that signs, and the public key and pass that it claims to go with."""
-
-    identity: Identity
-    shown: bytes = b""  # a pass; none at all if empty
-    public_key: bytes | None = None  # the identity's own if absent
-
-    @property
-    def claimed_key(self) -> bytes:
-        """In hivemind's form."""
-        return self.public_key or self.identity.private_key.get_public_key().to_bytes()
-
-
-class Shown(TokenAuthorizerBase):
-    """hivemind's authorizer with any token; it believes whatever is answered."""
-
-    def __init__(self, credentials: Credentials):
-        super().__init__(credentials.identity.private_key)
-        self._token = auth_pb2.AccessToken(
-            username="x", public_key=credentials.claimed_key, signature=credentials.shown
-        )
-
-    async def get_token(self) -> auth_pb2.AccessToken:
-        return self._token
-
-    def is_token_valid(self, access_token: auth_pb2.AccessToken) -> bool:
-        return True
-
-    def does_token_need_refreshing(self, access_token: auth_pb2.AccessToken) -> bool:
-        return False
 
 
 class Intruder:
@@ -264,32 +207,6 @@ class Intruder:
         return f"the answer {averaging_pb2.MessageCode.Name(answer.code)} to an invented group"
 
 
-def key_of(scene: Scene, name: str) -> bytes:
-    """A key of the DHT as it travels."""
-    return DHTID.generate(source=f"{scene.run}_{name}").to_bytes()
-
-
-def sealed(
-    scene: Scene, author: Credentials, name: str, subkey: bytes | None, value: object, expiration: float
-) -> DHTRecord:
-    """A record of the author, signed as peers of the run do."""
-    gate: Any = SimpleNamespace(own=Raw(author.shown), run_name=scene.run)
-    validator = PassValidator(gate, author.identity)
-    validator._key_bytes = author.claimed_key
-    bare = DHTRecord(key_of(scene, name), MSGPackSerializer.dumps(subkey), MSGPackSerializer.dumps(value), expiration)
-    return DHTRecord(bare.key, bare.subkey, validator.sign_value(bare), expiration)
-
-
-@dataclass(frozen=True)
-class Raw:
-    """A pass in its bytes, or bytes that are none."""
-
-    content: bytes
-
-    def to_bytes(self) -> bytes:
-        return self.content
-
-
 def ask_at_door(url: str, identity: Identity, name: str, source: str = SOURCE) -> httpx.Response:
     """`POST /api/join`, as `sahaj join` does it."""
     with httpx.Client(transport=httpx.HTTPTransport(local_address=source), timeout=30.0) as client:
@@ -304,14 +221,6 @@ def join_body(identity: Identity, name: str) -> dict[str, str]:
         "version": "0.1.0",
         "name": name,
     }
-
-
-def schema_hash(scene: Scene) -> bytes:
-    """What peers that average the run's gradients have in common; anybody can compute it from the public run file."""
-    run = load_run(scene.run_file)
-    model = build_model(run, load_tokenizer(run))
-    groups = parameter_groups(model, run.optimizer.weight_decay)
-    return compute_schema_hash([one.detach().clone() for group in groups for one in group["params"]])
 
 
 def say(message: dict[str, Any]) -> None:

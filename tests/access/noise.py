@@ -10,7 +10,8 @@ from hivemind.p2p import PeerID
 from hivemind.proto import auth_pb2, averaging_pb2, dht_pb2
 from hivemind.utils import MSGPackSerializer, get_dht_time
 
-from tests.access.intruder import DEEP, Intruder, Scene, key_of
+from tests.access.credentials import Scene, key_of
+from tests.access.intruder import DEEP, Intruder
 
 UNARY = ("GuardedProtocol.rpc_ping", "GuardedProtocol.rpc_store", "GuardedProtocol.rpc_find")
 STREAMS = ("rpc_join_group", "rpc_aggregate_part", "rpc_download_state")

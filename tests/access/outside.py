@@ -14,7 +14,8 @@ from hivemind.utils.asyncio import anext
 
 from swarm.passes import Authority, load_authority
 from swarm.shut_out import MOST_REFUSALS
-from tests.access.intruder import DEEP, Credentials, Intruder, Scene, schema_hash
+from tests.access.credentials import Credentials, Scene, schema_hash
+from tests.access.intruder import DEEP, Intruder
 from tests.access.reading import told_step
 
 CREDENTIALS = re.compile(rb"\[author:([A-Za-z0-9+/=]+):")

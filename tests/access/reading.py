@@ -6,7 +6,8 @@ from hivemind.dht.validation import DHTRecord
 from hivemind.utils import MSGPackSerializer
 
 from swarm.guarded_dht import GuardedProtocol
-from tests.access.intruder import Intruder, Scene, key_of
+from tests.access.credentials import Scene, key_of
+from tests.access.intruder import Intruder
 
 
 async def records_of(intruder: Intruder, protocol: GuardedProtocol, name: str) -> list[DHTRecord]:

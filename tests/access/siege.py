@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hivemind.utils import get_dht_time
 
 from swarm.passes import Authority
+from tests.access.credentials import Credentials, Scene, sealed
 from tests.access.inside import ABSURD_STEP, progress_of
-from tests.access.intruder import Credentials, Intruder, Scene, join_body, say, sealed
+from tests.access.intruder import Intruder, join_body, say
 
 PAUSE = 0.2  # seconds between two calls of the same kind to the same peer
 KNOCKS = 0.05  # seconds between two attempts to join
