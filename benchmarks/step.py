@@ -32,6 +32,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import command
 from swarm.durable import write_file
 from swarm.run_file import RunFile, load_run, parse_run
 
@@ -292,4 +293,4 @@ def _report(step: Callable[[], tuple[int, int]], dtype: str) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

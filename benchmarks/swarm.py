@@ -2,22 +2,20 @@
 
     python -m benchmarks.swarm [--trainers 2] [--seconds 60] [--repeats 3] [--json FILE]
 
-All sides run the same model on the same text with the same optimizer, one thread a trainer.
+All sides run the same model on the same text with the same optimizer, one thread a trainer. What counts is the share
+of the processors' time in which gradients are computed. Averaging, its helper processes and the coordinator take
+theirs from it, and nothing else does. Speeds alone cannot tell: shared machines drift by more than that.
 
-- *efficiency*: samples per second of a swarm, its coordinator on the same cores, over those of as many trainers that
-  do not communicate. The two take turns, so that a slower hour of the machine hits both.
-- *the cost of guarding*: what a swarm in which every call and record carries a pass lacks to one without passes.
-  It is smaller than the drift of a shared machine, and two of its cores differ by more. So the two run at the same
-  time, each with a trainer and its coordinator on one core, and what counts is not the speed but the share of the core
-  that is left for the trainer's own process: guarding is the work of the other processes.
+- *efficiency*: that share in a swarm, its coordinator on the same cores, over that of as many trainers that do not
+  communicate. The two take turns; the speeds are printed, too.
+- *the cost of guarding*: what a swarm in which every call and record carries a pass lacks to one without passes. It
+  is so small that the two run at the same time, a trainer and its coordinator on one core each, and then change cores.
 """
 
-import argparse
 import contextlib
 import json
 import math
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -25,14 +23,17 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import psutil
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from app.demo import DEFAULT_RUN
 from app.demo_corpus import prepare_corpus
 from app.demo_peers import Peer, start_peer, wait_for_address
+from benchmarks import command
 from benchmarks.swarm_worker import Measured, read_measured
 from coordinator.coordinator import ADDRESSES
 from coordinator.reception import URL
@@ -48,7 +49,8 @@ class Comparison:
     """One swarm beside the same trainers on their own; speeds in samples per second, medians."""
 
     trainers: int
-    efficiency: float
+    efficiency: float  # by the share of the processors' time for computing
+    speed_ratio: float  # of the samples per second, which drift between turns
     guard_cost: float  # fraction of the processor time for computing that guarding takes
     swarm_samples_per_second: float
     separate_samples_per_second: float
@@ -60,21 +62,19 @@ class Comparison:
     guard_costs: list[float]  # of each repeat
 
 
-def main() -> None:
+def main(
+    trainers: Annotated[int, typer.Option(min=1)] = 2,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Of each measurement, after a warm-up.")] = 60.0,
+    repeats: Annotated[int, typer.Option(min=1, help="The median counts.")] = 3,
+    step_samples: Annotated[int | None, typer.Option(help="Target batch size; by default 20 s worth.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+) -> None:
     """Measure, print a table, and write the JSON file if one is asked for."""
-    parser = argparse.ArgumentParser(description="The cost of averaging in a swarm on this machine.")
-    parser.add_argument("--trainers", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each measurement, after a warm-up")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--step-samples", type=int, default=None, help="target batch size; by default 20 s worth")
-    parser.add_argument("--json", type=Path, default=None, metavar="FILE")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the trainers are ended either way
     with tempfile.TemporaryDirectory(prefix="sahaj-bench-") as folder:
-        result = compare(Path(folder), options.trainers, options.seconds, options.repeats, options.step_samples)
+        result = compare(Path(folder), trainers, seconds, repeats, step_samples)
     _print(result)
-    if options.json:
-        write_file(options.json, json.dumps(asdict(result), indent=2) + "\n")
+    if json_file:
+        write_file(json_file, json.dumps(asdict(result), indent=2) + "\n")
 
 
 def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samples: int | None) -> Comparison:
@@ -83,13 +83,15 @@ def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samp
     run = _prepare(folder, step_samples or 0, console)
     swarms: list[float] = []
     separates: list[float] = []
+    efficiencies: list[float] = []
     guard_costs: list[float] = []
     rounds: list[float] = []
     step_bytes: list[float] = []
     step_times: list[float] = []
     failures = 0
     for number in range(repeats):
-        separates.append(_separate(folder / f"separate{number}", trainers, seconds))
+        separate = _separate(folder / f"separate{number}", trainers, seconds)
+        separates.append(_speed(separate))
         if step_samples is None and number == 0:
             # DeDLOC's large batches take minutes; 20 s keeps the benchmark short and is the harder case
             run = _prepare(folder, max(64, round(20 * separates[0])), console)
@@ -98,6 +100,7 @@ def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samp
             swarm = _results(workers)
         sent = psutil.net_io_counters(pernic=True)["lo"].bytes_sent - sent
         swarms.append(_speed(swarm))
+        efficiencies.append(_share(swarm) / _share(separate))
         rounds += [duration for one in swarm for duration in one.round_seconds]
         failures += sum(one.failures for one in swarm)
         steps = max(one.steps for one in swarm)
@@ -107,12 +110,12 @@ def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samp
         guard_costs.append(_guard_cost(folder / f"guarded{number}", run, trainers, seconds))
         console.print(
             f"repeat {number + 1}: swarm {swarms[-1]:.1f}, separate {separates[-1]:.1f} samples/s, "
-            f"cost of guarding {guard_costs[-1]:.1%}"
+            f"efficiency {efficiencies[-1]:.3f}, cost of guarding {guard_costs[-1]:.1%}"
         )
-    efficiencies = [one / other for one, other in zip(swarms, separates, strict=True)]
     return Comparison(
         trainers=trainers,
         efficiency=round(statistics.median(efficiencies), 4),
+        speed_ratio=round(statistics.median(one / other for one, other in zip(swarms, separates, strict=True)), 4),
         guard_cost=round(statistics.median(guard_costs), 4),
         swarm_samples_per_second=round(statistics.median(swarms), 1),
         separate_samples_per_second=round(statistics.median(separates), 1),
@@ -144,9 +147,9 @@ def _prepare(folder: Path, step_samples: int, console: Console) -> RunFile:
     return run
 
 
-def _separate(folder: Path, trainers: int, seconds: float) -> float:
+def _separate(folder: Path, trainers: int, seconds: float) -> list[Measured]:
     with _working(folder, folder.parent / "run.yaml", trainers, seconds, []) as workers:
-        return _speed(_results(workers))
+        return _results(workers)
 
 
 def _guard_cost(folder: Path, run: RunFile, trainers: int, seconds: float) -> float:
@@ -159,7 +162,7 @@ def _guard_cost(folder: Path, run: RunFile, trainers: int, seconds: float) -> fl
         write_file(files[name], dump_run(parse_run(content, files[name])))
     ratios = []
     allowed = os.sched_getaffinity(0)
-    first, second = sorted(allowed)[:2]
+    first, second = command.two_cores()
     for cores in ({"open": first, "guarded": second}, {"open": second, "guarded": first}):
         with contextlib.ExitStack() as swarms:
             workers = {}
@@ -168,7 +171,7 @@ def _guard_cost(folder: Path, run: RunFile, trainers: int, seconds: float) -> fl
                 place = folder / f"{name}-on-{core}"
                 workers[name] = swarms.enter_context(_swarm(place, files[name], 1, seconds))
             os.sched_setaffinity(0, allowed)
-            shares = {name: _results(its)[0].share for name, its in workers.items()}
+            shares = {name: _share(_results(its)) for name, its in workers.items()}
         ratios.append(shares["guarded"] / shares["open"])
     return 1 - math.sqrt(ratios[0] * ratios[1])
 
@@ -209,12 +212,12 @@ def _results(workers: list[Peer]) -> list[Measured]:
 
 def _start(folder: Path, file: Path, number: int, seconds: float, extra: list[str]) -> Peer:
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "benchmarks.swarm_worker", str(file)]
-    command += [str(folder / f"worker{number}.json"), "--number", str(number), "--seconds", str(seconds), *extra]
+    line = [sys.executable, "-m", "benchmarks.swarm_worker", str(file)]
+    line += [str(folder / f"worker{number}.json"), "--number", str(number), "--seconds", str(seconds), *extra]
     path = folder / f"worker{number}.log"
     with path.open("wb") as log:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        process = subprocess.Popen(line, stdout=log, stderr=log, env=environment, start_new_session=True)
     return Peer(f"worker{number}", process, path, client_mode=False)
 
 
@@ -228,6 +231,10 @@ def _speed(measured: list[Measured]) -> float:
     return sum(one.samples / one.seconds for one in measured)
 
 
+def _share(measured: list[Measured]) -> float:
+    return statistics.mean(one.share for one in measured)
+
+
 def _print(result: Comparison) -> None:
     table = Table("", f"{result.trainers} trainers in a swarm", "separate")
     table.add_row(
@@ -235,7 +242,7 @@ def _print(result: Comparison) -> None:
         f"{result.swarm_samples_per_second:.1f}",
         f"{result.separate_samples_per_second:.1f}",
     )
-    table.add_row("efficiency", f"{result.efficiency:.3f}", "1")
+    table.add_row("efficiency: share of processor time for computing", f"{result.efficiency:.3f}", "1")
     table.add_row("fraction that guarding takes from computing", f"{result.guard_cost:.3f}", "")
     table.add_row("seconds of averaging, beside computing", f"{result.averaging_seconds:.2f}", "")
     table.add_row("seconds of a global step", f"{result.global_step_seconds:.1f}", "")
@@ -245,4 +252,4 @@ def _print(result: Comparison) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command.run(main)

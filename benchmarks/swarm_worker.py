@@ -36,7 +36,7 @@ class Measured:
 
     samples: int
     seconds: float
-    share: float  # of the time in which the trainer's own process had a processor; the helpers' is not in it
+    share: float  # of the time in which gradients were computed on a processor; averaging and helpers take the rest
     steps: int  # global steps since the beginning
     steps_in_window: int
     round_seconds: list[float]
@@ -85,11 +85,13 @@ def _measure(
     began: float | None = None
     computed = 0.0
     while began is None or time.monotonic() < began + seconds:
+        turned_to_it = time.thread_time()
         batch = feed.next()
         model.zero_grad(set_to_none=True)
         with precision.autocast():
             loss = model(batch).loss
         loss.backward()
+        computed += time.thread_time() - turned_to_it
         hand_over(batch.samples)
         samples += batch.samples
         for report in swarm.ended_rounds() if swarm else ():
@@ -99,11 +101,10 @@ def _measure(
         warm = swarm.local_epoch >= WARM_UP_STEPS if swarm else time.monotonic() > warm_until
         if began is None and warm:
             began, samples, first_step = time.monotonic(), 0, swarm.local_epoch if swarm else 0
-            computed = time.process_time()
+            computed = 0.0
     steps = swarm.local_epoch if swarm else 0
     took = time.monotonic() - began
-    share = (time.process_time() - computed) / took
-    return Measured(samples, took, share, steps, steps - first_step, rounds, failures)
+    return Measured(samples, took, computed / took, steps, steps - first_step, rounds, failures)
 
 
 def _join(run: RunFile, model: PretrainingModel, address: str, url: str | None) -> SwarmOptimizer:
