@@ -56,12 +56,18 @@ def render(description: Description) -> RenderableType:
     """The description for a terminal."""
     state = description.state
     loss = "not evaluated" if state.eval_loss is None else f"{state.eval_loss:.3f} nats"
+    if state.perplexity is not None:
+        loss += f" (perplexity {state.perplexity:,.1f})"
+    order = (
+        "not evaluated" if state.sentence_order_accuracy is None else f"right in {state.sentence_order_accuracy:.0%}"
+    )
     facts = Table.grid(padding=(0, 2))
     for name, value in (
         ("run", state.run),
         ("global step", f"{state.step:,}"),
         ("samples", f"{state.samples:,}"),
         ("held-out loss", loss),
+        ("sentence order", order),
         ("parameters", f"{description.parameters:,}"),
         ("vocabulary", f"{description.vocabulary:,} tokens"),
         ("saved", f"{state.saved_at} by Sahaj {state.software}"),

@@ -3,6 +3,7 @@
 import datetime
 import importlib.metadata
 import itertools
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints import TrainerState, prune, restore_model, save_checkpoint
-from coordinator.evaluation import evaluate
+from coordinator.evaluation import Evaluation, evaluate
 from coordinator.ledger import Ledger
 from coordinator.monitor import note_sessions
 from coordinator.replica import Replica, Snapshot
@@ -52,7 +53,7 @@ class Bookkeeper:
         self._office, self._dht, self._replica, self._gate = office, dht, replica, gate
         self._evaluated, self._saved = evaluated, saved
         self._seen = replica.step
-        self._held_out_loss: float | None = None
+        self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
 
     def work(self, stop: threading.Event) -> None:
         """Look, write, rest, until `stop` is set; then save what is not saved yet."""
@@ -75,9 +76,8 @@ class Bookkeeper:
         snapshot = self._replica.snapshot()
         # the step may have been in flight until now, and a round that failed takes it back
         evaluation_due, checkpoint_due = self._due(snapshot.step)
-        if evaluation_due:
-            if self._office.held_out:
-                self._evaluate(snapshot, stop)
+        if evaluation_due or (checkpoint_due and snapshot.step > self._evaluated):
+            self._scores = self._evaluate(snapshot, stop) if self._office.held_out else None
             self._evaluated = snapshot.step
         if checkpoint_due:
             self._save(snapshot)
@@ -106,13 +106,12 @@ class Bookkeeper:
         # the loss is that of the last global step with records, which number steps from 0
         self._office.tracker.log(figures | {"samples": float(progress.samples)}, progress.step + 1)
 
-    def _evaluate(self, snapshot: Snapshot, stop: threading.Event) -> None:
+    def _evaluate(self, snapshot: Snapshot, stop: threading.Event) -> Evaluation | None:
         restore_model(self._office.model, snapshot.model_state)
         batches = itertools.takewhile(lambda _: not stop.is_set(), self._office.held_out)
         result = evaluate(self._office.model, batches, autocast=self._office.autocast)
         if stop.is_set():  # the figure is of a part of the text; leaving in time matters more
-            return
-        self._held_out_loss = result.masked_lm_loss
+            return None
         self._office.ledger.record_evaluation(
             snapshot.step,
             result.masked_lm_loss,
@@ -124,10 +123,12 @@ class Bookkeeper:
             f"global step {snapshot.step}: held-out loss {result.masked_lm_loss:.3f}, "
             f"sentence order right in {result.sentence_order_accuracy:.0%}"
         )
+        return result if math.isfinite(result.perplexity) else None  # JSON knows no infinity
 
     def _save(self, snapshot: Snapshot) -> None:
         office = self._office
         restore_model(office.model, snapshot.model_state)
+        scores = self._scores if self._evaluated == snapshot.step else None
         path = save_checkpoint(
             office.folder,
             model=office.model,
@@ -138,14 +139,16 @@ class Bookkeeper:
                 run=office.run.name,
                 step=snapshot.step,
                 samples=office.ledger.totals().samples,
-                eval_loss=self._held_out_loss if self._evaluated == snapshot.step else None,
+                eval_loss=scores.masked_lm_loss if scores else None,
                 saved_at=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 fingerprint=office.fingerprint,
                 software=f"sahaj {importlib.metadata.version('sahaj')}, torch {torch.__version__}",
+                perplexity=scores.perplexity if scores else None,
+                sentence_order_accuracy=scores.sentence_order_accuracy if scores else None,
             ),
         )
         self._saved = snapshot.step
-        prune(office.folder, office.run.coordinator.keep_checkpoints)
+        prune(office.folder, office.run.coordinator.keep_checkpoints, office.run.coordinator.keep_every)
         office.say(f"global step {snapshot.step}: saved {path}")
 
     def _guarded(self, task: Callable[[], object]) -> bool:

@@ -3,12 +3,13 @@
 import contextlib
 import json
 import logging
+import math
 import os
 import re
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 
 import yaml
@@ -40,8 +41,9 @@ class CheckpointError(SahajError):
 class TrainerState:
     """Where a run was when a checkpoint was saved.
 
-    `samples` went into all global steps so far, `eval_loss` is the held-out masked-LM loss in nats,
-    `saved_at` an ISO 8601 time with its zone, `fingerprint` the digest of what peers must agree on.
+    `samples` went into all global steps so far, `eval_loss` is the held-out masked-LM loss in nats, `perplexity`
+    its exponential, `saved_at` an ISO 8601 time with its zone, `fingerprint` the digest of what peers must agree on.
+    Scores are None where nothing was held out, or the coordinator had to leave before it was evaluated.
     """
 
     run: str
@@ -51,6 +53,8 @@ class TrainerState:
     saved_at: str
     fingerprint: str
     software: str
+    perplexity: float | None = None
+    sentence_order_accuracy: float | None = None  # from 0 to 1
 
 
 @dataclass(frozen=True)
@@ -79,15 +83,15 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
     return max(list_checkpoints(folder), key=lambda checkpoint: checkpoint.step, default=None)
 
 
-def prune(folder: Path, keep: int) -> list[Path]:
-    """Remove all but the `keep` newest whole checkpoints; return what was removed.
+def prune(folder: Path, newest: int, every: int | None = None) -> list[Path]:
+    """Remove the whole checkpoints that `checkpoints_to_remove` names; return what was removed.
 
-    Broken checkpoints do not count as kept; those older than the oldest kept one go too.
+    Broken checkpoints do not count as kept; those older than the `newest` whole ones go too.
     """
-    whole = [checkpoint.step for checkpoint in list_checkpoints(folder)]
-    removed = checkpoints_to_remove(whole, keep)
-    oldest_kept = min(set(whole) - set(removed), default=0)
-    paths = [path for step, path in _named_checkpoints(folder) if step < oldest_kept]
+    losses = {checkpoint.step: checkpoint.state.eval_loss for checkpoint in list_checkpoints(folder)}
+    kept = set(losses) - set(checkpoints_to_remove(losses, newest, every))
+    recent = min(sorted(losses)[-newest:], default=0)
+    paths = [path for step, path in _named_checkpoints(folder) if step < recent and step not in kept]
     for path in paths:
         # a checkpoint that is half gone must not keep its name; a sweep finds it under this one
         doomed = folder / f".{path.name}{PARTIAL}removed-{os.getpid()}"
@@ -96,11 +100,26 @@ def prune(folder: Path, keep: int) -> list[Path]:
     return paths
 
 
-def checkpoints_to_remove(steps: Iterable[int], keep: int) -> list[int]:
-    """Which of the checkpoints at these global steps are not among the `keep` newest, oldest first."""
-    if keep < 1:
-        raise ValueError(f"keep must be at least 1, got {keep}")
-    return sorted(set(steps))[:-keep]
+def checkpoints_to_remove(losses: Mapping[int, float | None], newest: int, every: int | None = None) -> list[int]:
+    """Which checkpoints may go, oldest first.
+
+    Kept are the `newest` ones, the best by held-out loss, and, with `every`, the first one at or after each multiple of
+    so many global steps.
+
+    Args:
+        losses: held-out loss in nats by global step, None where there is none.
+    """
+    if newest < 1:
+        raise ValueError(f"at least 1 checkpoint has to be kept, got {newest}")
+    steps = sorted(losses)
+    kept = set(steps[-newest:])
+    scored = {step: loss for step, loss in losses.items() if loss is not None and math.isfinite(loss)}
+    if scored:
+        kept.add(min(scored, key=lambda step: (scored[step], -step)))
+    if every is not None:
+        milestones = {step // every: step for step in reversed(steps)}  # the first of each span comes last
+        kept |= {step for span, step in milestones.items() if span > 0}
+    return [step for step in steps if step not in kept]
 
 
 def read_state(path: Path) -> TrainerState:
@@ -113,8 +132,11 @@ def read_state(path: Path) -> TrainerState:
         raise CheckpointError(f"{path} is not a checkpoint: it has no {STATE}; give a checkpoint-<step> folder")
     try:
         content = json.loads((path / STATE).read_text(encoding="utf-8"))
-        # a newer version may say more
-        return TrainerState(**{field.name: content[field.name] for field in fields(TrainerState)})
+        # a newer version may say more, an older one less
+        known = {field.name: content.get(field.name, field.default) for field in fields(TrainerState)}
+        if missing := [name for name, value in known.items() if value is MISSING]:
+            raise KeyError(missing[0])
+        return TrainerState(**known)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise CheckpointError(f"{path / STATE} is broken ({type(error).__name__}: {error})") from error
 

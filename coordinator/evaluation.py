@@ -1,5 +1,6 @@
 """How well the model does on held-out text."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -8,6 +9,8 @@ from torch import Tensor, nn
 
 from trainer.data import Batch
 from trainer.model import PretrainingModel
+
+LARGEST_EXPONENT = 700.0  # beyond it the exponential is no float any more
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,11 @@ class Evaluation:
     sentence_order_loss: float
     sentence_order_accuracy: float
     samples: int
+
+    @property
+    def perplexity(self) -> float:
+        """Of a masked token; infinite where the loss has exploded."""
+        return math.exp(self.masked_lm_loss) if self.masked_lm_loss < LARGEST_EXPONENT else math.inf
 
 
 @torch.no_grad()

@@ -161,7 +161,10 @@ class CoordinatorSection(Section):
     )
     evaluate_every: Count = Field(10, description="global steps between two held-out evaluations")
     checkpoint_every: Count = Field(50, description="global steps between two checkpoints")
-    keep_checkpoints: Count = Field(5, description="newest checkpoints to keep")
+    keep_checkpoints: Count = Field(5, description="newest checkpoints to keep, beside the best by held-out loss")
+    keep_every: Count | None = Field(
+        None, description="global steps; keep the first checkpoint at or after each multiple of them for ever"
+    )
     ledger: str = Field(
         "sqlite:///ledger.db", description="database URL; a relative SQLite path lies in the state folder"
     )

@@ -118,7 +118,9 @@ class CheckpointAnswer(Answer):
 
     step: int
     samples: int
-    eval_loss: float | None
+    eval_loss: float | None = Field(description="held-out masked-LM loss, nats")
+    perplexity: float | None
+    sentence_order_accuracy: float | None
     saved_at: str = Field(description="ISO 8601")
     fingerprint: str
     software: str
