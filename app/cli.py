@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -252,6 +253,10 @@ def main() -> None:
     except KeyboardInterrupt:
         _say_stopped()
         sys.exit(130)
+    except Exception:  # a mistake of ours: threads of hivemind would keep the process from ending
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _say(line: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Protocol
 
 from swarm.errors import SwarmError
 
@@ -18,12 +19,34 @@ FIRST_SAMPLE = re.compile(r"First sample counted ([\d.]+) s after the start")
 FAILED_ROUND = re.compile(r"(Global step \d+: a round of averaging did not work.*)")
 
 
+class Running(Protocol):
+    """A process, with as much of `subprocess.Popen` as a peer needs."""
+
+    pid: int
+
+    @property
+    def returncode(self) -> int | Any:
+        """The exit status; None while it is not known."""
+
+    def poll(self) -> int | None:
+        """The exit status, or None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status, once it has ended; raises `subprocess.TimeoutExpired`."""
+
+    def send_signal(self, number: int, /) -> None:
+        """To this process alone."""
+
+    def kill(self) -> None:
+        """SIGKILL to this process alone."""
+
+
 @dataclass
 class Peer:
     """One process of the demo and what became of it."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: Running
     log: Path
     client_mode: bool = False
     fate: str = "finished"

@@ -1,10 +1,9 @@
 """Whatever is wrong with the input: one clear line, a status that is not zero, and nothing half-written."""
 
 import json
-import os
 import socket
-import subprocess
-import sys
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from pydoc_data.topics import topics
 
@@ -13,6 +12,7 @@ import yaml
 
 from swarm.identity import load_identity
 from swarm.run_file import RunFile, load_run
+from tests.forked import start_forked
 from tokenizer.training import train_tokenizer
 
 PATIENCE = 120.0  # seconds; what is asked for takes a few
@@ -56,19 +56,23 @@ def write_run(folder: Path, **changes: object) -> Path:
     return file
 
 
-def sahaj(*arguments: object, cwd: Path, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "app.cli", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=patience,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended, and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def sahaj(*arguments: object, cwd: Path) -> Ended:
+    with tempfile.TemporaryDirectory() as said:
+        out, err = Path(said) / "out", Path(said) / "err"
+        status = start_forked(arguments, out, err, cwd=cwd).wait(PATIENCE)
+        return Ended(status, out.read_text(), err.read_text())
+
+
+def assert_one_line(done: Ended, *words: str) -> None:
     """The command ended with one line on standard error that says all these words."""
     assert done.returncode not in (0, 130) and done.returncode > 0, done
     assert "Traceback" not in done.stdout + done.stderr

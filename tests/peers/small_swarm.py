@@ -7,8 +7,9 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -18,6 +19,7 @@ from coordinator.ledger import Ledger, StepSummary, open_ledger
 from coordinator.reception import URL
 from swarm.durable import write_file
 from swarm.run_file import dump_run, parse_run
+from tests.forked import start_forked
 
 NAME = "small-run"
 PATIENCE = 90.0  # seconds in which anything that should happen has happened, on a machine with other work, too
@@ -70,11 +72,12 @@ class SmallSwarm:
             self.url = wait_for_address(peer, self.state / URL, PATIENCE)
         return peer
 
-    def trainer(self, name: str, *, client_mode: bool = False) -> Peer:
-        """Start a trainer; returns at once."""
+    def trainer(self, name: str, *, client_mode: bool = False, by_command: bool = False) -> Peer:
+        """Start a trainer, `by_command` as a shell would; returns at once."""
         command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
         command += ["--micro-batch", MICRO_BATCH, "--listen", "/ip4/127.0.0.1/tcp/0"]
-        return self._start(name, command + ["--client-mode"] * client_mode, client_mode=client_mode)
+        command += ["--client-mode"] * client_mode
+        return self._start(name, command, client_mode=client_mode, by_command=by_command)
 
     def volunteer(self, name: str, *, client_mode: bool = False, token: str = "", asks_for: str | None = None) -> Peer:
         """Start a trainer by the run's link, with a Hub token or a name of its own choice; returns at once."""
@@ -89,10 +92,14 @@ class SmallSwarm:
         command: list[object],
         *,
         client_mode: bool = False,
-        environment: dict[str, str] | None = None,
+        by_command: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Peer:
         log = self.folder / "logs" / f"{name}-{len(self.peers)}.log"
-        peer = start_peer(name, list(map(str, command)), log, client_mode=client_mode, environment=environment or {})
+        if by_command:
+            peer = start_peer(name, list(map(str, command)), log, client_mode=client_mode, environment=environment)
+        else:
+            peer = Peer(name, start_forked(command, log, environment=environment), log, client_mode)
         self.peers.append(peer)
         return peer
 

@@ -16,7 +16,7 @@ STEPS = 3
 
 def test_a_finished_run_leaves_a_model_that_transformers_loads(small_swarm: Callable[..., SmallSwarm]):
     swarm = small_swarm(total_steps=STEPS, target_batch_size=1024)
-    trainer = swarm.trainer("asha")
+    trainer = swarm.trainer("asha", by_command=True)
     assert trainer.process.wait(PATIENCE) == 0
     assert trainer.said(THANKS)
     folder = swarm.state / "checkpoints"

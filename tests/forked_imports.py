@@ -1,0 +1,18 @@
+"""What `tests/forked.py` imports once, before it forks: all that the commands of `sahaj` need."""
+
+import importlib
+import os
+
+from app.cli import _quiet
+
+os.environ["OMP_NUM_THREADS"] = "1"  # it is read while torch is imported
+_quiet(verbose=False)
+for needed in (
+    "app.demo",
+    "app.joining.join",
+    "app.volunteer",
+    "coordinator.coordinator",
+    "coordinator.http.service",
+    "transformers.models.albert.modeling_albert",
+):
+    importlib.import_module(needed)
