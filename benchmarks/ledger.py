@@ -87,8 +87,10 @@ def measure(url: str, folder: Path, peers: int, steps: int) -> Figures:
     ledger = open_ledger(url, folder)
     times = []
     reports: list[SessionReport] = []
-    for reports in track(_run(peers, steps), f"{make_url(url).get_backend_name():10}", total=steps, transient=True):
-        times.append(_seconds(lambda: ledger.record(reports, now=reports[0].last_seen)))
+    for reports in track(_run(peers, steps), make_url(url).get_backend_name(), total=steps, transient=True):
+        began = time.perf_counter()
+        ledger.record(reports, now=reports[0].last_seen)
+        times.append(time.perf_counter() - began)
     now = BEGAN + steps * STEP_SECONDS
     again = _seconds(lambda: ledger.record(reports, now=now))
     ledger.close()

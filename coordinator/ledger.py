@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 def open_ledger(url: str, state_folder: Path, *, patience: float = 10.0) -> "Ledger":
-    """Open the ledger at a database URL, create its tables if there are none, and bring those of an older Sahaj up to date.
+    """Open the ledger at a database URL; create its tables, or bring those of an older Sahaj up to date.
 
     Args:
         url: `sqlite:///ledger.db` (a relative path lies in `state_folder`) or `postgresql://...`.

@@ -72,7 +72,7 @@ def gather(
             continue
         elif report.last_seen >= row["last_seen"]:
             here = seconds_here(row["heard"], now) if report.last_seen > row["last_seen"] else 0.0
-            row = row | _reported(report) | {"heard": max(row["heard"], now), "seconds": row["seconds"] + here}
+            row = {**row, **_reported(report), "heard": max(row["heard"], now), "seconds": row["seconds"] + here}
             entry.presence[report.user] = entry.presence.get(report.user, 0.0) + here
         entry.accepted[name], entry.sessions[name] = report, row
         for one in fresh:

@@ -4,11 +4,27 @@ A contribution is counted if its row is really inserted, and if it is not among 
 each of those says so for ever. All of this happens in one transaction, and one transaction writes at a time.
 """
 
+import datetime
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Integer, Table, bindparam, cast, delete, func, literal, select, tuple_
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Connection,
+    Integer,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    column,
+    delete,
+    func,
+    literal,
+    select,
+    tuple_,
+)
 
 from coordinator.ledger_database import INSERTS
 from coordinator.ledger_entry import Entry, Key, Row, add_up
@@ -133,17 +149,18 @@ def _upsert(connection: Connection, kind: type[Base], rows: list[Row], *, adding
 def _insert(connection: Connection, kind: type[Base], rows: list[Row]) -> tuple[Any, Any]:
     """An INSERT of all rows at once, and the values to execute it with.
 
-    SQLite is in this process and takes row after row. PostgreSQL is not: it gets a list for each column.
+    SQLite is in this process and takes row after row. PostgreSQL is not: it gets them all as one JSON text, which
+    is written and read faster than a list for each column.
     """
     table = _table(kind)
     insert = INSERTS[connection.dialect.name](table)
     if connection.dialect.name == "sqlite":
         return insert, rows
-    names = list(rows[0])
-    lists = [bindparam(name, type_=ARRAY(table.columns[name].type)) for name in names]
-    there = func.unnest(*lists).table_valued(*names, name="there").render_derived()
-    values = {name: [row[name] for row in rows] for name in names}
-    return insert.from_select(names, select(*(there.columns[name] for name in names))), values
+    columns = [column(name, table.columns[name].type) for name in rows[0]]
+    told = func.json_to_recordset(cast(bindparam("told", type_=Text), JSON))
+    there = told.table_valued(*columns, name="there").render_derived(with_types=True)
+    insert = insert.from_select(list(rows[0]), select(*(there.columns[one.name] for one in columns)))
+    return insert, {"told": json.dumps(rows, default=datetime.date.isoformat)}
 
 
 def _table(kind: type[Base]) -> Table:

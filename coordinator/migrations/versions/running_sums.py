@@ -1,4 +1,4 @@
-"""Sums that are kept while contributions come in: by session, by global step, by user and day; and old rows rolled up."""
+"""Sums that are kept while contributions come in, by session, global step, and user and day; old rows rolled up."""
 
 import datetime
 import time
