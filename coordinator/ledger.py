@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Engine, Select, cast, func, select
+from sqlalchemy import BigInteger, Connection, Engine, cast, func, select
 
 from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors, writing
 from coordinator.ledger_entry import PRESENT_SECONDS, gather
@@ -163,7 +163,8 @@ class Ledger:
 
     def sessions(self, now: float | None = None) -> list[SessionSummary]:
         """All sessions, in the order in which they started."""
-        query = select(*_SESSION_COLUMNS, _present(_clock(now))).order_by(SessionRow.started, SessionRow.session_id)
+        query: Any = select(*_SESSION_COLUMNS, _present(_clock(now)))
+        query = query.order_by(SessionRow.started, SessionRow.session_id)
         with self._transaction() as connection:
             return [SessionSummary(*row) for row in connection.execute(query)]
 
@@ -227,7 +228,7 @@ _SESSION_COLUMNS = [
 ]
 
 
-def _leaders(now: float) -> Select[Any]:
+def _leaders(now: float) -> Any:
     """One row for each user: name, samples, tokens, seconds, and the rest of a `Leader`."""
     return select(
         SessionRow.user_name,
@@ -241,7 +242,7 @@ def _leaders(now: float) -> Select[Any]:
     ).group_by(SessionRow.user_name)
 
 
-def _leaders_since(since: datetime.date, now: float) -> Select[Any]:
+def _leaders_since(since: datetime.date, now: float) -> Any:
     """The same, from that day on."""
     midnight = datetime.datetime(since.year, since.month, since.day, tzinfo=datetime.timezone.utc).timestamp()
     counted = (
@@ -271,7 +272,7 @@ def _leaders_since(since: datetime.date, now: float) -> Select[Any]:
     )
 
 
-def _steps() -> Select[Any]:
+def _steps() -> Any:
     """One row for each global step: step, samples, tokens, peers, loss."""
     loss = (StepRow.loss_sum / StepRow.samples).label("loss")
     return select(StepRow.step, StepRow.samples, StepRow.tokens, StepRow.peers, loss)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from coordinator.ledger import LedgerError, SessionReport, open_ledger
 
@@ -111,21 +110,6 @@ def test_a_truncated_ledger_ends_in_one_line(tmp_path: Path, report: Report) -> 
     size = (tmp_path / "ledger.db").stat().st_size
     os.truncate(tmp_path / "ledger.db", size // 2)
     assert "the file is broken" in complaint(lambda: open_ledger("sqlite:///ledger.db", tmp_path).totals())
-
-
-def test_a_newer_schema_is_refused_and_left_as_it_is(ledger_url: str, tmp_path: Path) -> None:
-    open_ledger(ledger_url, tmp_path).close()
-    url = ledger_url if ledger_url.startswith("postgresql") else f"sqlite:///{tmp_path}/ledger.db"
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE ledger_version SET version_num = '0099'"))
-        connection.execute(text("DROP TABLE contributions"))
-    message = complaint(lambda: open_ledger(ledger_url, tmp_path))
-    assert "newer" in message
-    assert "0099" in message
-    with engine.connect() as connection, pytest.raises(Exception, match="contributions"):
-        connection.execute(text("SELECT * FROM contributions"))
-    engine.dispose()
 
 
 def test_an_unreachable_server_ends_in_one_line_without_the_password(tmp_path: Path) -> None:
