@@ -93,7 +93,8 @@ def _engine(place: URL, patience: float) -> Engine:
     if place.get_backend_name() == "postgresql":
         # pool_pre_ping: a server that was restarted must not cost the first query after it
         arguments = {"connect_timeout": max(2, math.ceil(patience))}
-        engine = create_engine(place, pool_pre_ping=True, connect_args=arguments)
+        # read committed: what is read once a writer's turn has come is what the one before it wrote
+        engine = create_engine(place, pool_pre_ping=True, connect_args=arguments, isolation_level="READ COMMITTED")
         wait = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"  # milliseconds
         begin_writing = [wait, f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})", "SET LOCAL lock_timeout = 0"]
         _on_begin(engine, begin=[], begin_writing=begin_writing)

@@ -1,8 +1,8 @@
 """What a reading of the swarm's records changes in the ledger: decided here, without a database.
 
 Peers repeat their last few contributions in every report, and reports come late or twice. `gather` follows the
-sessions and finds the contributions that may be new. The database then says which of them really are, and `Sums`
-adds up those.
+sessions and finds the contributions that may be new. The database then says which of them really are, and `add_up`
+sums up those.
 """
 
 import datetime
@@ -72,8 +72,9 @@ def gather(
             continue
         elif report.last_seen >= row["last_seen"]:
             here = seconds_here(row["heard"], now) if report.last_seen > row["last_seen"] else 0.0
-            row = {**row, **_reported(report), "heard": max(row["heard"], now), "seconds": row["seconds"] + here}
-            entry.presence[report.user] = entry.presence.get(report.user, 0.0) + here
+            row = {**row, **_reported(report), "heard": now, "seconds": row["seconds"] + here}
+            if here:
+                entry.presence[report.user] = entry.presence.get(report.user, 0.0) + here
         entry.accepted[name], entry.sessions[name] = report, row
         for one in fresh:
             if one.samples:
@@ -83,7 +84,7 @@ def gather(
 
 @dataclass
 class Sums:
-    """What newly counted contributions add to each session, global step, and user's day."""
+    """Rows to write: sessions as they are now, and what is to be added to global steps and to users' days."""
 
     sessions: dict[str, Row] = field(default_factory=dict)
     steps: dict[int, Row] = field(default_factory=dict)
@@ -91,7 +92,7 @@ class Sums:
 
 
 def add_up(entry: Entry, counted: Iterable[Key], now: float) -> Sums:
-    """The rows to write, once it is known which candidates are counted now: those of sessions are whole rows."""
+    """The rows to write, once it is known which candidates are counted now."""
     sums = Sums(sessions={name: dict(row) for name, row in entry.sessions.items()})
     day = day_of(now)
     for user, seconds in entry.presence.items():

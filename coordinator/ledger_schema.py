@@ -7,7 +7,7 @@ from typing import ClassVar
 from sqlalchemy import BigInteger, Double, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-BLOCK_STEPS = 60  # global steps in a row of `rolled_up`: as many bits as fit a positive number of 64
+BLOCK_STEPS = 60  # global steps in a row of `rolled_up`; a positive number of 64 bits has room for a bit of each
 
 # What the ledger is told
 

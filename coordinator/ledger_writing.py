@@ -31,9 +31,7 @@ from coordinator.ledger_entry import Entry, Key, Row, add_up
 from coordinator.ledger_schema import BLOCK_STEPS, Base, ContributionRow, DayRow, RolledUpRow, SessionRow, StepRow
 
 KEPT_STEPS = 10 * BLOCK_STEPS  # newest global steps whose contributions stay as they came
-ROLLED_AT_ONCE = (
-    10 * BLOCK_STEPS
-)  # global steps, so that a large ledger of old is not rolled up in one long transaction
+ROLLED_AT_ONCE = 10 * BLOCK_STEPS  # global steps: an old ledger that has many is rolled up little by little
 _ASKED_AT_ONCE = 500  # keys in a query; a database has limits, and PostgreSQL is slow with longer lists
 
 

@@ -54,7 +54,7 @@ def complaint(action: Callable[[], object]) -> str:
 
 
 def test_a_writer_killed_in_mid_transaction_leaves_whole_batches(ledger_url: str, tmp_path: Path) -> None:
-    for round_number, statements in enumerate((0, 3, 5, 8)):  # a batch takes 9, and in PostgreSQL 11
+    for round_number, statements in enumerate((3, 7)):  # a batch takes 9, and in PostgreSQL 11
         first = 3 + 2 * round_number
         writer = subprocess.run(
             [sys.executable, "-c", WRITER, ledger_url, str(tmp_path), str(first), str(statements)],

@@ -45,7 +45,8 @@ def _sum_by_session() -> None:
         op.execute(f"UPDATE sessions SET {name} = COALESCE(({found}), 0)")
     # how long they were there is known from their own words only; a lie of more than a month is not believed
     op.execute("UPDATE sessions SET seconds = last_seen - started WHERE last_seen - started BETWEEN 0 AND 2678400")
-    op.execute("UPDATE sessions SET heard = last_seen")
+    heard = sa.text("UPDATE sessions SET heard = CASE WHEN last_seen < :now THEN last_seen ELSE :now END")
+    op.execute(heard.bindparams(sa.bindparam("now", time.time(), sa.Double)))
 
 
 def _sum_by_step() -> None:
