@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick lint bench
+.PHONY: help setup demo test test-quick postgresql lint bench
 .DELETE_ON_ERROR:
 
 help:
@@ -12,7 +12,8 @@ help:
 	@echo "make test        all tests (ARGS=... for pytest options)"
 	@echo "make test-quick  the tests that start no peers: some minutes, no network"
 	@echo "make lint        style, types and the floors of the design"
-	@echo "make bench       speed of a training step and of a small swarm"
+	@echo "make bench       speed of a training step and of a small swarm, and a large ledger"
+	@echo "make postgresql  the server that some tests start, from Debian's package where it is missing (root)"
 	@echo "make setup       install into .venv; the targets above do so by themselves (PYTHON=python3.12 to choose)"
 
 setup: $(READY)
@@ -24,8 +25,20 @@ demo: $(READY)
 test: test-quick
 	$(BIN)/pytest -m swarm --durations=12 $(ARGS) || test $$? -eq 5
 
-test-quick: $(READY)
+test-quick: $(READY) postgresql
 	$(BIN)/pytest -m "not swarm" --numprocesses 2 $(ARGS) || test $$? -eq 5
+
+# The ledger is tested with PostgreSQL too, in servers that the tests start for themselves. Where the programs are
+# missing and cannot be installed (not Debian, not root, no network), pytest says which tests were skipped and why.
+postgresql:
+	@if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then \
+		if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes postgresql || \
+				echo "PostgreSQL could not be installed: its tests will be skipped"; \
+		else \
+			echo "PostgreSQL's server is not installed: its tests will be skipped"; \
+		fi; \
+	fi
 
 lint: $(READY)
 	$(BIN)/ruff check
@@ -36,6 +49,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.swarm
+	$(BIN)/python -m benchmarks.ledger
 
 # The stamp is the last thing written. Where it is missing, a set-up was interrupted or never begun, and half-installed
 # packages look installed to pip: start from an empty .venv. Where it is old, bring the packages up to date.

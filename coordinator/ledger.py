@@ -2,25 +2,26 @@
 
 Peers repeat their last few contributions in every report, reports come late or twice, and a coordinator
 that was restarted reads them again. The database settles it: a contribution is keyed by session and
-global step, and only the first one with a key is kept.
+global step, and only the first one with a key is kept. Sums are kept beside them, in the same transaction, so
+that questions are answered from a few rows, and contributions to old steps are rolled up to a bit each.
 """
 
 import contextlib
+import datetime
 import logging
 import math
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Engine, Subquery, cast, func, select
+from sqlalchemy import BigInteger, Connection, Engine, cast, func, select
 
-from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors
+from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors, writing
+from coordinator.ledger_entry import PRESENT_SECONDS, gather
 from coordinator.ledger_schema import (
     Contribution,
-    ContributionRow,
+    DayRow,
     EvaluationRecord,
     EvaluationRow,
     Leader,
@@ -28,11 +29,14 @@ from coordinator.ledger_schema import (
     SessionReport,
     SessionRow,
     SessionSummary,
+    StepRow,
     StepSummary,
     Totals,
 )
+from coordinator.ledger_writing import sessions_as_they_stand, write_entry
 
 __all__ = [
+    "PRESENT_SECONDS",
     "Contribution",
     "EvaluationRecord",
     "Leader",
@@ -48,12 +52,9 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-PRESENT_SECONDS = 120.0  # a session silent for longer is gone: its record has expired by then
-_LARGEST = 2**40  # above any honest count, and eight million of them still add up within 64 bits
-
 
 def open_ledger(url: str, state_folder: Path, *, patience: float = 10.0) -> "Ledger":
-    """Open the ledger at a database URL, and create its tables if there are none.
+    """Open the ledger at a database URL; create its tables, or bring those of an older Sahaj up to date.
 
     Args:
         url: `sqlite:///ledger.db` (a relative path lies in `state_folder`) or `postgresql://...`.
@@ -74,23 +75,26 @@ class Ledger:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._insert: Any = INSERTS[engine.dialect.name]  # both have ON CONFLICT, under the same names
+        self._written: dict[str, SessionReport] = {}  # the newest reports that are in the ledger, by session
 
-    def record(self, reports: Iterable[SessionReport]) -> None:
+    def record(self, reports: Iterable[SessionReport], now: float | None = None) -> None:
         """Keep the newest report of each session, and contributions that were not counted before.
 
         A session belongs to the user and the peer that reported it first. Reports by others under
-        its name are ignored, and so is one with impossible values.
+        its name are ignored, and so is one with impossible values. `now` is the unix time at which the reports
+        were read, by default the clock's: contributions count for that day.
         """
-        plausible = []
-        for report in reports:
-            if _is_plausible(report):
-                plausible.append(report)
-            else:
-                logger.warning("ignored an impossible report of peer %.64r", report.peer_id)
-        with self._transaction() as connection:
-            for report in plausible:
-                self._record_one(connection, report)
+        reports, now, written = list(reports), _clock(now), self._written
+        changed = [report for report in reports if written.get(report.session_id) != report]
+        if changed:
+            with self._writing() as connection:
+                standing = sessions_as_they_stand(connection, (report.session_id for report in changed))
+                entry = gather(changed, standing, written, now)
+                write_entry(connection, entry, now)
+            written = written | entry.accepted
+        # what is there for ever need not be asked again; only sessions that are still spoken of are remembered
+        read = {report.session_id for report in reports}
+        self._written = {name: report for name, report in written.items() if name in read}
 
     def record_evaluation(
         self, step: int, loss: float, *, sentence_order_loss: float, samples: int, now: float | None = None
@@ -105,17 +109,14 @@ class Ledger:
             "samples": samples,
             "time": _clock(now),
         }
-        insert = self._insert(EvaluationRow).values(step=step, **row)
-        with self._transaction() as connection:
+        insert = INSERTS[self._engine.dialect.name](EvaluationRow).values(step=step, **row)
+        with self._writing() as connection:
             connection.execute(insert.on_conflict_do_update(index_elements=["step"], set_=row))
 
     def progress(self, now: float | None = None) -> Progress:
         """Where the run is, at unix time `now` (by default the clock's)."""
-        sums = select(
-            func.coalesce(func.max(ContributionRow.step), 0),
-            _sum(ContributionRow.samples),
-            _sum(ContributionRow.tokens),
-        )
+        last = _steps().order_by(StepRow.step.desc()).limit(1)
+        sums = select(_sum(SessionRow.samples), _sum(SessionRow.tokens))
         present = select(
             func.count(),
             func.count(SessionRow.user_name.distinct()),
@@ -123,12 +124,12 @@ class Ledger:
         ).where(_present(_clock(now)))
         newest = select(EvaluationRow.step, EvaluationRow.loss).order_by(EvaluationRow.step.desc()).limit(1)
         with self._transaction() as connection:
-            step, samples, tokens = connection.execute(sums).one()
-            summary = connection.execute(_steps().where(ContributionRow.step == step)).one_or_none()
+            samples, tokens = connection.execute(sums).one()
+            summary = connection.execute(last).one_or_none()
             evaluated = connection.execute(newest).one_or_none()
             sessions, users, speed = connection.execute(present).one()
         return Progress(
-            step=step,
+            step=summary.step if summary else 0,
             samples=samples,
             tokens=tokens,
             loss=summary.loss if summary else None,
@@ -141,44 +142,29 @@ class Ledger:
 
     def steps(self, since: int = 0) -> list[StepSummary]:
         """All global steps from `since` on, in order."""
-        query = _steps().where(ContributionRow.step >= since).order_by(ContributionRow.step)
+        query = _steps().where(StepRow.step >= since).order_by(StepRow.step)
         with self._transaction() as connection:
             return [StepSummary(*row) for row in connection.execute(query)]
 
-    def leaderboard(self, now: float | None = None) -> list[Leader]:
-        """All users, the one with most samples first."""
-        counted = _counted_by_session()
-        samples = _sum(counted.c.samples)
-        query = (
-            select(
-                SessionRow.user_name,
-                samples,
-                _sum(counted.c.tokens),
-                func.count(),
-                func.count().filter(_present(_clock(now))),
-                func.min(SessionRow.started),
-                func.max(SessionRow.last_seen),
-            )
-            .outerjoin(counted, counted.c.session_id == SessionRow.session_id)
-            .group_by(SessionRow.user_name)
-            .order_by(samples.desc(), SessionRow.user_name)
-        )
+    def leaderboard(self, now: float | None = None, since: datetime.date | None = None) -> list[Leader]:
+        """All users, the one with most samples first; with `since`, what was counted from that day (UTC) on.
+
+        `first_seen` is the start of the user's first session ever. With `since` the sessions are those that were
+        heard of from that day on, and users of whom nothing was are left out.
+        """
+        query = _leaders(_clock(now)) if since is None else _leaders_since(since, _clock(now))
         with self._transaction() as connection:
-            return [Leader(*row) for row in connection.execute(query)]
+            rows = connection.execute(query.order_by(query.selected_columns[1].desc(), SessionRow.user_name)).all()
+        everything = sum(samples for _, samples, *_ in rows)
+        return [
+            Leader(user, samples, tokens, seconds / 3600, samples / everything if everything else 0.0, *rest)
+            for user, samples, tokens, seconds, *rest in rows
+        ]
 
     def sessions(self, now: float | None = None) -> list[SessionSummary]:
         """All sessions, in the order in which they started."""
-        counted = _counted_by_session()
-        query: Any = (
-            select(
-                *SessionRow.__table__.columns.values(),
-                func.coalesce(counted.c.samples, 0),
-                func.coalesce(counted.c.tokens, 0),
-                _present(_clock(now)),
-            )
-            .outerjoin(counted, counted.c.session_id == SessionRow.session_id)
-            .order_by(SessionRow.started, SessionRow.session_id)
-        )
+        query: Any = select(*_SESSION_COLUMNS, _present(_clock(now)))
+        query = query.order_by(SessionRow.started, SessionRow.session_id)
         with self._transaction() as connection:
             return [SessionSummary(*row) for row in connection.execute(query)]
 
@@ -190,55 +176,106 @@ class Ledger:
 
     def totals(self) -> Totals:
         """The whole run so far."""
-        work = select(
-            func.count(ContributionRow.step.distinct()),
-            _sum(ContributionRow.samples),
-            _sum(ContributionRow.tokens),
-        )
+        steps = select(func.count()).select_from(StepRow)
         seconds = SessionRow.last_seen - SessionRow.started
         people = select(
             func.count(SessionRow.user_name.distinct()),
             func.count(),
+            _sum(SessionRow.samples),
+            _sum(SessionRow.tokens),
             _sum(SessionRow.averaging_rounds),
             _sum(SessionRow.averaging_failures),
             func.coalesce(func.sum(SessionRow.data_wait_fraction * seconds) / func.nullif(func.sum(seconds), 0), 0.0),
         )
         with self._transaction() as connection:
-            steps, samples, tokens = connection.execute(work).one()
-            users, sessions, rounds, failures, waited = connection.execute(people).one()
-        return Totals(steps, samples, tokens, users, sessions, rounds, failures, waited)
+            count = connection.execute(steps).scalar_one()
+            users, sessions, samples, tokens, rounds, failures, waited = connection.execute(people).one()
+        return Totals(count, samples, tokens, users, sessions, rounds, failures, waited)
 
     def close(self) -> None:
         """Let go of the database. The ledger can be used again; it reconnects."""
         self._engine.dispose()
-
-    def _record_one(self, connection: Connection, report: SessionReport) -> None:
-        row = asdict(report)
-        contributions = [one for one in row.pop("contributions") if one["samples"]]
-        row["user_name"], row["has_left"] = row.pop("user"), row.pop("left")
-        insert = self._insert(SessionRow).values(row)
-        old, new = SessionRow, insert.excluded
-        same_owner = (old.user_name == new.user_name) & (old.peer_id == new.peer_id)
-        connection.execute(
-            insert.on_conflict_do_update(
-                index_elements=["session_id"],
-                set_={name: new[name] for name in row if name != "session_id"},
-                where=same_owner & (old.last_seen <= new.last_seen),
-            )
-        )
-        owner = select(old.user_name, old.peer_id).where(old.session_id == report.session_id)
-        if tuple(connection.execute(owner).one()) != (report.user, report.peer_id):
-            logger.warning("ignored peer %s, which claims the session of another", report.peer_id)
-        elif contributions:
-            connection.execute(
-                self._insert(ContributionRow).on_conflict_do_nothing(),
-                [{"session_id": report.session_id, **one} for one in contributions],
-            )
+        self._written = {}
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Connection]:
         with ledger_errors(self._engine.url), self._engine.begin() as connection:
             yield connection
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with ledger_errors(self._engine.url), writing(self._engine) as connection:
+            yield connection
+
+
+# the columns in the order of a SessionSummary, which ends with `present`
+_SESSION_COLUMNS = [
+    SessionRow.session_id,
+    SessionRow.user_name,
+    SessionRow.peer_id,
+    SessionRow.client_mode,
+    SessionRow.device,
+    SessionRow.started,
+    SessionRow.last_seen,
+    SessionRow.step,
+    SessionRow.samples_per_second,
+    SessionRow.averaging_rounds,
+    SessionRow.averaging_failures,
+    SessionRow.data_wait_fraction,
+    SessionRow.has_left,
+    SessionRow.samples,
+    SessionRow.tokens,
+]
+
+
+def _leaders(now: float) -> Any:
+    """One row for each user: name, samples, tokens, seconds, and the rest of a `Leader`."""
+    return select(
+        SessionRow.user_name,
+        _sum(SessionRow.samples),
+        _sum(SessionRow.tokens),
+        func.sum(SessionRow.seconds),
+        func.count(),
+        func.count().filter(_present(now)),
+        func.min(SessionRow.started),
+        func.max(SessionRow.last_seen),
+    ).group_by(SessionRow.user_name)
+
+
+def _leaders_since(since: datetime.date, now: float) -> Any:
+    """The same, from that day on."""
+    midnight = datetime.datetime(since.year, since.month, since.day, tzinfo=datetime.timezone.utc).timestamp()
+    counted = (
+        select(
+            DayRow.user_name,
+            _sum(DayRow.samples).label("samples"),
+            _sum(DayRow.tokens).label("tokens"),
+            func.sum(DayRow.seconds).label("seconds"),
+        )
+        .where(DayRow.day >= since)
+        .group_by(DayRow.user_name)
+        .subquery()
+    )
+    return (
+        select(
+            SessionRow.user_name,
+            counted.c.samples,
+            counted.c.tokens,
+            counted.c.seconds,
+            func.count().filter(SessionRow.heard >= midnight),
+            func.count().filter(_present(now)),
+            func.min(SessionRow.started),
+            func.max(SessionRow.last_seen),
+        )
+        .join(counted, counted.c.user_name == SessionRow.user_name)
+        .group_by(SessionRow.user_name, counted.c.samples, counted.c.tokens, counted.c.seconds)
+    )
+
+
+def _steps() -> Any:
+    """One row for each global step: step, samples, tokens, peers, loss."""
+    loss = (StepRow.loss_sum / StepRow.samples).label("loss")
+    return select(StepRow.step, StepRow.samples, StepRow.tokens, StepRow.peers, loss)
 
 
 def _sum(column: Any) -> Any:
@@ -246,53 +283,10 @@ def _sum(column: Any) -> Any:
     return cast(func.coalesce(func.sum(column), 0), BigInteger)
 
 
-def _steps() -> Any:
-    """One row for each global step: step, samples, tokens, peers, loss."""
-    weighted_loss = func.sum(ContributionRow.loss * ContributionRow.samples)
-    return select(
-        ContributionRow.step,
-        _sum(ContributionRow.samples),
-        _sum(ContributionRow.tokens),
-        func.count(),
-        (weighted_loss / func.sum(ContributionRow.samples)).label("loss"),
-    ).group_by(ContributionRow.step)
-
-
-def _counted_by_session() -> Subquery:
-    return (
-        select(
-            ContributionRow.session_id,
-            _sum(ContributionRow.samples).label("samples"),
-            _sum(ContributionRow.tokens).label("tokens"),
-        )
-        .group_by(ContributionRow.session_id)
-        .subquery()
-    )
-
-
 def _present(now: float) -> Any:
     """The condition that a session reported recently, not in the far future, and did not say goodbye."""
     recently = SessionRow.last_seen.between(now - PRESENT_SECONDS, now + PRESENT_SECONDS)
     return recently & ~SessionRow.has_left
-
-
-def _is_plausible(report: SessionReport) -> bool:
-    """Whether a database can hold the report and sums stay true with it.
-
-    Record validators check types; a signed infinity or a number beyond 64 bits passes them.
-    """
-    contributions = report.contributions
-    counts = [report.step, report.averaging_rounds, report.averaging_failures]
-    counts += [count for one in contributions for count in (one.step, one.samples, one.tokens)]
-    measures = [report.started, report.last_seen, report.samples_per_second, report.data_wait_fraction]
-    measures += [one.loss for one in contributions]
-    words = [report.session_id, report.user, report.peer_id, report.device]
-    return (
-        all(0 <= count <= _LARGEST for count in counts)
-        and all(math.isfinite(measure) and abs(measure) <= _LARGEST for measure in measures)
-        # control characters and lone surrogates; joiners are part of names in many scripts
-        and not any(unicodedata.category(letter) in ("Cc", "Cs") for word in words for letter in word)
-    )
 
 
 def _clock(now: float | None) -> float:

@@ -1,4 +1,4 @@
-"""Reaching the ledger's database: SQLite or PostgreSQL, its tables, and what to say when it fails."""
+"""Reaching the ledger's database: SQLite or PostgreSQL, transactions in it, and what to say when it fails."""
 
 import contextlib
 import math
@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.schema import CreateIndex, CreateTable
 
-from coordinator.ledger_schema import SCHEMA_VERSION, Base, SchemaRow
+from coordinator.ledger_upgrade import NewerLedger, is_up_to_date, upgrade
 from swarm.errors import SahajError
 
 # the two databases whose INSERT knows ON CONFLICT, in the same words
 INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+WRITERS_LOCK = 0x5341_4841_4A  # any number that no other program in the same PostgreSQL database takes
+WRITING = "sahaj_writing"  # the option of a connection that is going to write
 
 
 class LedgerError(SahajError):
@@ -31,12 +32,28 @@ def connect(url: str, state_folder: Path, patience: float) -> Engine:
     with ledger_errors(place):
         engine = _engine(place, patience)
         try:
-            with engine.begin() as connection:
-                _prepare_tables(connection, place)
+            with engine.connect() as connection:
+                ready = is_up_to_date(connection)
+            if not ready:  # whoever opens it at the same time has to wait, and then finds it ready
+                with writing(engine) as connection:
+                    upgrade(connection)
+        except NewerLedger as error:
+            engine.dispose()
+            raise LedgerError(
+                f"ledger {_name(place)} was written by a newer Sahaj ({error}); "
+                f"upgrade Sahaj or choose another coordinator.ledger"
+            ) from None
         except BaseException:
             engine.dispose()
             raise
     return engine
+
+
+@contextlib.contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that is the only one that writes: what it reads stays true until it ends."""
+    with engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+        yield connection
 
 
 @contextlib.contextmanager
@@ -45,7 +62,8 @@ def ledger_errors(place: URL) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise LedgerError(f"ledger {_name(place)} needs the package {error.name}; pip install it") from None
+        way_out = 'pip install "sahaj[postgresql]"' if error.name == "psycopg" else "pip install it"
+        raise LedgerError(f"ledger {_name(place)} needs the package {error.name}; {way_out}") from None
     except SQLAlchemyError as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
         reason = " ".join(str(cause).split()) or type(cause).__name__
@@ -64,8 +82,8 @@ def _database_url(url: str, state_folder: Path) -> URL:
     dialect = place.get_backend_name()
     if dialect not in INSERTS:
         raise LedgerError(f"coordinator.ledger: {dialect} is not supported; use sqlite or postgresql")
-    if dialect != "sqlite":
-        return place
+    if dialect == "postgresql":
+        return place.set(drivername="postgresql+psycopg") if place.drivername == "postgresql" else place
     if not place.database or place.database == ":memory:":
         raise LedgerError("coordinator.ledger names no file; write sqlite:///ledger.db")
     return place.set(database=str((state_folder / Path(place.database).expanduser()).absolute()))
@@ -75,7 +93,12 @@ def _engine(place: URL, patience: float) -> Engine:
     if place.get_backend_name() == "postgresql":
         # pool_pre_ping: a server that was restarted must not cost the first query after it
         arguments = {"connect_timeout": max(2, math.ceil(patience))}
-        return create_engine(place, pool_pre_ping=True, connect_args=arguments)
+        # read committed: what is read once a writer's turn has come is what the one before it wrote
+        engine = create_engine(place, pool_pre_ping=True, connect_args=arguments, isolation_level="READ COMMITTED")
+        wait = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"  # milliseconds
+        begin_writing = [wait, f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})", "SET LOCAL lock_timeout = 0"]
+        _on_begin(engine, begin=[], begin_writing=begin_writing)
+        return engine
     assert place.database is not None
     try:
         Path(place.database).parent.mkdir(parents=True, exist_ok=True)
@@ -85,36 +108,25 @@ def _engine(place: URL, patience: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # the driver would begin transactions late, and none for CREATE TABLE
         connection.execute("PRAGMA journal_mode=WAL")  # readers and the writer do not wait for each other
         connection.execute("PRAGMA synchronous=FULL")  # what was counted stays counted when the power fails
-        connection.execute("PRAGMA foreign_keys=ON")
 
+    _on_begin(engine, begin=["BEGIN"], begin_writing=["BEGIN IMMEDIATE"])
     return engine
 
 
-def _prepare_tables(connection: Connection, place: URL) -> None:
-    """Create the tables, or check that this program knows those that are there."""
-    found = None
-    if inspect(connection).has_table(SchemaRow.__tablename__):
-        found = connection.scalar(select(func.max(SchemaRow.version)))
-    if found is not None and found > SCHEMA_VERSION:
-        raise LedgerError(
-            f"ledger {_name(place)} was written by a newer Sahaj (schema {found}, this one knows "
-            f"{SCHEMA_VERSION}); upgrade Sahaj or choose another coordinator.ledger"
-        )
-    if found is None:
-        # the version comes last: a crash before it only makes the next start do this again
-        for table in Base.metadata.sorted_tables:
-            connection.execute(CreateTable(table, if_not_exists=True))
-            for index in table.indexes:
-                connection.execute(CreateIndex(index, if_not_exists=True))
-        connection.execute(
-            INSERTS[connection.dialect.name](SchemaRow).values(version=SCHEMA_VERSION).on_conflict_do_nothing()
-        )
+def _on_begin(engine: Engine, *, begin: list[str], begin_writing: list[str]) -> None:
+    """The statements with which transactions that read, and those that write, begin."""
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        for statement in begin_writing if connection.get_execution_options().get(WRITING) else begin:
+            connection.exec_driver_sql(statement)
 
 
 def _way_out(reason: str) -> str:
-    if "locked" in reason:
+    if "locked" in reason or "lock timeout" in reason:
         return "another process is writing to it; stop that one or choose another coordinator.ledger"
     if "not a database" in reason or "malformed" in reason:
         return "the file is broken; move it away, and the ledger starts anew from what peers still report"

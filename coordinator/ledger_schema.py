@@ -1,13 +1,13 @@
 """What the ledger is told, what it keeps and what it answers. `coordinator/ledger.py` does the work."""
 
+import datetime
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sqlalchemy import BigInteger, Double, ForeignKey, String
+from sqlalchemy import BigInteger, Double, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 1  # of the tables below; raised by whoever changes them
-
+BLOCK_STEPS = 60  # global steps in a row of `rolled_up`; a positive number of 64 bits has room for a bit of each
 
 # What the ledger is told
 
@@ -45,7 +45,7 @@ class SessionReport:
     contributions: tuple[Contribution, ...] = ()
 
 
-# What the ledger keeps
+# What the ledger keeps. Whoever changes a table adds a migration in `coordinator/migrations`.
 
 
 class Base(DeclarativeBase):
@@ -54,15 +54,12 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar = {int: BigInteger, float: Double}
 
 
-class SchemaRow(Base):
-    """One row: the version of the tables."""
-
-    __tablename__ = "schema_version"
-    version: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-
-
 class SessionRow(Base):
-    """The newest report of every session; `user` and `left` would be reserved words of PostgreSQL."""
+    """The newest report of every session, and what was counted for it since it began.
+
+    `user` and `left` would be reserved words of PostgreSQL. `heard` is when the newest report came and `seconds`
+    how long the session was there, both by the coordinator's clock.
+    """
 
     __tablename__ = "sessions"
     session_id: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -78,18 +75,64 @@ class SessionRow(Base):
     averaging_failures: Mapped[int]
     data_wait_fraction: Mapped[float]
     has_left: Mapped[bool]
+    samples: Mapped[int]
+    tokens: Mapped[int]
+    steps: Mapped[int]
+    seconds: Mapped[float]
+    heard: Mapped[float]
 
 
 class ContributionRow(Base):
-    """A contribution, counted once: the primary key admits no second row for a session and a step."""
+    """A contribution to a recent global step: the primary key admits no second row for a session and a step.
+
+    Rows of one step lie together: new ones are added at one end, and old ones leave at the other.
+    """
 
     __tablename__ = "contributions"
     __table_args__ = ({"sqlite_with_rowid": False},)
-    session_id: Mapped[str] = mapped_column(ForeignKey(SessionRow.session_id), primary_key=True)
-    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False, index=True)
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    session_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     samples: Mapped[int]
     tokens: Mapped[int]
     loss: Mapped[float]
+
+
+class RolledUpRow(Base):
+    """What a session contributed to `BLOCK_STEPS` old global steps, the first of them `block * BLOCK_STEPS`.
+
+    Bit i of `counted` says that its contribution to the i-th of them is in the sums, so that none is counted again.
+    """
+
+    __tablename__ = "rolled_up"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    block: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    session_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    counted: Mapped[int]
+    samples: Mapped[int]
+    tokens: Mapped[int]
+
+
+class StepRow(Base):
+    """One global step over all its peers, kept for ever. `loss_sum` is in nats, summed over samples."""
+
+    __tablename__ = "steps"
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    samples: Mapped[int]
+    tokens: Mapped[int]
+    peers: Mapped[int]
+    loss_sum: Mapped[float]
+
+
+class DayRow(Base):
+    """What was counted for a user on a day (UTC) of the coordinator's clock, over all the user's sessions."""
+
+    __tablename__ = "days"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    day: Mapped[datetime.date] = mapped_column(primary_key=True)
+    user_name: Mapped[str] = mapped_column(primary_key=True)
+    samples: Mapped[int]
+    tokens: Mapped[int]
+    seconds: Mapped[float]
 
 
 class EvaluationRow(Base):
@@ -134,11 +177,16 @@ class StepSummary:
 
 @dataclass(frozen=True)
 class Leader:
-    """One user, over all sessions; times are unix seconds."""
+    """One user, over all sessions; times are unix seconds, `share` is the fraction of all users' samples.
+
+    `hours` add up over sessions: an hour on two devices is two. They are those in which the coordinator heard of them.
+    """
 
     user: str
     samples: int
     tokens: int
+    hours: float
+    share: float
     sessions: int
     sessions_present: int
     first_seen: float

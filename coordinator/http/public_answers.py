@@ -85,6 +85,8 @@ class LeaderAnswer(Answer):
     avatar: str | None = Field(description="URL, where it is known")
     samples: int
     tokens: int
+    hours: float = Field(description="of presence, added up over devices")
+    share: float = Field(description="fraction of the samples of all users")
     sessions: int
     sessions_present: int
     first_seen: float

@@ -1,15 +1,15 @@
-import os
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.ledger import Contribution, Ledger, SessionReport, open_ledger
-from coordinator.ledger_schema import Base
 from swarm.run_file import RunFile, parse_run
+from tests.postgres_server import WhyNot, running_server
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch
 from trainer.model import PretrainingModel, build_model
@@ -20,21 +20,31 @@ SENTENCES = [
     "Nobody on the river knows all the others.",
     "In the evening the boats return and tell what they have seen.",
 ]
-DATABASES = ["sqlite"] + (["postgresql"] if "SAHAJ_TEST_POSTGRES" in os.environ else [])
+NUMBERS = itertools.count()
 
 
-@pytest.fixture(params=DATABASES)
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL server's first database; the tests that need one are skipped where it cannot be had."""
+    try:
+        with running_server() as url:
+            yield url
+    except WhyNot as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
 def ledger_url(request: pytest.FixtureRequest) -> str:
-    """A database without tables: SQLite, and also the PostgreSQL at SAHAJ_TEST_POSTGRES, which is emptied."""
+    """A database without tables: in SQLite, and in PostgreSQL."""
     if request.param == "sqlite":
         return "sqlite:///ledger.db"
-    url = os.environ["SAHAJ_TEST_POSTGRES"]
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        for table in Base.metadata.sorted_tables:
-            connection.execute(text(f"DROP TABLE IF EXISTS {table.name} CASCADE"))
+    server = make_url(request.getfixturevalue("postgres_server"))
+    name = f"ledger_{next(NUMBERS)}"
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
     engine.dispose()
-    return url
+    return server.set(database=name).render_as_string(hide_password=False)
 
 
 @pytest.fixture

@@ -102,9 +102,9 @@ def test_the_leaderboard_adds_the_sessions_of_a_user(ledger: Ledger, report: Rep
         ]
     )
     assert [astuple(leader) for leader in ledger.leaderboard(now=1300.0 + PRESENT_SECONDS)] == [
-        ("asha", 60, 60 * 128, 2, 1, 500.0, 1300.0),
-        ("bo", 50, 50 * 128, 1, 0, 1000.0, 1100.0),
-        ("chitra", 0, 0, 1, 0, 1000.0, 1100.0),
+        ("asha", 60, 60 * 128, 0.0, pytest.approx(6 / 11), 2, 1, 500.0, 1300.0),
+        ("bo", 50, 50 * 128, 0.0, pytest.approx(5 / 11), 1, 0, 1000.0, 1100.0),
+        ("chitra", 0, 0, 0.0, 0.0, 1, 0, 1000.0, 1100.0),
     ]
 
 

@@ -1,15 +1,15 @@
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import make_url
 
 from coordinator.ledger import LedgerError, SessionReport, open_ledger
+from coordinator.ledger_database import writing
 
 Report = Callable[..., SessionReport]
 
@@ -54,7 +54,7 @@ def complaint(action: Callable[[], object]) -> str:
 
 
 def test_a_writer_killed_in_mid_transaction_leaves_whole_batches(ledger_url: str, tmp_path: Path) -> None:
-    for round_number, statements in enumerate((0, 2, 50, 149)):  # a batch takes 150: three for each session
+    for round_number, statements in enumerate((3, 7)):  # a batch takes 9, and in PostgreSQL 11
         first = 3 + 2 * round_number
         writer = subprocess.run(
             [sys.executable, "-c", WRITER, ledger_url, str(tmp_path), str(first), str(statements)],
@@ -81,16 +81,14 @@ def test_a_relative_sqlite_path_lies_in_the_state_folder(tmp_path: Path) -> None
     assert (tmp_path / "absolute.db").is_file()
 
 
-def test_a_locked_ledger_ends_in_one_line_and_loses_nothing(tmp_path: Path, report: Report) -> None:
-    ledger = open_ledger("sqlite:///ledger.db", tmp_path, patience=0.1)
-    other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+def test_a_locked_ledger_ends_in_one_line_and_loses_nothing(ledger_url: str, tmp_path: Path, report: Report) -> None:
+    ledger = open_ledger(ledger_url, tmp_path, patience=0.1)
     one = report("a", steps={1: (4, 5.0)})
-    message = complaint(lambda: ledger.record([one]))
-    assert str(tmp_path / "ledger.db") in message
-    assert "another process is writing" in message
-    other.execute("ROLLBACK")
-    other.close()
+    with writing(ledger._engine):  # as another process would
+        message = complaint(lambda: ledger.record([one]))
+        assert str(make_url(ledger_url).database) in message
+        assert "another process is writing" in message
+        assert ledger.totals().samples == 0  # reading does not wait
     ledger.record([one])
     assert ledger.totals().samples == 4
     ledger.close()
@@ -113,25 +111,10 @@ def test_a_truncated_ledger_ends_in_one_line(tmp_path: Path, report: Report) -> 
     assert "the file is broken" in complaint(lambda: open_ledger("sqlite:///ledger.db", tmp_path).totals())
 
 
-def test_a_newer_schema_is_refused_and_left_as_it_is(ledger_url: str, tmp_path: Path) -> None:
-    open_ledger(ledger_url, tmp_path).close()
-    url = ledger_url if ledger_url.startswith("postgresql") else f"sqlite:///{tmp_path}/ledger.db"
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE schema_version SET version = 99"))
-        connection.execute(text("DROP TABLE contributions"))
-    message = complaint(lambda: open_ledger(ledger_url, tmp_path))
-    assert "newer" in message
-    assert "99" in message
-    with engine.connect() as connection, pytest.raises(Exception, match="contributions"):
-        connection.execute(text("SELECT * FROM contributions"))
-    engine.dispose()
-
-
 def test_an_unreachable_server_ends_in_one_line_without_the_password(tmp_path: Path) -> None:
-    url = "postgresql+psycopg://asha:secret@127.0.0.1:9/ledger"
+    url = "postgresql://asha:secret@127.0.0.1:9/ledger"
     message = complaint(lambda: open_ledger(url, tmp_path, patience=1))
-    assert "127.0.0.1" in message or "psycopg" in message  # the driver may not be installed
+    assert "127.0.0.1" in message and "see that the database can be reached" in message
     assert "secret" not in message
 
 

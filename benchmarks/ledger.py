@@ -1,0 +1,198 @@
+"""How the ledger bears a large run: a thousand peers that report each of five thousand global steps.
+
+    python -m benchmarks.ledger [--peers 1000] [--steps 5000] [--database URL] [--json FILE]
+
+In SQLite, and in PostgreSQL where a server can be started for it (both wait for the disk), or in the empty database
+at a URL. Every peer's report repeats its last 16 contributions, as records do, and the ledger's clock runs as if a
+step took 10 seconds; the benchmark does not wait for it. What counts: writing a step takes much less than
+those 10 seconds, the leaderboard answers in under 0.1 s at the end, the file stays below 1 GB, and not one
+contribution is missing or counted twice.
+"""
+
+import argparse
+import contextlib
+import json
+import statistics
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from sqlalchemy import create_engine, make_url, text
+
+from coordinator.ledger import Contribution, Ledger, SessionReport, open_ledger
+from coordinator.ledger_entry import day_of
+from swarm.durable import write_file
+from swarm.errors import SahajError
+from swarm.records import CONTRIBUTIONS_KEPT
+from tests.postgres_server import WhyNot, running_server
+
+BEGAN = 1_700_000_000.0  # unix time of the first step
+STEP_SECONDS = 10.0
+DEVICES = 2  # of each user
+SAMPLES, TOKENS = 4, 4 * 128  # of each contribution
+QUESTIONS = 5  # times that each question is asked; the median counts
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one database; times in seconds."""
+
+    peers: int
+    steps: int
+    write_seconds_per_step: float  # the mean
+    write_seconds_slowest_step: float
+    reading_again_seconds: float  # all reports once more, none of them new
+    restart_seconds: float  # open the ledger and take in all reports once more
+    leaderboard_seconds: float
+    leaderboard_of_a_day_seconds: float
+    sessions_seconds: float
+    steps_seconds: float
+    progress_seconds: float
+    totals_seconds: float
+    file_bytes: int
+
+
+def main() -> None:
+    """Measure, print a table, and write the JSON file if one is asked for."""
+    parser = argparse.ArgumentParser(description="The ledger of a large run on this machine.")
+    parser.add_argument("--peers", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--database", default=None, metavar="URL", help="measure this one, which must be empty")
+    parser.add_argument("--json", type=Path, default=None, metavar="FILE")
+    options = parser.parse_args()
+    found: dict[str, Figures] = {}
+    for url in [options.database] if options.database else ["sqlite:///ledger.db", "postgresql"]:
+        try:
+            with _database(url) as (place, folder):
+                found[make_url(place).get_backend_name()] = measure(place, folder, options.peers, options.steps)
+        except WhyNot as reason:
+            Console(stderr=True).print(f"PostgreSQL is left out: {reason}")
+    _print(found)
+    if options.json:
+        write_file(options.json, json.dumps({name: asdict(one) for name, one in found.items()}, indent=2) + "\n")
+
+
+def measure(url: str, folder: Path, peers: int, steps: int) -> Figures:
+    """A whole run, then the questions that the dashboard asks.
+
+    Raises:
+        SahajError: the sums are not what was reported.
+    """
+    ledger = open_ledger(url, folder)
+    times = []
+    reports: list[SessionReport] = []
+    for reports in track(_run(peers, steps), make_url(url).get_backend_name(), total=steps, transient=True):
+        began = time.perf_counter()
+        ledger.record(reports, now=reports[0].last_seen)
+        times.append(time.perf_counter() - began)
+    now = BEGAN + steps * STEP_SECONDS
+    again = _seconds(lambda: ledger.record(reports, now=now))
+    ledger.close()
+    began = time.perf_counter()
+    ledger = open_ledger(url, folder)
+    ledger.record(reports, now=now)
+    restart = time.perf_counter() - began
+    _check(ledger, peers, steps)
+    figures = Figures(
+        peers=peers,
+        steps=steps,
+        write_seconds_per_step=round(statistics.mean(times), 4),
+        write_seconds_slowest_step=round(max(times), 4),
+        reading_again_seconds=round(again, 4),
+        restart_seconds=round(restart, 4),
+        leaderboard_seconds=_asked(lambda: ledger.leaderboard(now)),
+        leaderboard_of_a_day_seconds=_asked(lambda: ledger.leaderboard(now, since=day_of(now))),
+        sessions_seconds=_asked(lambda: ledger.sessions(now)),
+        steps_seconds=_asked(ledger.steps),
+        progress_seconds=_asked(lambda: ledger.progress(now)),
+        totals_seconds=_asked(ledger.totals),
+        file_bytes=_bytes(url, folder),
+    )
+    ledger.close()
+    return figures
+
+
+def _run(peers: int, steps: int) -> Iterator[list[SessionReport]]:
+    """All reports after each global step; a peer's loss falls as the run goes on."""
+    recent: list[deque[Contribution]] = [deque(maxlen=CONTRIBUTIONS_KEPT) for _ in range(peers)]
+    for step in range(steps):
+        now = BEGAN + (step + 1) * STEP_SECONDS
+        for number, history in enumerate(recent):
+            history.append(Contribution(step, SAMPLES, TOKENS, 9.0 - step / steps + number / peers))
+        yield [
+            SessionReport(
+                session_id=f"{number:032x}",
+                user=f"user-{number // DEVICES}",
+                peer_id=f"12D3KooW{number:044}",
+                client_mode=True,
+                device="Tesla T4, 2 cores",
+                started=BEGAN,
+                last_seen=now,
+                step=step + 1,
+                samples_per_second=12.5,
+                averaging_rounds=step + 1,
+                averaging_failures=0,
+                data_wait_fraction=0.01,
+                left=False,
+                contributions=tuple(history),
+            )
+            for number, history in enumerate(recent)
+        ]
+
+
+def _check(ledger: Ledger, peers: int, steps: int) -> None:
+    """Everything was counted, and once, however often it was reported."""
+    totals, expected = ledger.totals(), SAMPLES * peers * steps
+    by_step = {(one.samples, one.peers) for one in ledger.steps()}
+    by_user = sum(one.samples for one in ledger.leaderboard())
+    if (totals.steps, totals.samples, by_user, by_step) != (steps, expected, expected, {(SAMPLES * peers, peers)}):
+        raise SahajError(f"the ledger holds {totals.samples} samples where {expected} were reported")
+
+
+@contextlib.contextmanager
+def _database(url: str) -> Iterator[tuple[str, Path]]:
+    """The database and the folder for its state; `postgresql` alone starts a server."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sahaj-bench-")))
+        yield (stack.enter_context(running_server(durable=True)) if url == "postgresql" else url), folder
+
+
+def _bytes(url: str, folder: Path) -> int:
+    """What the database takes on the disk, with what SQLite has yet to move from its log."""
+    place = make_url(url)
+    if place.get_backend_name() == "sqlite":
+        return sum(file.stat().st_size for file in folder.glob(f"{place.database}*"))
+    engine = create_engine(place)
+    with engine.connect() as connection:
+        size = connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
+    engine.dispose()
+    return int(size)
+
+
+def _asked(question: Callable[[], object]) -> float:
+    return round(statistics.median(_seconds(question) for _ in range(QUESTIONS)), 4)
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def _print(found: dict[str, Figures]) -> None:
+    table = Table("", *found)
+    rows = [asdict(one) for one in found.values()]
+    for name in Figures.__dataclass_fields__:
+        unit = "{:,.4f}" if name.endswith(("_seconds", "_per_step", "_slowest_step")) else "{:,}"
+        table.add_row(name.replace("_", " "), *(unit.format(row[name]) for row in rows))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
