@@ -9,7 +9,6 @@ those 10 seconds, the leaderboard answers in under 0.1 s at the end, the file st
 contribution is missing or counted twice.
 """
 
-import argparse
 import contextlib
 import json
 import statistics
@@ -19,12 +18,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from sqlalchemy import create_engine, make_url, text
 
+from benchmarks import command
 from coordinator.ledger import Contribution, Ledger, SessionReport, open_ledger
 from coordinator.ledger_entry import day_of
 from swarm.durable import write_file
@@ -58,24 +60,23 @@ class Figures:
     file_bytes: int
 
 
-def main() -> None:
+def main(
+    peers: Annotated[int, typer.Option(min=1)] = 1000,
+    steps: Annotated[int, typer.Option(min=1, help="Global steps.")] = 5000,
+    database: Annotated[str | None, typer.Option(metavar="URL", help="Measure this one, which must be empty.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+) -> None:
     """Measure, print a table, and write the JSON file if one is asked for."""
-    parser = argparse.ArgumentParser(description="The ledger of a large run on this machine.")
-    parser.add_argument("--peers", type=int, default=1000)
-    parser.add_argument("--steps", type=int, default=5000)
-    parser.add_argument("--database", default=None, metavar="URL", help="measure this one, which must be empty")
-    parser.add_argument("--json", type=Path, default=None, metavar="FILE")
-    options = parser.parse_args()
     found: dict[str, Figures] = {}
-    for url in [options.database] if options.database else ["sqlite:///ledger.db", "postgresql"]:
+    for url in [database] if database else ["sqlite:///ledger.db", "postgresql"]:
         try:
             with _database(url) as (place, folder):
-                found[make_url(place).get_backend_name()] = measure(place, folder, options.peers, options.steps)
+                found[make_url(place).get_backend_name()] = measure(place, folder, peers, steps)
         except WhyNot as reason:
             Console(stderr=True).print(f"PostgreSQL is left out: {reason}")
     _print(found)
-    if options.json:
-        write_file(options.json, json.dumps({name: asdict(one) for name, one in found.items()}, indent=2) + "\n")
+    if json_file:
+        write_file(json_file, json.dumps({name: asdict(one) for name, one in found.items()}, indent=2) + "\n")
 
 
 def measure(url: str, folder: Path, peers: int, steps: int) -> Figures:
@@ -195,4 +196,4 @@ def _print(found: dict[str, Figures]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command.run(main)

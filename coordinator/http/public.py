@@ -1,10 +1,12 @@
 """The routes that everybody may read: the run, its progress, its people. Each answer may be kept for a while."""
 
 import base64
+import datetime
 import hashlib
 import importlib.metadata
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -22,6 +24,7 @@ from coordinator.http.public_answers import (
     HealthAnswer,
     LeaderAnswer,
     NoticesAnswer,
+    Period,
     ProgressAnswer,
     RunAnswer,
     SessionAnswer,
@@ -52,7 +55,7 @@ def public_routes(
     router = APIRouter()
     about_run = _kept(describe_run(desk, files), KEPT_LONGER)
     whole_progress = Remembered(lambda: _kept(_progress(desk, progress()), KEPT), KEPT)
-    leaders = Remembered(lambda: _leaderboard(desk, people), KEPT)
+    leaders = {period: Remembered(partial(_leaderboard, desk, people, period), KEPT) for period in Period}
     sessions = Remembered(lambda: _sessions(desk, people), KEPT)
     checkpoints = Remembered(lambda: _checkpoints(desk), KEPT)
 
@@ -67,9 +70,9 @@ def public_routes(
         return whole_progress()()
 
     @router.get("/api/leaderboard", response_model=list[LeaderAnswer], responses=UNAVAILABLE, tags=["people"])
-    def leaderboard() -> Response:
-        """Who did how much, the user with most samples first."""
-        return leaders()()
+    def leaderboard(period: Period = Period.RUN) -> Response:
+        """Who did how much, the user with most samples first: today (UTC), in the last seven days, or ever."""
+        return leaders[period]()()
 
     @router.get("/api/sessions", response_model=list[SessionAnswer], responses=UNAVAILABLE, tags=["people"])
     def all_sessions() -> Response:
@@ -156,8 +159,15 @@ def _progress(desk: Desk, progress: Progress) -> ProgressAnswer:
     )
 
 
-def _leaderboard(desk: Desk, people: People) -> Callable[[], Response]:
-    found = desk.ledger.leaderboard()[:MOST_LEADERS]
+def first_day(period: Period, today: datetime.date) -> datetime.date | None:
+    """From which day (UTC) on contributions count in the period; None: all do."""
+    days = {Period.DAY: 1, Period.WEEK: 7}.get(period)
+    return None if days is None else today - datetime.timedelta(days=days - 1)
+
+
+def _leaderboard(desk: Desk, people: People, period: Period) -> Callable[[], Response]:
+    since = first_day(period, datetime.datetime.now(datetime.timezone.utc).date())
+    found = desk.ledger.leaderboard(since=since)[:MOST_LEADERS]
     return _kept([LeaderAnswer(**asdict(one), **_face(desk, people, one)) for one in found], KEPT)
 
 

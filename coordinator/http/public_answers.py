@@ -1,5 +1,7 @@
 """The JSON that everybody may read. Of people it holds the name and the avatar, nothing else."""
 
+from enum import Enum
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from swarm.joining import TokenizerFile
@@ -75,6 +77,14 @@ class ProgressAnswer(Answer):
     announcement: str
     steps: list[StepAnswer] = Field(description="the newest global steps, in order")
     evaluations: list[EvaluationAnswer] = Field(description="the newest evaluations, in order")
+
+
+class Period(str, Enum):
+    """A time for which there is a leaderboard."""
+
+    DAY = "day"
+    WEEK = "week"
+    RUN = "run"
 
 
 class LeaderAnswer(Answer):

@@ -1,4 +1,5 @@
 import base64
+import datetime
 import hashlib
 import json
 from collections.abc import Callable
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from coordinator.http.public import first_day
+from coordinator.http.public_answers import Period
 from swarm.notices import read_notices
 from tests.coordinator_http.conftest import Service
 from tests.hub_stand_in import HubStandIn
@@ -61,6 +64,21 @@ def test_of_people_only_name_and_avatar_are_told(serve: Serve, hub_stand_in: Hub
     for private in ("SecretPeer", service.peer["peer_id"], "aaaaaaaa" * 4, "private.example", "127.0.0.1/tcp"):
         assert private not in everything
     assert "quiet-person" not in everything and "hidden-word" not in everything
+
+
+def test_a_leaderboard_is_of_a_day_a_week_or_the_run(serve: Serve) -> None:
+    client = serve(open=True).client
+    leaders = {period: client.get(f"/api/leaderboard?period={period}").json() for period in ("day", "week", "run")}
+    assert leaders["run"] == client.get("/api/leaderboard").json()
+    assert [one["samples"] for one in leaders["run"]] == [64, 16]
+    assert leaders["week"] == leaders["run"], "all was counted a moment ago"
+    assert client.get("/api/leaderboard?period=year").status_code == 422
+
+
+@pytest.mark.parametrize(("period", "day"), [(Period.DAY, 22), (Period.WEEK, 16), (Period.RUN, None)])
+def test_the_first_day_of_a_period(period: Period, day: int | None) -> None:
+    today = datetime.date(2026, 11, 22)
+    assert first_day(period, today) == (today.replace(day=day) if day else None)
 
 
 def test_tokenizer_files_are_those_of_the_manifest(serve: Serve, tmp_path: Path) -> None:
