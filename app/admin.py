@@ -10,7 +10,7 @@ from app.joining.door import Door
 from app.joining.problems import AdminKeyProblem, CommandRefused, JoinProblem
 
 LONGEST_KEY = 1024  # characters
-LONGEST_NAME, LONGEST_TEXT = 100, 500  # characters
+LONGEST_NAME, LONGEST_TEXT, LONGEST_STEP = 100, 500, 12  # characters
 
 
 class Action(str, Enum):
@@ -23,6 +23,7 @@ class Action(str, Enum):
     ANNOUNCE = "announce"
     PAUSE = "pause"
     RESUME = "resume"
+    RESTORE = "restore"
     STOP = "stop"
 
 
@@ -44,6 +45,9 @@ MEANINGS = {
     Action.ANNOUNCE: Meaning("text", "Announced: {0}"),
     Action.PAUSE: Meaning(None, "The run is paused: newcomers are asked to come back later, those who train go on."),
     Action.RESUME: Meaning(None, "The run is open again."),
+    Action.RESTORE: Meaning(
+        "step", "The swarm goes back to the state of global step {0}; every peer knows within a minute."
+    ),
     Action.STOP: Meaning(
         None,
         "The run is stopped: trainers say goodbye within a minute. `sahaj admin URL resume` takes it back, "
@@ -97,6 +101,10 @@ def body_of(action: Action, argument: str | None) -> dict[str, Any]:
             raise CommandRefused(f"{action.value}: takes no argument, got {argument!r}")
         return {}
     longest = LONGEST_NAME if key == "name" else LONGEST_TEXT
+    if key == "step":
+        if argument is None or not argument.isdecimal() or len(argument) > LONGEST_STEP:
+            raise CommandRefused(f"{action.value}: needs the global step of a checkpoint, as `{_example(action)}`")
+        return {key: int(argument)}
     text = (argument or "").strip()
     if argument is None or (key == "name" and not text):
         raise CommandRefused(
@@ -139,4 +147,5 @@ def _done_without(action: Action) -> str:
 
 
 def _example(action: Action) -> str:
-    return f"sahaj admin URL {action.value} " + ("'Back at nine'" if action is Action.ANNOUNCE else "alice")
+    examples = {Action.ANNOUNCE: "'Back at nine'", Action.RESTORE: "1200"}
+    return f"sahaj admin URL {action.value} {examples.get(action, 'alice')}"

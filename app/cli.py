@@ -211,12 +211,15 @@ def admin(
     url: Annotated[str, typer.Argument(metavar="URL", help="the run's link", show_default=False)],
     action: Annotated[
         str,
-        typer.Argument(help="allow, disallow, ban, unban, announce, pause, resume or stop", show_default=False),
+        typer.Argument(
+            help="allow, disallow, ban, unban, announce, pause, resume, restore or stop", show_default=False
+        ),
     ],
     argument: Annotated[
         str | None,
         typer.Argument(
-            help="a name as the leaderboard shows it, in quotes ('~bob'), a peer id (ban, unban) or a text to announce",
+            help="a name as the leaderboard shows it, in quotes ('~bob'), a peer id (ban, unban), a text to announce, "
+            "or the global step of a checkpoint (restore)",
             show_default=False,
         ),
     ] = None,

@@ -4,7 +4,9 @@ import datetime
 import importlib.metadata
 import itertools
 import math
+import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +15,20 @@ import torch
 from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.checkpoints import TrainerState, prune, restore_model, save_checkpoint
+from coordinator.checkpoints import (
+    TrainerState,
+    list_checkpoints,
+    load_checkpoint,
+    prune,
+    restore_model,
+    save_checkpoint,
+)
 from coordinator.evaluation import Evaluation, evaluate
 from coordinator.ledger import Ledger
 from coordinator.monitor import note_sessions
+from coordinator.notice_board import NoticeBoard
 from coordinator.replica import Replica, Snapshot
+from coordinator.rollback import BAD_STEPS, RECENT_STEPS, Pace, has_exploded, step_to_go_on_at
 from coordinator.tracking import Tracker
 from swarm.errors import SahajError
 from swarm.gate import Gate
@@ -27,6 +38,7 @@ from trainer.model import PretrainingModel
 
 LOOK_EVERY = 1.0  # seconds between two readings of the swarm's records
 LONGEST_PAUSE = 60.0  # seconds between two tries of something that fails
+WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses are compared
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,8 @@ class Office:
     tracker: Tracker
     say: Callable[[str], None]
     autocast: bool  # evaluate in bfloat16
+    board: NoticeBoard | None  # on which peers are called back; none where no passes are given
+    orders: "queue.SimpleQueue[int]"  # global steps whose checkpoint the organizer wants to go back to
 
 
 class Bookkeeper:
@@ -54,6 +68,8 @@ class Bookkeeper:
         self._evaluated, self._saved = evaluated, saved
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
+        self._pace = Pace()
+        self._gone_back: tuple[int, int] = (0, self._seen)  # from which checkpoint, and at which step it went on
 
     def work(self, stop: threading.Event) -> None:
         """Look, write, rest, until `stop` is set; then save what is not saved yet."""
@@ -70,7 +86,13 @@ class Bookkeeper:
         step = self._replica.step
         if step != self._seen:
             self._seen = step
+            self._pace.reached(step, time.monotonic())
             self._tell(step, sessions)
+            self._watch(step)
+        if not self._office.orders.empty():
+            wanted = self._office.orders.get()
+            self._go_back("The organizer wants it", lambda saved: saved == wanted)
+        step = self._replica.step
         if not any(self._due(step)):
             return
         snapshot = self._replica.snapshot()
@@ -92,6 +114,42 @@ class Bookkeeper:
             is_due(step, self._evaluated, settings.evaluate_every, total),
             step > 0 and is_due(step, self._saved, settings.checkpoint_every, total),
         )
+
+    def _watch(self, step: int) -> None:
+        """Go back if the training loss has exploded since it was last in order."""
+        gone_back_to, went_on_at = self._gone_back
+        steps = self._office.ledger.steps(since=max(went_on_at, step - WATCHED))
+        if has_exploded([one.loss for one in steps]):
+            bad_since = steps[-BAD_STEPS].step
+            again = bad_since - went_on_at < WATCHED and gone_back_to  # then that state was no good either
+            why = f"The training loss has risen to {steps[-1].loss:.2f}"
+            self._go_back(why, lambda saved: saved <= bad_since and not (again and saved >= gone_back_to))
+
+    def _go_back(self, why: str, is_wanted: Callable[[int], bool]) -> None:
+        """Call the swarm to the state of the newest checkpoint that is wanted."""
+        office = self._office
+        found = max(
+            (one for one in list_checkpoints(office.folder) if is_wanted(one.step)),
+            key=lambda one: one.step,
+            default=None,
+        )
+        step = step_to_go_on_at(self._replica.step, self._pace.step_seconds)
+        self._gone_back = (found.step if found else 0, self._replica.step)  # look at later losses only
+        if found is None or office.board is None or step >= office.run.optimizer.total_steps:
+            reason = (
+                "no checkpoint is old enough"
+                if found is None
+                else "this run gives no passes: stop all peers and start the coordinator from an older checkpoint"
+                if office.board is None
+                else "the run is nearly over"
+            )
+            office.say(f"problem: {why}, but the swarm cannot go back ({reason})")
+            return
+        self._replica.go_back(load_checkpoint(found.path), step)
+        office.board.restored(step)
+        self._gone_back = (found.step, step)
+        office.say(f"{why}: the swarm goes back to the state of global step {found.step}, as global step {step}")
+        self._save(self._replica.snapshot())  # or a restarted coordinator would not have it
 
     def _tell(self, step: int, sessions: int) -> None:
         progress = self._office.ledger.progress()

@@ -1,6 +1,7 @@
 """The coordinator from start to end: the first peer of a run, on which nobody has to wait."""
 
 import contextlib
+import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -79,10 +80,11 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             contextlib.ExitStack() as open_doors,
         ):
             reachable = addresses(dht)
+            orders: queue.SimpleQueue[int] = queue.SimpleQueue()
             way_in = join_command(options.run_file, reachable)
             warnings: list[str] = []
             if guard:
-                reception = Reception(run, ours, tokenizer, ledger, lambda: replica.step, folder)
+                reception = Reception(run, ours, tokenizer, ledger, lambda: replica.step, orders.put, folder)
                 url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
                 way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
             write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
@@ -101,6 +103,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 tracker=open_tracker(run, folder),
                 say=say,
                 autocast=torch.cpu._is_avx512_bf16_supported(),
+                board=guard.board if guard else None,
+                orders=orders,
             )
             bookkeeper = Bookkeeper(
                 office,

@@ -26,6 +26,7 @@ class Decisions:
     announcement: str = ""
     paused: bool = False
     stopped: bool = False
+    restored_at: int = 0  # global step
     time: float = 0.0
 
 
@@ -91,6 +92,10 @@ class NoticeBoard:
         """Declare the run over: trainers leave."""
         self._decide(stopped=True)
 
+    def restored(self, step: int) -> None:
+        """Call everybody to this global step, at which the coordinator has an older state."""
+        self._decide(restored_at=step)
+
     def _decide(self, **changes: object) -> None:
         """Write a decision down, then let it count.
 
@@ -115,6 +120,7 @@ class NoticeBoard:
             announcement=decided.announcement,
             paused=decided.paused,
             stopped=decided.stopped,
+            restored_at=decided.restored_at,
         )
         return sign_notices(notices, self._authority, self._run_name)
 
@@ -138,6 +144,7 @@ def _read(path: Path) -> Decisions:
             announcement=str(content["announcement"]),
             paused=content["paused"] is True,
             stopped=content["stopped"] is True,
+            restored_at=int(content.get("restored_at", 0)),  # boards of older versions have none
             time=float(content["time"]),
         )
     except FileNotFoundError:

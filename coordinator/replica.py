@@ -45,6 +45,8 @@ class Replica:
         newest: LoadedCheckpoint | None,
         gate: Gate | None = None,
     ):
+        self._model = model
+        self._turn = threading.Lock()  # of whoever changes the state
         if newest is not None:
             restore_model(model, newest.model_state)
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -63,10 +65,22 @@ class Replica:
         """Keep up with the swarm until `stop` is set; tells of rounds that failed."""
         self.optimizer.load_state_from_peers()
         while not stop.wait(POLL):
-            self.optimizer.poll()
+            with self._turn:
+                self.optimizer.poll()
             for report in self.optimizer.ended_rounds():
                 if report.problem:
                     say(report.describe_failure())
+
+    def go_back(self, older: LoadedCheckpoint, step: int) -> None:
+        """Have this older state as that of global step `step`.
+
+        Raises:
+            CheckpointError: it does not fit the model.
+        """
+        with self._turn:
+            self.optimizer.finish_round()
+            restore_model(self._model, older.model_state)
+            self.optimizer.go_on_from(step, older.optimizer_state)
 
     def snapshot(self) -> Snapshot:
         """A copy of the newest whole state; parameters, LAMB's state and step number belong together."""

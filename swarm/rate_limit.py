@@ -1,5 +1,6 @@
 """A limit on attempts: so many for each key within a time window, in bounded memory."""
 
+import asyncio
 import math
 import threading
 import time
@@ -48,6 +49,27 @@ class RateLimit:
 
     def __len__(self) -> int:
         return len(self._seen)
+
+
+class Tarpit:
+    """Lets whoever asks too often wait for a moment before each refusal: one thing after another, he asks seldom.
+
+    Not more than `most` wait at a time: they would be a burden themselves. For the tasks of one event loop.
+    """
+
+    def __init__(self, seconds: float, most: int):
+        self._seconds, self._most = seconds, most
+        self._waiting = 0
+
+    async def wait(self) -> None:
+        """Do so, if there is room."""
+        if self._waiting >= self._most:
+            return
+        self._waiting += 1
+        try:
+            await asyncio.sleep(self._seconds)
+        finally:
+            self._waiting -= 1
 
 
 def address_key(host: str) -> str:

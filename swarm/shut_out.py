@@ -3,7 +3,7 @@
 To refuse a call costs a millisecond or two: it is parsed, and signatures are checked. Somebody who asks on and on
 would have a share of every peer's processor without a pass. Who calls is on the word of libp2p, never on his own or a
 third one's, so nobody can bring this upon another. Each process of a peer counts for itself, and makes up its mind
-before it parses.
+before it parses. It also lets him wait: most wait for an answer before they ask again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,12 +13,16 @@ from typing import Any
 from hivemind.p2p import PeerID
 from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
 
-from swarm.rate_limit import RateLimit
+from swarm.rate_limit import RateLimit, Tarpit
 
 MOST_REFUSALS = 20  # within WINDOW; a laptop that wakes up with an old pass calls some times until it has a new one
 WINDOW = 20.0  # seconds
 
+HELD_UP = 0.3  # seconds before a call is not heard
+MOST_HELD_UP = 200  # calls at a time
+
 _refusals = RateLimit(MOST_REFUSALS, WINDOW)
+_tarpit = Tarpit(HELD_UP, MOST_HELD_UP)
 _caller: ContextVar[PeerID | None] = ContextVar("caller", default=None)  # of the call that is being answered
 _add_unary_handler = ControlClient.add_unary_handler
 _stream_handler = ControlClient.stream_handler
@@ -58,6 +62,7 @@ async def add_unary_handler(
 
     async def heard(request: bytes, peer: PeerID) -> bytes:
         if is_shut_out(peer):
+            await _tarpit.wait()
             raise ShutOut("refused too often; call again later")
         _caller.set(peer)  # each call is a task with a context of its own
         return await handler(request, peer)
@@ -72,6 +77,7 @@ async def stream_handler(
 
     async def heard(stream: Any, reader: Any, writer: Any) -> None:
         if is_shut_out(stream.peer_id):
+            await _tarpit.wait()
             writer.close()
             return
         _caller.set(stream.peer_id)

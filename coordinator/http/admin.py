@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from coordinator.checkpoint_folder import list_checkpoints
 from coordinator.http.answers import NO_STORE, Problem, bearer
 from coordinator.http.desk import Desk, People
 from coordinator.ledger import LedgerError
@@ -48,6 +49,14 @@ class AnnouncementOrder(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     text: Annotated[Line, Field(max_length=500)] = Field(description="one line; an empty one takes the last away")
+
+
+class StepOrder(BaseModel):
+    """Which checkpoint the swarm is to go back to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step: Annotated[int, Field(ge=0)] = Field(description="global step of a checkpoint that the coordinator holds")
 
 
 class DecisionsAnswer(BaseModel):
@@ -115,6 +124,13 @@ def admin_routes(desk: Desk, people: People) -> APIRouter:
         board.announce(order.text)
         return decided()
 
+    @router.post("/restore", response_model=DecisionsAnswer)
+    def restore(order: StepOrder) -> Response:
+        """Go back to a checkpoint, all peers; the coordinator begins within seconds."""
+        _check_is_there(desk, order.step)
+        desk.restore(order.step)
+        return decided()
+
     for path, order in (("/pause", board.pause), ("/resume", board.resume), ("/stop", board.stop)):
         router.add_api_route(path, _without_body(order, decided), methods=["POST"], response_model=DecisionsAnswer)
     return router
@@ -123,6 +139,13 @@ def admin_routes(desk: Desk, people: People) -> APIRouter:
 def spellings(name: str, known: list[str]) -> set[str]:
     """How a name is written in passes: peers compare names letter by letter, the Hub does not mind the case."""
     return {one for one in known if one.casefold() == name.casefold()}
+
+
+def _check_is_there(desk: Desk, step: int) -> None:
+    there = [one.step for one in list_checkpoints(desk.checkpoints)]
+    if step not in there:
+        names = ", ".join(map(str, there)) or "none"
+        raise HTTPException(422, f"there is no whole checkpoint of global step {step}; there are: {names}")
 
 
 def _in_ledger(desk: Desk) -> list[str]:

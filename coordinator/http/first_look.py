@@ -10,12 +10,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator.http.answers import Problem, answer_problem, refuse
 from swarm.joining import Refusal, Refused
-from swarm.rate_limit import RateLimit, address_key
+from swarm.rate_limit import RateLimit, Tarpit, address_key
 
 logger = logging.getLogger(__name__)
 
 LARGEST_BODY = 64 * 1024  # bytes
 BODY_PATIENCE = 10.0  # seconds for a body to arrive
+HELD_UP = 0.3  # seconds before an attempt too many is refused
+MOST_HELD_UP = 100  # at a time, of all the connections that are served
 JOIN = "/api/join"
 
 
@@ -25,6 +27,7 @@ class FirstLook:
     def __init__(self, app: ASGIApp, attempts: RateLimit, count: Callable[[str], None]):
         """`count` is told the name of each refusal at the door that is made here."""
         self._app, self._attempts, self._count = app, attempts, count
+        self._tarpit = Tarpit(HELD_UP, MOST_HELD_UP)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer here what must not go further, and pass the rest on."""
@@ -40,7 +43,9 @@ class FirstLook:
 
         try:
             refusal = self._too_often(scope)
-            if refusal is None and scope["method"] == "POST":
+            if refusal is not None:
+                await self._tarpit.wait()
+            elif scope["method"] == "POST":
                 body = await _read_body(Headers(scope=scope), receive)
                 if isinstance(body, bytes):
                     receive = _replay(body, receive)

@@ -30,6 +30,7 @@ def key_file(tmp_path: Path) -> Path:
         ("announce", "", {"text": ""}),
         ("pause", None, {}),
         ("resume", None, {}),
+        ("restore", "1200", {"step": 1200}),
         ("stop", None, {}),
     ],
 )
@@ -46,7 +47,8 @@ def test_an_action_is_carried_out(
 
 @pytest.mark.parametrize(
     ("action", "argument"),
-    [("ban", None), ("ban", " "), ("ban", "x" * 101), ("pause", "now"), ("announce", None), ("explode", None)],
+    [("ban", None), ("ban", " "), ("ban", "x" * 101), ("pause", "now"), ("announce", None), ("explode", None)]
+    + [("restore", wrong) for wrong in (None, "", "last", "-1", "1.5", "1" * 13)],
 )
 def test_a_mistaken_command_is_not_sent(server: StandIn, key_file: Path, action: str, argument: str | None):
     with pytest.raises(CommandRefused):

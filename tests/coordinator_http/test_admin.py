@@ -76,9 +76,19 @@ def test_a_ban_is_of_the_name_as_it_stands_in_the_pass(serve: Serve, hub_stand_i
     assert service.admin("unban", name="BOATMAN").json()["banned"] == ["ASHA", "asha"]
 
 
+def test_the_swarm_goes_back_only_to_a_checkpoint_that_is_there(serve: Serve) -> None:
+    service = serve(open=True)
+    answer = service.admin("restore", step=7)
+    assert answer.status_code == 422
+    assert "no whole checkpoint of global step 7; there are: none" in answer.json()["message"]
+    assert service.client.post("/api/admin/restore", json={"step": 7}).status_code == 401
+
+
 @pytest.mark.parametrize(
     ("order", "body"),
     [
+        ("restore", {"step": -1}),
+        ("restore", {"step": "last"}),
         ("ban", {}),
         ("ban", {"name": ""}),
         ("ban", {"name": "  "}),

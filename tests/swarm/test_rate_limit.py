@@ -1,4 +1,7 @@
-from swarm.rate_limit import RateLimit, address_key
+import asyncio
+import time
+
+from swarm.rate_limit import RateLimit, Tarpit, address_key
 
 
 class Clock:
@@ -21,6 +24,21 @@ def test_attempts_come_back_with_time_and_refused_ones_cost_nothing() -> None:
     clock.now = 10.0
     assert limit.attempt("a") is None
     assert limit.attempt("a") == 4
+
+
+def test_whoever_asks_too_often_waits_and_not_many_at_a_time() -> None:
+    async def rush() -> list[float]:
+        tarpit = Tarpit(0.2, most=3)
+
+        async def one() -> float:
+            began = time.monotonic()
+            await tarpit.wait()
+            return time.monotonic() - began
+
+        return [*await asyncio.gather(*(one() for _ in range(5))), await one()]
+
+    waited = asyncio.run(rush())
+    assert [seconds > 0.15 for seconds in waited] == [True, True, True, False, False, True]
 
 
 def test_memory_is_bounded() -> None:

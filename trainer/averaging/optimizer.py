@@ -14,7 +14,6 @@ What this changes in hivemind's `Optimizer`:
 import queue
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,6 +32,7 @@ from trainer.averaging.compression import gradient_compression, state_compressio
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.lamb import learning_rate_at, make_lamb
 from trainer.averaging.progress import SwarmProgress
+from trainer.averaging.rounds import RoundFailed, RoundReport
 from trainer.averaging.state import SwarmStateAverager
 
 logger = get_logger(__name__)
@@ -44,26 +44,6 @@ CATCH_UP_PATIENCE = 10.0  # seconds in which a download of a newer step begins t
 DOUBT = 20.0  # seconds in which no newer step is believed in when nobody had a state for it
 LINGER = 3.0  # seconds from a round's beginning in which a peer does not leave
 GOODBYE = 3.0  # seconds that a leaving peer gives to a round it is in
-
-
-class RoundFailed(RuntimeError):
-    """A round of averaging did not give a gradient that can be used; the step was not taken."""
-
-
-@dataclass(frozen=True)
-class RoundReport:
-    """How one round of gradient averaging ended for this peer."""
-
-    number: int  # of this peer's rounds, counted from 1
-    step: int  # global step, counted from 0, that the round belongs to
-    samples: int  # this peer's samples in it
-    peers: int  # size of the group, this peer included; 1: alone, nothing to average
-    seconds: float  # from the beginning of the round to its end
-    problem: str | None  # why it failed
-
-    def describe_failure(self) -> str:
-        """One line for people, who count global steps from 1."""
-        return f"Global step {self.step + 1}: a round of averaging did not work and is repeated ({self.problem})."
 
 
 class SwarmOptimizer(Optimizer):
@@ -123,6 +103,7 @@ class SwarmOptimizer(Optimizer):
             target_batch_size=target_batch_size,
             client_mode=self.client_mode,
             holds_state=self.holds_state,
+            signed_step=lambda: self.gate.notices.restored_at if self.gate else 0,
             private_key=self.identity.private_key,  # the DHT signs with this key only
             start=True,
             **kwargs,
@@ -181,6 +162,19 @@ class SwarmOptimizer(Optimizer):
         self.tracker.global_progress.epoch = step
         if not self.client_mode:
             self.state_averager.state_sharing_priority = step
+
+    def go_on_from(self, step: int, optimizer_state: dict[str, Any]) -> None:
+        """`adopt` in the middle of a run; what was gathered so far is dropped."""
+        self._leave_round()
+        averager = self.state_averager
+        held = [parameter for group in averager.optimizer.param_groups for parameter in group["params"]]
+        with averager.lock_optimizer, averager.lock_averaged_tensors, torch.no_grad():
+            for main, own in zip(averager.main_parameters, held, strict=True):
+                own.copy_(main)
+        if not averager.reuse_tensors:
+            averager._load_local_tensors_into_averager_()
+        self.grad_averager.reset_accumulated_grads_()
+        self.adopt(step, optimizer_state)
 
     def finish_round(self) -> None:
         """Wait until the step that was begun is taken, and use its parameters."""
@@ -276,10 +270,7 @@ class SwarmOptimizer(Optimizer):
         Returns whether a state was taken. It is not when nobody is there, or nobody offers one that is
         new enough in time (a download that has begun may take longer); then this peer goes on from what it has.
         """
-        if self.scheduled_grads is not None and not self.scheduled_grads.done():
-            self._tag_along_with_zero_weight(self.scheduled_grads)
-        self.scheduled_grads = None
-        self.finish_round()
+        self._leave_round()
         wanted = self.tracker.global_epoch
         patience = self.averaging_timeout if wanted <= self.local_epoch else CATCH_UP_PATIENCE
         deadline = time.monotonic() + patience
@@ -299,6 +290,13 @@ class SwarmOptimizer(Optimizer):
             if not self.client_mode:
                 self.state_averager.state_sharing_priority = self.local_epoch
         return loaded
+
+    def _leave_round(self) -> None:
+        """Have no part in the next round, and be done with the last one."""
+        if self.scheduled_grads is not None and not self.scheduled_grads.done():
+            self._tag_along_with_zero_weight(self.scheduled_grads)
+        self.scheduled_grads = None
+        self.finish_round()
 
     def linger(self) -> None:
         """Stay a moment after a round: others may still be fetching the parts that this peer reduced."""

@@ -13,6 +13,7 @@ What this changes in hivemind's `ProgressTracker`:
   by anybody, so on its own it would only train a second model in silence.
 - a step, speed or time that cannot be true is left out, and samples beyond what a peer can have computed since the
   global step began do not count. Upstream believes the highest step that any peer claims.
+- a step that the run's authority has signed is believed of whoever claims it: the coordinator has gone there alone.
 - a peer that was seen counts until its record expires. Upstream forgets whoever the DHT does not find this once, and
   a peer that is busy for some seconds would think itself alone and take steps of its own.
 - a peer that holds the state and computes nothing (the coordinator) announces itself too, so that
@@ -62,8 +63,10 @@ class PacedEvent(threading.Event):
 class SwarmProgress(ProgressTracker):
     """hivemind's tracker, with the changes above."""
 
-    def __init__(self, *args: Any, holds_state: bool = False, **kwargs: Any):
-        self.holds_state = holds_state
+    def __init__(
+        self, *args: Any, holds_state: bool = False, signed_step: Callable[[], int] = lambda: 0, **kwargs: Any
+    ):
+        self.holds_state, self._signed_step = holds_state, signed_step
         self.peers_seen: list[LocalTrainingProgress] = []
         self._in_round: LocalTrainingProgress | None = None  # what this peer brought to a round that has not ended
         self._round_failed = float("-inf")  # DHT time, seconds
@@ -169,6 +172,9 @@ class SwarmProgress(ProgressTracker):
         told = {key: entry for key, entry in entries.items() if entry.value is not None}
         claims = [entry.value["epoch"] for key, entry in told.items() if key != own]
         believed = newest_believed(claims, self.local_progress.epoch)
+        signed = self._signed_step()
+        if signed in claims:  # on the authority's word nobody else has to be near
+            believed = max(believed, signed)
         if time.monotonic() < self._doubt_until:
             believed = min(believed, self.local_progress.epoch)
         step_seconds = self._step_seconds(max(believed, self.local_progress.epoch))

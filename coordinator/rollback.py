@@ -1,0 +1,56 @@
+"""Going back: the swarm goes on from an older state of the model, under a newer global step.
+
+Peers follow newer global steps and never older ones. So the old state comes back under a step that nobody can have
+reached when everybody has heard of it; the authority signs its number (`swarm/notices.py`), and peers take the state
+over from the coordinator as they do whenever others are ahead.
+"""
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Sequence
+
+BAD_STEPS = 3  # in a row; a single one may be a few samples of an odd text
+ENOUGH_STEPS = 10  # of which the usual loss is known, before anything is called unusual
+RECENT_STEPS = 20  # that say what is usual; the loss falls, and what was usual long ago is not
+SMALLEST_JUMP = 1.0  # nats above the usual
+SPREADS = 8.0  # of the usual losses; of those of a normal distribution not one in 10**15 is so far off
+GUESS = 10.0  # seconds of a global step, while none was seen
+HEARD = 60.0  # seconds until every peer has heard a notice
+
+
+def has_exploded(losses: Sequence[float]) -> bool:
+    """Whether the mean training losses (nats) of successive global steps have left what was usual, and stay away.
+
+    The usual is the median of some steps before; its spread is the median distance from it, scaled as a deviation.
+    """
+    before, last = losses[:-BAD_STEPS][-RECENT_STEPS:], losses[-BAD_STEPS:]
+    if len(before) < ENOUGH_STEPS:
+        return False
+    usual = statistics.median(before)
+    spread = 1.4826 * statistics.median(abs(loss - usual) for loss in before)
+    return all(not loss <= usual + max(SMALLEST_JUMP, SPREADS * spread) for loss in last)  # a NaN is above, too
+
+
+def step_to_go_on_at(step: int, step_seconds: float) -> int:
+    """A global step that nobody reaches before everybody has heard of it, for a swarm that is at `step`."""
+    return step + 2 + math.ceil(HEARD / max(step_seconds, 0.1))
+
+
+class Pace:
+    """How long global steps take, by the last few of them."""
+
+    def __init__(self) -> None:
+        self._reached: deque[tuple[int, float]] = deque(maxlen=8)  # step, monotonic time
+
+    def reached(self, step: int, now: float) -> None:
+        """The swarm is at this step now."""
+        self._reached.append((step, now))
+
+    @property
+    def step_seconds(self) -> float:
+        """The mean of them; a guess while there were none."""
+        if not self._reached:
+            return GUESS
+        (first, began), (last, ended) = self._reached[0], self._reached[-1]
+        return (ended - began) / (last - first) if last > first else GUESS

@@ -1,0 +1,58 @@
+import math
+import random
+
+import pytest
+
+from coordinator.rollback import BAD_STEPS, ENOUGH_STEPS, GUESS, HEARD, Pace, has_exploded, step_to_go_on_at
+
+FALLING = [9.0 * 0.97**step + 2.0 for step in range(60)]
+JUMP = [8.0] * BAD_STEPS
+
+
+def test_a_loss_that_jumps_and_stays_has_exploded() -> None:
+    assert has_exploded([*FALLING, *JUMP])
+    assert has_exploded([*FALLING, *[math.inf] * BAD_STEPS])
+    assert has_exploded([*FALLING, *[math.nan] * BAD_STEPS])
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [],
+        JUMP,
+        FALLING,
+        [*FALLING, *JUMP[1:]],  # not long enough
+        [*FALLING, 8.0, 3.5, 8.0],  # not in a row
+        [*FALLING[:ENOUGH_STEPS], *[50.0] * (BAD_STEPS - 1)],
+        [9.0] * 5 + [50.0] * BAD_STEPS,  # what is usual is not known yet
+        [*FALLING[-20:], *[FALLING[-1] + 0.5] * BAD_STEPS],  # a little worse: other text
+    ],
+)
+def test_a_loss_that_is_in_order_has_not(losses: list[float]) -> None:
+    assert not has_exploded(losses)
+
+
+def test_noise_is_no_explosion() -> None:
+    draw = random.Random(1)
+    losses = [5.0 + draw.gauss(0.0, 0.5) for _ in range(2000)]
+    assert not any(has_exploded(losses[max(0, end - 60) : end]) for end in range(len(losses)))
+
+
+def test_the_swarm_goes_on_beyond_what_anybody_reaches_until_he_has_heard() -> None:
+    for step_seconds in (0.5, 3.0, 20.0, 600.0):
+        leap = step_to_go_on_at(100, step_seconds) - 100
+        assert leap * step_seconds > HEARD and leap <= HEARD / step_seconds + 3
+    assert step_to_go_on_at(100, 0.0) > 100
+
+
+def test_the_pace_is_that_of_the_last_steps() -> None:
+    pace = Pace()
+    assert pace.step_seconds == GUESS
+    pace.reached(5, 1000.0)
+    assert pace.step_seconds == GUESS
+    pace.reached(6, 1004.0)
+    pace.reached(8, 1010.0)
+    assert pace.step_seconds == pytest.approx(10.0 / 3)
+    for step in range(9, 30):
+        pace.reached(step, 1010.0 + 2.0 * (step - 8))
+    assert pace.step_seconds == pytest.approx(2.0)
