@@ -16,6 +16,7 @@ from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints import (
+    Checkpoint,
     TrainerState,
     list_checkpoints,
     load_checkpoint,
@@ -28,11 +29,21 @@ from coordinator.ledger import Ledger
 from coordinator.monitor import note_sessions
 from coordinator.notice_board import NoticeBoard
 from coordinator.replica import Replica, Snapshot
-from coordinator.rollback import BAD_STEPS, RECENT_STEPS, Pace, has_exploded, step_to_go_on_at
+from coordinator.rollback import (
+    BAD_STEPS,
+    RECENT_STEPS,
+    CannotGoBack,
+    Pace,
+    has_exploded,
+    is_bad,
+    newest_good,
+    step_to_go_on_at,
+)
 from coordinator.tracking import Tracker
 from swarm.errors import SahajError
 from swarm.gate import Gate
 from swarm.run_file import CoordinatorSection, RunFile
+from trainer.averaging import RoundFailed
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 
@@ -69,13 +80,14 @@ class Bookkeeper:
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
         self._pace = Pace()
-        self._gone_back: tuple[int, int] = (0, self._seen)  # from which checkpoint, and at which step it went on
+        self._held_out_loss: float | None = None  # the newest one
+        self._went_on_at = self._seen  # global step since which training losses are compared
 
     def work(self, stop: threading.Event) -> None:
         """Look, write, rest, until `stop` is set; then save what is not saved yet."""
         pause = LOOK_EVERY
         while not stop.wait(pause):
-            well = self._guarded(lambda: self._look(stop))
+            well = self._guarded(self._follow_order) & self._guarded(lambda: self._look(stop))
             pause = LOOK_EVERY if well else min(2 * pause, LONGEST_PAUSE)
         if self._replica.step > max(self._saved, 0):
             self._guarded(lambda: self._save(self._replica.snapshot()))
@@ -88,11 +100,10 @@ class Bookkeeper:
             self._seen = step
             self._pace.reached(step, time.monotonic())
             self._tell(step, sessions)
-            self._watch(step)
-        if not self._office.orders.empty():
-            wanted = self._office.orders.get()
-            self._go_back("The organizer wants it", lambda saved: saved == wanted)
-        step = self._replica.step
+            if self._looks_exploded(step):
+                self._office.say(f"global step {step}: the training loss has risen; looking at the held-out text")
+                self._evaluated = min(self._evaluated, step - self._office.run.coordinator.evaluate_every)  # it is due
+                self._went_on_at = step  # one look is enough
         if not any(self._due(step)):
             return
         snapshot = self._replica.snapshot()
@@ -101,6 +112,8 @@ class Bookkeeper:
         if evaluation_due or (checkpoint_due and snapshot.step > self._evaluated):
             self._scores = self._evaluate(snapshot, stop) if self._office.held_out else None
             self._evaluated = snapshot.step
+            if self._held_out_loss is not None and self._go_back_if_bad(self._held_out_loss):
+                return  # the snapshot is of what was left behind
         if checkpoint_due:
             self._save(snapshot)
 
@@ -115,40 +128,59 @@ class Bookkeeper:
             step > 0 and is_due(step, self._saved, settings.checkpoint_every, total),
         )
 
-    def _watch(self, step: int) -> None:
-        """Go back if the training loss has exploded since it was last in order."""
-        gone_back_to, went_on_at = self._gone_back
-        steps = self._office.ledger.steps(since=max(went_on_at, step - WATCHED))
-        if has_exploded([one.loss for one in steps]):
-            bad_since = steps[-BAD_STEPS].step
-            again = bad_since - went_on_at < WATCHED and gone_back_to  # then that state was no good either
-            why = f"The training loss has risen to {steps[-1].loss:.2f}"
-            self._go_back(why, lambda saved: saved <= bad_since and not (again and saved >= gone_back_to))
+    def _looks_exploded(self, step: int) -> bool:
+        """Whether the training losses since the swarm last went back are a reason to evaluate now."""
+        steps = self._office.ledger.steps(since=max(self._went_on_at, step - WATCHED))
+        return has_exploded([one.loss for one in steps])
 
-    def _go_back(self, why: str, is_wanted: Callable[[int], bool]) -> None:
-        """Call the swarm to the state of the newest checkpoint that is wanted."""
-        office = self._office
-        found = max(
-            (one for one in list_checkpoints(office.folder) if is_wanted(one.step)),
-            key=lambda one: one.step,
-            default=None,
-        )
-        step = step_to_go_on_at(self._replica.step, self._pace.step_seconds)
-        self._gone_back = (found.step if found else 0, self._replica.step)  # look at later losses only
-        if found is None or office.board is None or step >= office.run.optimizer.total_steps:
-            reason = (
-                "no checkpoint is old enough"
-                if found is None
-                else "this run gives no passes: stop all peers and start the coordinator from an older checkpoint"
-                if office.board is None
-                else "the run is nearly over"
-            )
-            office.say(f"problem: {why}, but the swarm cannot go back ({reason})")
+    def _go_back_if_bad(self, loss: float) -> bool:
+        """Call the swarm back if a held-out loss is that of a model that has gone astray; returns whether it was."""
+        best = min((one.loss for one in self._office.ledger.evaluations()), default=math.inf)
+        if not is_bad(loss, best):
+            return False
+        why = f"The held-out loss has risen from {best:.2f} to {loss:.2f}"
+        self._go_back(newest_good(list_checkpoints(self._office.folder), best), why)
+        return True
+
+    def _follow_order(self) -> None:
+        """Go back to the checkpoint that the organizer wants; try again later if it does not work now."""
+        if self._office.orders.empty():
             return
-        self._replica.go_back(load_checkpoint(found.path), step)
-        office.board.restored(step)
-        self._gone_back = (found.step, step)
-        office.say(f"{why}: the swarm goes back to the state of global step {found.step}, as global step {step}")
+        wanted = self._office.orders.get()
+        there = [one for one in list_checkpoints(self._office.folder) if one.step == wanted]
+        try:
+            self._go_back(there[0] if there else None, "The organizer wants it")
+        except RoundFailed:
+            self._office.orders.put(wanted)
+            raise
+
+    def _go_back(self, checkpoint: Checkpoint | None, why: str) -> None:
+        """Call the swarm to the state of this checkpoint.
+
+        Raises:
+            CannotGoBack: with the reason; nothing was changed.
+        """
+        board, total = self._office.board, self._office.run.optimizer.total_steps
+        if checkpoint is None:
+            raise CannotGoBack(f"{why}, but there is no good checkpoint to go back to")
+        if board is None:
+            raise CannotGoBack(
+                f"{why}, but in a run that gives no passes nobody can be called back; stop all peers, remove the "
+                f"checkpoints after {checkpoint.path}, and start the coordinator again"
+            )
+
+        def call_everybody(newest: int) -> int:
+            step = step_to_go_on_at(newest, self._pace.step_seconds)
+            if step >= total:
+                raise CannotGoBack(f"{why}, but the run is nearly over; use {checkpoint.path}")
+            board.restored(step)  # first: a step that nobody is at does no harm
+            return step
+
+        step = self._replica.go_back(load_checkpoint(checkpoint.path), call_everybody)
+        self._went_on_at = step
+        self._office.say(
+            f"{why}: the swarm goes back to the state of global step {checkpoint.step}, as global step {step}"
+        )
         self._save(self._replica.snapshot())  # or a restarted coordinator would not have it
 
     def _tell(self, step: int, sessions: int) -> None:
@@ -170,6 +202,7 @@ class Bookkeeper:
         result = evaluate(self._office.model, batches, autocast=self._office.autocast)
         if stop.is_set():  # the figure is of a part of the text; leaving in time matters more
             return None
+        self._held_out_loss = result.masked_lm_loss
         self._office.ledger.record_evaluation(
             snapshot.step,
             result.masked_lm_loss,

@@ -63,7 +63,8 @@ class Replica:
 
     def follow(self, stop: threading.Event, say: Callable[[str], None]) -> None:
         """Keep up with the swarm until `stop` is set; tells of rounds that failed."""
-        self.optimizer.load_state_from_peers()
+        with self._turn:
+            self.optimizer.load_state_from_peers()
         while not stop.wait(POLL):
             with self._turn:
                 self.optimizer.poll()
@@ -71,16 +72,20 @@ class Replica:
                 if report.problem:
                     say(report.describe_failure())
 
-    def go_back(self, older: LoadedCheckpoint, step: int) -> None:
-        """Have this older state as that of global step `step`.
+    def go_back(self, older: LoadedCheckpoint, choose_step: Callable[[int], int]) -> int:
+        """Have this older state under a newer global step; returns that step.
+
+        Args:
+            choose_step: is given the swarm's newest global step.
 
         Raises:
             CheckpointError: it does not fit the model.
+            RoundFailed: a round of averaging does not end; nothing was changed.
         """
         with self._turn:
-            self.optimizer.finish_round()
-            restore_model(self._model, older.model_state)
-            self.optimizer.go_on_from(step, older.optimizer_state)
+            return self.optimizer.go_on_from(
+                choose_step, lambda: restore_model(self._model, older.model_state), older.optimizer_state
+            )
 
     def snapshot(self) -> Snapshot:
         """A copy of the newest whole state; parameters, LAMB's state and step number belong together."""

@@ -1,6 +1,6 @@
 """Notices: what the organizer decides while the run goes on, signed for all peers to read."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hivemind.utils import MSGPackSerializer
@@ -58,6 +58,7 @@ def read_notices(signed: bytes, authority: bytes, run_name: str) -> Notices:
         seal, run, values = MSGPackSerializer.loads(content)
         if (seal, run) != (SEAL, run_name):
             raise ValueError("of another run")
-        return Notices(**values | {"banned": frozenset(values["banned"])})
+        known = {field.name: values[field.name] for field in fields(Notices) if field.name in values}
+        return Notices(**known | {"banned": frozenset(values["banned"])})  # a newer authority may say more
     except Exception:  # whatever it is, it comes from somebody else
         raise PassRefused("notices that the run's authority did not sign") from None

@@ -6,6 +6,8 @@ third one's, so nobody can bring this upon another. Each process of a peer count
 before it parses. It also lets him wait: most wait for an answer before they ask again.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
@@ -20,6 +22,7 @@ WINDOW = 20.0  # seconds
 
 HELD_UP = 0.3  # seconds before a call is not heard
 MOST_HELD_UP = 200  # calls at a time
+LARGEST_HELD_UP = 16 * 1024  # bytes of a call that is kept while it waits
 
 _refusals = RateLimit(MOST_REFUSALS, WINDOW)
 _tarpit = Tarpit(HELD_UP, MOST_HELD_UP)
@@ -62,7 +65,9 @@ async def add_unary_handler(
 
     async def heard(request: bytes, peer: PeerID) -> bytes:
         if is_shut_out(peer):
-            await _tarpit.wait()
+            if len(request) <= LARGEST_HELD_UP:
+                with contextlib.suppress(asyncio.CancelledError):  # hivemind never forgets a call that was cancelled
+                    await _tarpit.wait()
             raise ShutOut("refused too often; call again later")
         _caller.set(peer)  # each call is a task with a context of its own
         return await handler(request, peer)

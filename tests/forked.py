@@ -4,6 +4,7 @@ Each is a process with a session, standard streams and an environment of its own
 can be asked and killed like it. What a start from nothing takes is for the tests that run the program by its command.
 """
 
+import atexit
 import multiprocessing
 import multiprocessing.process
 import os
@@ -77,7 +78,9 @@ def start_forked(
         target=_become, args=(list(map(str, arguments)), str(out), str(err or out), whole, cwd or Path.cwd())
     )
     process.start()
-    return Forked(process)
+    forked = Forked(process)
+    atexit.register(forked.kill)  # else the end of this process waits for it
+    return forked
 
 
 def _become(arguments: list[str], out: str, err: str, environment: dict[str, str], cwd: str | Path) -> None:

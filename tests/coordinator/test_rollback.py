@@ -1,9 +1,21 @@
 import math
 import random
+from pathlib import Path
 
 import pytest
 
-from coordinator.rollback import BAD_STEPS, ENOUGH_STEPS, GUESS, HEARD, Pace, has_exploded, step_to_go_on_at
+from coordinator.checkpoint_folder import Checkpoint, TrainerState
+from coordinator.rollback import (
+    BAD_STEPS,
+    ENOUGH_STEPS,
+    GUESS,
+    HEARD,
+    Pace,
+    has_exploded,
+    is_bad,
+    newest_good,
+    step_to_go_on_at,
+)
 
 FALLING = [9.0 * 0.97**step + 2.0 for step in range(60)]
 JUMP = [8.0] * BAD_STEPS
@@ -51,8 +63,30 @@ def test_the_pace_is_that_of_the_last_steps() -> None:
     pace.reached(5, 1000.0)
     assert pace.step_seconds == GUESS
     pace.reached(6, 1004.0)
-    pace.reached(8, 1010.0)
-    assert pace.step_seconds == pytest.approx(10.0 / 3)
-    for step in range(9, 30):
-        pace.reached(step, 1010.0 + 2.0 * (step - 8))
+    pace.reached(7, 1010.0)
+    assert pace.step_seconds == pytest.approx(5.0)
+    for step in range(8, 30):
+        pace.reached(step, 1010.0 + 2.0 * (step - 7))
     assert pace.step_seconds == pytest.approx(2.0)
+    pace.reached(300, 1200.0)
+    assert pace.step_seconds == GUESS
+
+
+def test_the_newest_checkpoint_that_is_in_order_is_chosen() -> None:
+    losses = {10: 5.0, 20: 3.0, 30: 3.9, 40: None, 50: 4.1, 60: math.nan}
+    checkpoints = [Checkpoint(Path(str(step)), step, state(step, loss)) for step, loss in losses.items()]
+    chosen = newest_good(checkpoints, best=3.0)
+    assert chosen is not None and chosen.step == 30
+    assert newest_good(checkpoints[3:], best=3.0) is None
+
+
+def state(step: int, loss: float | None) -> TrainerState:
+    return TrainerState("river", step, 64 * step, loss, "2026-01-01T00:00:00+00:00", "0123", "sahaj")
+
+
+@pytest.mark.parametrize(
+    ("loss", "best", "bad"),
+    [(3.5, 3.0, False), (2.5, 3.0, False), (4.1, 3.0, True), (math.nan, 3.0, True), (9.0, math.inf, False)],
+)
+def test_a_held_out_loss_far_above_the_best_is_bad(loss: float, best: float, bad: bool) -> None:
+    assert is_bad(loss, best) is bad

@@ -13,7 +13,7 @@ What this changes in hivemind's `Optimizer`:
 
 import queue
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -163,10 +163,25 @@ class SwarmOptimizer(Optimizer):
         if not self.client_mode:
             self.state_averager.state_sharing_priority = step
 
-    def go_on_from(self, step: int, optimizer_state: dict[str, Any]) -> None:
-        """`adopt` in the middle of a run; what was gathered so far is dropped."""
+    def go_on_from(
+        self, choose_step: Callable[[int], int], load_parameters: Callable[[], None], optimizer_state: dict[str, Any]
+    ) -> int:
+        """Go on from another state in the middle of a run; what was gathered so far is dropped.
+
+        Args:
+            choose_step: is given the newest global step of the swarm, and says which one the state shall have.
+            load_parameters: puts the parameters in place.
+
+        Raises:
+            RoundFailed: a round does not end; nothing was changed.
+        """
         self._leave_round()
         averager = self.state_averager
+        if averager.pending_updates:
+            raise RoundFailed("a round of averaging does not end")
+        step = choose_step(max(self.local_epoch, self.tracker.global_epoch))
+        averager.settled.clear()  # nobody is given half of it
+        load_parameters()
         held = [parameter for group in averager.optimizer.param_groups for parameter in group["params"]]
         with averager.lock_optimizer, averager.lock_averaged_tensors, torch.no_grad():
             for main, own in zip(averager.main_parameters, held, strict=True):
@@ -175,6 +190,7 @@ class SwarmOptimizer(Optimizer):
             averager._load_local_tensors_into_averager_()
         self.grad_averager.reset_accumulated_grads_()
         self.adopt(step, optimizer_state)
+        return step
 
     def finish_round(self) -> None:
         """Wait until the step that was begun is taken, and use its parameters."""

@@ -172,11 +172,11 @@ class SwarmProgress(ProgressTracker):
         told = {key: entry for key, entry in entries.items() if entry.value is not None}
         claims = [entry.value["epoch"] for key, entry in told.items() if key != own]
         believed = newest_believed(claims, self.local_progress.epoch)
+        if time.monotonic() < self._doubt_until:
+            believed = min(believed, self.local_progress.epoch)
         signed = self._signed_step()
         if signed in claims:  # on the authority's word nobody else has to be near
             believed = max(believed, signed)
-        if time.monotonic() < self._doubt_until:
-            believed = min(believed, self.local_progress.epoch)
         step_seconds = self._step_seconds(max(believed, self.local_progress.epoch))
         return {
             key: entry if key == own else self._with_believed_samples(entry, step_seconds)
