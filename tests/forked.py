@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -68,23 +68,44 @@ def start_forked(
     """Start `sahaj` with these arguments; it writes to the files `out` and `err` (by default also `out`).
 
     Args:
-        environment: what to add to the environment of this process.
+        environment: what to add to the environment of this process; too late for what is read while importing.
     """
-    for file in {out, err or out}:
+    return _start(_sahaj, (list(map(str, arguments)),), out, err or out, environment, cwd or Path.cwd())
+
+
+def start_function(function: Callable[..., None], *arguments: object, out: Path) -> Forked:
+    """Call a function of a module, in a process that has no threads yet; what it says and raises goes to `out`."""
+    return _start(function, arguments, out, out, {}, Path.cwd())
+
+
+def _start(
+    function: Callable[..., None],
+    arguments: tuple[object, ...],
+    out: Path,
+    err: Path,
+    environment: Mapping[str, str],
+    cwd: Path,
+) -> Forked:
+    for file in {out, err}:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"")
     whole = os.environ | dict(environment)
-    process = _forks.Process(
-        target=_become, args=(list(map(str, arguments)), str(out), str(err or out), whole, cwd or Path.cwd())
-    )
+    process = _forks.Process(target=_become, args=(function, arguments, str(out), str(err), whole, str(cwd)))
     process.start()
     forked = Forked(process)
     atexit.register(forked.kill)  # else the end of this process waits for it
     return forked
 
 
-def _become(arguments: list[str], out: str, err: str, environment: dict[str, str], cwd: str | Path) -> None:
-    """In the new process: be `sahaj`."""
+def _become(
+    function: Callable[..., None],
+    arguments: tuple[object, ...],
+    out: str,
+    err: str,
+    environment: dict[str, str],
+    cwd: str,
+) -> None:
+    """In the new process: have a session, streams and an environment of its own."""
     os.setsid()
     multiprocessing.set_start_method("fork", force=True)  # as in any process that is not forked from this server
     os.environ.clear()
@@ -97,6 +118,10 @@ def _become(arguments: list[str], out: str, err: str, environment: dict[str, str
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+    function(*arguments)
+
+
+def _sahaj(arguments: list[str]) -> None:
     sys.argv = ["sahaj", *arguments]
     from app import cli
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,14 @@ import torch
 
 from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
+from tests.forked import start_function
 from trainer.averaging.groups import ALONE, PacedKeys, StepwiseAverager
+from trainer.leaving import end_process
 
 pytestmark = pytest.mark.swarm
+PATIENCE = 90.0  # seconds
 MATCHMAKING = 2.0  # seconds; both begin to look well within it
 SLOW = 2 * ALONE  # seconds that the DHT takes
-
-
-@pytest.fixture
-def slow_dht(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes a while to tell the DHT that a peer looks for a group no longer."""
-    tell = PacedKeys.declare_averager
-
-    async def slowly(keys: PacedKeys, *args: Any, looking_for_group: bool = True, **kwargs: Any) -> object:
-        if not looking_for_group:
-            await asyncio.sleep(SLOW)
-        return await tell(keys, *args, looking_for_group=looking_for_group, **kwargs)
-
-    monkeypatch.setattr(PacedKeys, "declare_averager", slowly)
 
 
 @contextlib.contextmanager
@@ -54,11 +45,31 @@ def averager(folder: Path, number: int, known: list[str]) -> Iterator[StepwiseAv
         dht.shutdown()
 
 
-def test_a_group_that_was_found_is_kept_while_the_dht_is_slow(tmp_path: Path, slow_dht: None):
-    with averager(tmp_path, 0, []) as first, averager(tmp_path, 1, addresses(first.dht)) as second:
+def test_a_group_that_was_found_is_kept_while_the_dht_is_slow(tmp_path: Path):
+    """hivemind forks its processes: from one that has no threads, not from that of pytest."""
+    said = tmp_path / "said"
+    try:
+        status = start_function(find_each_other, tmp_path, out=said).wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        status = -1
+    assert status == 0, said.read_text()
+
+
+def find_each_other(folder: Path) -> None:
+    """Two averagers find a group although it takes a while to tell the DHT that a peer looks for one no longer."""
+    tell = PacedKeys.declare_averager
+
+    async def slowly(keys: PacedKeys, *args: Any, looking_for_group: bool = True, **kwargs: Any) -> object:
+        if not looking_for_group:
+            await asyncio.sleep(SLOW)
+        return await tell(keys, *args, looking_for_group=looking_for_group, **kwargs)
+
+    PacedKeys.declare_averager = slowly
+    with averager(folder, 0, []) as first, averager(folder, 1, addresses(first.dht)) as second:
         rounds = [one.step(gather=0, wait=False, timeout=30.0, allow_retries=False) for one in (first, second)]
         groups = [one.result(30.0) for one in rounds]
         assert [(len(group), group.problem) for group in groups] == [(2, None)] * 2
         for one in (first, second):
             with one.get_tensors() as (mean,):
                 torch.testing.assert_close(mean, torch.full((10,), 0.5))
+    end_process()
