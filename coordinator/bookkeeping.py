@@ -80,7 +80,6 @@ class Bookkeeper:
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
         self._pace = Pace()
-        self._held_out_loss: float | None = None  # the newest one
         self._went_on_at = self._seen  # global step since which training losses are compared
 
     def work(self, stop: threading.Event) -> None:
@@ -112,7 +111,7 @@ class Bookkeeper:
         if evaluation_due or (checkpoint_due and snapshot.step > self._evaluated):
             self._scores = self._evaluate(snapshot, stop) if self._office.held_out else None
             self._evaluated = snapshot.step
-            if self._held_out_loss is not None and self._go_back_if_bad(self._held_out_loss):
+            if self._scores and self._go_back_if_bad(self._scores.masked_lm_loss):
                 return  # the snapshot is of what was left behind
         if checkpoint_due:
             self._save(snapshot)
@@ -202,7 +201,6 @@ class Bookkeeper:
         result = evaluate(self._office.model, batches, autocast=self._office.autocast)
         if stop.is_set():  # the figure is of a part of the text; leaving in time matters more
             return None
-        self._held_out_loss = result.masked_lm_loss
         self._office.ledger.record_evaluation(
             snapshot.step,
             result.masked_lm_loss,
@@ -214,12 +212,14 @@ class Bookkeeper:
             f"global step {snapshot.step}: held-out loss {result.masked_lm_loss:.3f}, "
             f"sentence order right in {result.sentence_order_accuracy:.0%}"
         )
-        return result if math.isfinite(result.perplexity) else None  # JSON knows no infinity
+        return result
 
     def _save(self, snapshot: Snapshot) -> None:
         office = self._office
         restore_model(office.model, snapshot.model_state)
         scores = self._scores if self._evaluated == snapshot.step else None
+        if scores and not math.isfinite(scores.perplexity):
+            scores = None  # JSON knows no infinity
         path = save_checkpoint(
             office.folder,
             model=office.model,

@@ -181,15 +181,18 @@ class SwarmOptimizer(Optimizer):
             raise RoundFailed("a round of averaging does not end")
         step = choose_step(max(self.local_epoch, self.tracker.global_epoch))
         averager.settled.clear()  # nobody is given half of it
-        load_parameters()
-        held = [parameter for group in averager.optimizer.param_groups for parameter in group["params"]]
-        with averager.lock_optimizer, averager.lock_averaged_tensors, torch.no_grad():
-            for main, own in zip(averager.main_parameters, held, strict=True):
-                own.copy_(main)
-        if not averager.reuse_tensors:
-            averager._load_local_tensors_into_averager_()
-        self.grad_averager.reset_accumulated_grads_()
-        self.adopt(step, optimizer_state)
+        try:
+            load_parameters()
+            held = [parameter for group in averager.optimizer.param_groups for parameter in group["params"]]
+            with averager.lock_optimizer, averager.lock_averaged_tensors, torch.no_grad():
+                for main, own in zip(averager.main_parameters, held, strict=True):
+                    own.copy_(main)
+            if not averager.reuse_tensors:
+                averager._load_local_tensors_into_averager_()
+            self.grad_averager.reset_accumulated_grads_()
+            self.adopt(step, optimizer_state)
+        finally:
+            averager.settled.set()
         return step
 
     def finish_round(self) -> None:
