@@ -149,6 +149,12 @@ class SwarmOptimizer(Optimizer):
         """This peer's samples that wait for the next round."""
         return int(self.grad_averager.local_samples_accumulated)
 
+    @property
+    def settled_step(self) -> int:
+        """Global steps that this peer has taken, without one whose round is still open."""
+        step = self.local_epoch
+        return step - 1 if self._round_open or not self.state_averager.settled.is_set() else step
+
     def ended_rounds(self) -> list[RoundReport]:
         """The rounds that ended since this was last asked."""
         ended = []
