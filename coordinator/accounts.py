@@ -25,7 +25,8 @@ class Accounts:
     ):
         self._run, self._dht, self._ledger, self._replica, self._gate = run, dht, ledger, replica, gate
         self._say = say
-        self._audit = Audit(ledger.audit.uncredited(REMEMBERED), HEAVIEST * run.averaging.target_batch_size)
+        heaviest = HEAVIEST * run.averaging.target_batch_size
+        self._audit = Audit(ledger.audit.averaged(REMEMBERED), heaviest, evidence=gate is not None)
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []
 
