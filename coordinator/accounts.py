@@ -8,6 +8,7 @@ from hivemind.dht import DHT
 
 from coordinator.audit import REMEMBERED, Audit, Evidence
 from coordinator.flags import Flag, Kind, SeenRound
+from coordinator.history import Historian
 from coordinator.ledger import Ledger
 from coordinator.ledger_database import LedgerBroken
 from coordinator.monitor import named_by_pass, session_reports
@@ -25,10 +26,17 @@ class Accounts:
     """One reading after the other; not for several threads."""
 
     def __init__(
-        self, run: RunFile, dht: DHT, ledger: Ledger, replica: Replica, gate: Gate | None, say: Callable[[str], None]
+        self,
+        run: RunFile,
+        dht: DHT,
+        ledger: Ledger,
+        replica: Replica,
+        historian: Historian,
+        gate: Gate | None,
+        say: Callable[[str], None],
     ):
         self._run, self._dht, self._ledger, self._replica, self._gate = run, dht, ledger, replica, gate
-        self._say = say
+        self._historian, self._say = historian, say
         heaviest = HEAVIEST * run.averaging.target_batch_size
         self._audit = Audit(ledger.audit.averaged(REMEMBERED), heaviest, evidence=gate is not None)
         self._rounds: list[SeenRound] = []  # not written yet
@@ -75,6 +83,7 @@ class Accounts:
         return sum(not record.left for _, record in records)
 
     def _take_in(self, report: RoundReport, sessions: dict[str, SessionRecord]) -> None:
+        self._historian.round_ended(report)
         own = str(self._dht.peer_id)
         if report.problem is None and report.weights is not None and report.gradient_norm is not None:
             samples = {peer: weight for peer, weight in report.weights.items() if peer != own}

@@ -15,7 +15,9 @@ from coordinator.accounts import Accounts
 from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, load_newest_checkpoint
 from coordinator.guard import post_guard
+from coordinator.history import Historian
 from coordinator.ledger import open_ledger
+from coordinator.probes import read_probes
 from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
 from coordinator.replica import Replica
@@ -52,12 +54,13 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     """Lead the run until Ctrl-C or SIGTERM. Started again, it goes on from where the swarm is.
 
     Raises:
-        SahajError: no usable tokenizer or held-out text, a port in use, a ledger or checkpoint that does not fit.
+        SahajError: no usable tokenizer, probes or held-out text, a used port, a ledger or checkpoint that does not fit.
     """
     folder = options.state_folder
     tokenizer = load_tokenizer(run)
     ours = fingerprint(run, tokenizer_digest(tokenizer))
     held_out = held_out_batches(run, tokenizer)
+    probes = read_probes(run, tokenizer)
     newest = newest_that_fits(folder / "checkpoints", ours)
     model = build_model(run, tokenizer)
     ledger = open_ledger(run.coordinator.ledger, folder)
@@ -86,7 +89,16 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             way_in = join_command(options.run_file, reachable)
             warnings: list[str] = []
             if guard:
-                reception = Reception(run, ours, tokenizer, ledger, lambda: replica.step, orders.put, folder)
+                reception = Reception(
+                    run=run,
+                    fingerprint=ours,
+                    tokenizer=tokenizer,
+                    ledger=ledger,
+                    step=lambda: replica.step,
+                    gathered=lambda: replica.samples_gathered,
+                    restore=orders.put,
+                    folder=folder,
+                )
                 url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
                 way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
             write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
@@ -94,6 +106,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             say(f"  {way_in}")
             for warning in warnings:
                 say(warning)
+            historian = Historian(ledger)
             office = Office(
                 run=run,
                 fingerprint=ours.digest,
@@ -105,11 +118,13 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 tracker=open_tracker(run, folder),
                 say=say,
                 autocast=torch.cpu._is_avx512_bf16_supported(),
+                historian=historian,
+                probes=probes,
             )
             bookkeeper = Bookkeeper(
                 office,
                 replica,
-                Accounts(run, dht, ledger, replica, gate, say),
+                Accounts(run, dht, ledger, replica, historian, gate, say),
                 Recall(
                     Reins(
                         replica=replica,

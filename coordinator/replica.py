@@ -65,6 +65,11 @@ class Replica:
         return self.optimizer.local_epoch
 
     @property
+    def samples_gathered(self) -> int:
+        """Samples of all peers towards the next global step, as they report them."""
+        return int(self.optimizer.tracker.global_progress.samples_accumulated)
+
+    @property
     def known_until(self) -> int:
         """Global steps of which this copy knows how their rounds ended; `ended_rounds` has told of them."""
         return self._known_until

@@ -97,7 +97,9 @@ def admin_routes(desk: Desk, people: People) -> APIRouter:
     router = APIRouter(prefix="/api/admin", dependencies=[Depends(check_key), key], responses=ERRORS, tags=["admin"])
     board = desk.board
 
+    @router.get("/decisions", response_model=DecisionsAnswer)
     def decided() -> Response:
+        """Everything that is decided now."""
         now = board.decisions
         answer = DecisionsAnswer(
             banned=sorted(now.banned),
