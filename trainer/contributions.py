@@ -1,10 +1,13 @@
 """What this session brought to the swarm: samples count once the round they went into has worked."""
 
+import logging
 from collections import deque
 from dataclasses import dataclass
 
 from swarm.records import CONTRIBUTIONS_KEPT
 from trainer.averaging import RoundReport
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,15 @@ class Contributions:
         self.steps += 1
         self.loss = brought.loss
         self.recent.append(brought)
+        logger.info(
+            "global step %d: brought %d samples, %d tokens, loss %.3f; averaged with %d others in %.1f s",
+            brought.step + 1,
+            brought.samples,
+            brought.tokens,
+            brought.loss,
+            report.peers - 1,
+            report.seconds,
+        )
 
     def thanks(self) -> str:
         """What the person brought, to be said when they leave."""
