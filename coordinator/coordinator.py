@@ -84,7 +84,16 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             way_in = join_command(options.run_file, reachable)
             warnings: list[str] = []
             if guard:
-                reception = Reception(run, ours, tokenizer, ledger, lambda: replica.step, orders.put, folder)
+                reception = Reception(
+                    run=run,
+                    fingerprint=ours,
+                    tokenizer=tokenizer,
+                    ledger=ledger,
+                    step=lambda: replica.step,
+                    stepped_at=lambda: replica.stepped_at,
+                    restore=orders.put,
+                    folder=folder,
+                )
                 url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
                 way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
             write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")

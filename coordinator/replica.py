@@ -47,6 +47,7 @@ class Replica:
     ):
         self._model = model
         self._turn = threading.Lock()  # of whoever changes the state
+        self.stepped_at = time.time()  # unix time, seconds: when the newest global step was taken, or this began
         if newest is not None:
             restore_model(model, newest.model_state)
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -65,9 +66,12 @@ class Replica:
         """Keep up with the swarm until `stop` is set; tells of rounds that failed."""
         with self._turn:
             self.optimizer.load_state_from_peers()
+        seen = self.step
         while not stop.wait(POLL):
             with self._turn:
                 self.optimizer.poll()
+            if self.step != seen:
+                seen, self.stepped_at = self.step, time.time()
             for report in self.optimizer.ended_rounds():
                 if report.problem:
                     say(report.describe_failure())

@@ -42,7 +42,7 @@ class LogFile(RotatingFileHandler):
     """
 
     def __init__(self, folder: Path, name: str):
-        self._name, self._owner = name, os.getpid()
+        self._stem, self._owner = name, os.getpid()
         self.lost = 0  # messages since the last one that could be written
         self.problem = ""  # why
         super().__init__(folder / f"{name}.jsonl", maxBytes=LARGEST, backupCount=KEPT, delay=True)
@@ -79,7 +79,7 @@ class LogFile(RotatingFileHandler):
         """In a process that has just been forked."""
         self._owner, self.lost = os.getpid(), 0
         self._drop_stream()
-        self.baseFilename = str(self.path.with_name(f"{self._name}-{process_name()}.jsonl"))
+        self.baseFilename = str(self.path.with_name(f"{self._stem}-{process_name()}.jsonl"))
 
     def _drop_stream(self) -> None:
         stream, self.stream = self.stream, None  # type: ignore[assignment]  # upstream, too, has None while it is closed

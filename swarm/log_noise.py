@@ -5,8 +5,9 @@ import re
 import time
 from dataclasses import dataclass
 
-MOST = 30  # messages from one place in the program within `WINDOW`
+MOST = 120  # messages from one place in the program within `WINDOW`
 WINDOW = 60.0  # seconds
+HOUR = 3600.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,20 @@ def known_noise(record: logging.LogRecord) -> Rule | None:
         if f"{record.name}.".startswith(f"{rule.logger}.") and rule.pattern.search(text):
             return rule
     return None
+
+
+class NotAgain(logging.Filter):
+    """For the console: lets a text through once an hour."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it was not told lately."""
+        now, text = time.monotonic(), record.getMessage()
+        self._told = {one: when for one, when in self._told.items() if now - when < HOUR}
+        return self._told.setdefault(text, now) == now
 
 
 class Repeats(logging.Filter):

@@ -13,7 +13,7 @@ from logging.handlers import MemoryHandler
 from pathlib import Path
 
 from swarm.log_file import LogFile, redacted
-from swarm.log_noise import Repeats, known_noise
+from swarm.log_noise import NotAgain, Repeats, known_noise
 
 OURS = ("app", "coordinator", "sahaj", "swarm", "tokenizer", "trainer", "hivemind")
 FOLDER = "logs"  # beside what a peer keeps
@@ -63,6 +63,7 @@ def begin(level: Level = Level.INFO, *, verbose: bool = False) -> None:
     else:
         _State.console.setLevel(logging.WARNING)
         _State.console.addFilter(logging.Filter("coordinator"))
+        _State.console.addFilter(NotAgain())
         _State.console.setFormatter(_OneLine())
     for handler in (_State.waiting, _State.console):
         logging.getLogger().addHandler(handler)
@@ -110,6 +111,8 @@ def end() -> None:
         if handler is not None:
             logging.getLogger().removeHandler(handler)
             handler.close()
+    for name in OURS:
+        logging.getLogger(name).setLevel(logging.NOTSET)
     _State.waiting = _State.console = _State.file = None
     _State.begun = False
 

@@ -135,6 +135,7 @@ def serve(
             ledger=ledger,
             addresses=lambda: [ADDRESS],
             step=lambda: step[0],
+            stepped_at=lambda: 1700000000.0,
             restore=lambda step: None,
             checkpoints=state / "checkpoints",
             admin_key=load_admin_key(state / "admin.key"),
