@@ -82,7 +82,7 @@ class LogFile(RotatingFileHandler):
         self.baseFilename = str(self.path.with_name(f"{self._stem}-{process_name()}.jsonl"))
 
     def _drop_stream(self) -> None:
-        stream, self.stream = self.stream, None  # type: ignore[assignment]  # upstream, too, has None while it is closed
+        stream, self.stream = self.stream, None  # upstream, too, has none while the file is closed
         if stream is not None:
             stream.buffer.close()  # nothing waits to be written; after a fork it would be written twice
 

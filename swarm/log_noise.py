@@ -20,7 +20,44 @@ class Rule:
     harmless: str  # why
 
 
-RULES: tuple[Rule, ...] = ()
+# Each was seen in logs of swarms in which nothing was wrong, or a peer had only left.
+RULES = (
+    Rule(
+        "nobody to average with",
+        "hivemind",
+        re.compile(r"MatchmakingException\('?(nobody else was looking for a group|no group was found in time)"),
+        "a search for a group that found none: gradients go on adding up and the next search begins. Where a round was "
+        "lost with it, the program says so itself",
+    ),
+    Rule(
+        "the caller has hung up",
+        "hivemind.p2p.p2p_daemon",
+        re.compile(r"Exception while receiving requests.*(ConnectionResetError|IncompleteReadError|BrokenPipeError)"),
+        "whoever asks closes the stream once it has the whole answer (trainer/averaging/streams.py), or it has left",
+    ),
+    Rule(
+        "the node outlives its peer",
+        "hivemind.dht.dht",
+        re.compile(r"ConnectionResetError|BrokenPipeError|EOFError|FileNotFoundError|DHT did not shut down within"),
+        "the peer is leaving, and nobody waits any more for what its DHT node was asked; the node is ended with it",
+    ),
+    Rule(
+        "a call to a peer that has left",
+        "asyncio",
+        re.compile(
+            r"exception was never retrieved.*(P2PHandlerError|P2PDaemonError|ControlFailure|DispatchFailure"
+            r"|StreamCutShort|ConnectionResetError|BrokenPipeError|IncompleteReadError|CancelledError|MatchmakingException)",
+            re.IGNORECASE | re.DOTALL,
+        ),
+        "hivemind has given up the call, and nobody waits for its end. What it was for tells whether it worked",
+    ),
+    Rule(
+        "an unfinished task at the end",
+        "asyncio",
+        re.compile(r"^Task was destroyed but it is pending"),
+        "the process has ended its loop while a call was under way",
+    ),
+)
 
 
 def known_noise(record: logging.LogRecord) -> Rule | None:

@@ -19,6 +19,8 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logs.begin()
     yield
     logs.end()
+    if hivemind := sys.modules.get("hivemind.utils.logging"):
+        hivemind.use_hivemind_log_handler("in_hivemind")
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
