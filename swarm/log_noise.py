@@ -30,6 +30,12 @@ RULES = (
         "lost with it, the program says so itself",
     ),
     Rule(
+        "a search that was not needed",
+        "hivemind.averaging.control",
+        re.compile(r"Deleted an averaging StepControl, but the step was not triggered"),
+        "the search for a group was begun in time and given up before a round: the peer leaves, or others were ahead",
+    ),
+    Rule(
         "the caller has hung up",
         "hivemind.p2p.p2p_daemon",
         re.compile(r"Exception while receiving requests.*(ConnectionResetError|IncompleteReadError|BrokenPipeError)"),

@@ -27,6 +27,11 @@ NOISE = {
             "SwarmGradientAverager caught MatchmakingException('nobody else was looking for a group'), retrying",
         ),
     ],
+    "a search that was not needed": [
+        record(
+            "hivemind.averaging.control", "Deleted an averaging StepControl, but the step was not triggered. This may"
+        )
+    ],
     "the caller has hung up": [
         record("hivemind.p2p.p2p_daemon", "Exception while receiving requests:", ConnectionResetError(104, "reset")),
         record(
