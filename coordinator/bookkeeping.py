@@ -42,6 +42,7 @@ from coordinator.rollback import (
 from coordinator.tracking import Tracker
 from swarm.errors import SahajError
 from swarm.gate import Gate
+from swarm.logs import keep_story
 from swarm.run_file import CoordinatorSection, RunFile
 from trainer.averaging import RoundFailed
 from trainer.data import Batch
@@ -250,6 +251,7 @@ class Bookkeeper:
             self._office.say(f"problem: {error}")
             return False
         except Exception as error:
+            keep_story(error, "the books could not be kept")
             self._office.say(f"problem: the books could not be kept ({type(error).__name__}: {error})")
             return False
         return True

@@ -122,6 +122,11 @@ def said(line: str) -> None:
     _said.log(logging.WARNING if line.startswith("problem: ") else logging.INFO, "%s", line)
 
 
+def keep_story(error: BaseException, what: str) -> None:
+    """Log an error with its traceback, where the console has a line of its own about it."""
+    _failures.error("%s", what, exc_info=error)
+
+
 def unforeseen(error: BaseException, what: str, otherwise: Path) -> str:
     """Log an error with its traceback; returns the one line for the console.
 
