@@ -222,7 +222,7 @@ def admin(
     action: Annotated[
         str,
         typer.Argument(
-            help="allow, disallow, ban, unban, announce, pause, resume, restore or stop", show_default=False
+            help="allow, disallow, ban, unban, announce, pause, resume, restore, stop or flags", show_default=False
         ),
     ],
     argument: Annotated[

@@ -11,10 +11,12 @@ from urllib.parse import urlsplit
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from coordinator.accounts import Accounts
 from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, load_newest_checkpoint
 from coordinator.guard import post_guard
 from coordinator.ledger import open_ledger
+from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
 from coordinator.replica import Replica
 from coordinator.tracking import open_tracker
@@ -112,16 +114,24 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 tracker=open_tracker(run, folder),
                 say=say,
                 autocast=torch.cpu._is_avx512_bf16_supported(),
-                board=guard.board if guard else None,
-                orders=orders,
             )
             bookkeeper = Bookkeeper(
                 office,
-                dht,
                 replica,
+                Accounts(run, dht, ledger, replica, gate, say),
+                Recall(
+                    Reins(
+                        replica=replica,
+                        board=guard.board if guard else None,
+                        orders=orders,
+                        ledger=ledger,
+                        folder=office.folder,
+                        total_steps=run.optimizer.total_steps,
+                        say=say,
+                    )
+                ),
                 evaluated=max((one.step for one in evaluations), default=-1),
                 saved=newest.trainer_state.step if newest else -1,
-                gate=gate,
             )
             books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
             books.start()

@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Engine, cast, func, select
 
+from coordinator.ledger_audit import AuditBook
 from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors, writing
 from coordinator.ledger_entry import PRESENT_SECONDS, gather
 from coordinator.ledger_schema import (
@@ -70,11 +71,13 @@ class Ledger:
     """What the run has done and who did it. Threads may share a ledger; every method is one transaction.
 
     All methods raise `LedgerError` if the database fails. A failed `record` loses nothing: peers repeat
-    their contributions, and those that were counted are not counted again.
+    their contributions, and those that were counted are not counted again. `audit` is a part of it that has to do
+    with what the coordinator saw of averaging.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.audit = AuditBook(engine)
         self._written: dict[str, SessionReport] = {}  # the newest reports that are in the ledger, by session
 
     def record(self, reports: Iterable[SessionReport], now: float | None = None) -> None:

@@ -2,7 +2,8 @@
 
 import logging
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from swarm.records import CONTRIBUTIONS_KEPT
 from trainer.averaging import RoundReport
@@ -12,12 +13,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Brought:
-    """Samples of one peer that went into one global step; `loss` is their mean, in nats."""
+    """Samples of one peer that went into one global step; `loss` is their mean, in nats.
+
+    `seen` are the samples of its group's members, by peer id, where this peer is the one to tell the coordinator.
+    """
 
     step: int
     samples: int
     tokens: int
     loss: float
+    seen: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -66,7 +71,8 @@ class Contributions:
             return
         if window.samples == 0:
             return
-        brought = Brought(report.step, window.samples, window.tokens, window.loss_sum / window.samples)
+        seen = {} if report.assisted or not report.weights else report.weights
+        brought = Brought(report.step, window.samples, window.tokens, window.loss_sum / window.samples, seen)
         self.samples += brought.samples
         self.tokens += brought.tokens
         self.steps += 1

@@ -7,6 +7,7 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
 - in a guarded run they show their passes too: whoever has none cannot join a group, is left out of one, and
   gets no state. Upstream serves everybody who knows an address.
 - nobody weighs more in a mean than some target batches. Upstream takes any weight that it is told.
+- whoever reduces a part tells afterwards what each member brought to it (`witness.py`).
 - a part of the mean that was lost with the peer that reduced it is a failure. Upstream keeps the
   local values of that part and calls the round a success.
 - a search for a group that ends without one says so at once, and it ends when nobody else is there after
@@ -22,7 +23,7 @@ The seam for later work: `_aggregate_with_group` also decides which part each pe
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any, AsyncIterator  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
@@ -40,8 +41,9 @@ from swarm.gate import Gate
 from swarm.orphans import end_with_parent
 from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
-from trainer.averaging.claims import believed_step, believed_weight, is_beside
+from trainer.averaging.claims import believed_step, is_beside
 from trainer.averaging.streams import until_end, with_end
+from trainer.averaging.witness import Weighed, brought, members_not_finite, watch
 
 logger = get_logger(__name__)
 
@@ -94,9 +96,15 @@ class PacedKeys(GroupKeyManager):
 
 
 class Group(dict[PeerID, Any]):
-    """The peers that averaged, with what they told each other; `problem` tells why the result cannot be used."""
+    """The peers that averaged, with what they told each other.
 
-    problem: str | None = None
+    `weights` are those of the part that this peer reduced, by member; None if it reduced none. `not_finite` are
+    members that sent numbers that are not finite.
+    """
+
+    problem: str | None = None  # why the result cannot be used
+    weights: dict[PeerID, float] | None = None
+    not_finite: Sequence[PeerID] = ()
 
 
 class StepwiseAverager(DecentralizedAverager):
@@ -109,6 +117,7 @@ class StepwiseAverager(DecentralizedAverager):
 
     def __init__(self, *args: Any, gate: Gate | None, heaviest: float, **kwargs: Any):
         self.gate, self.heaviest = gate, heaviest
+        self._weighed: dict[bytes, dict[PeerID, Weighed]] = {}  # by group, while its round lasts
         super().__init__(*args, **kwargs)
 
     def run(self) -> None:
@@ -163,11 +172,20 @@ class StepwiseAverager(DecentralizedAverager):
             failed.problem = problem
             return failed
         kept = narrowed(group_info, members)
-        averaged = Group(await super()._aggregate_with_group(kept, **kwargs))
-        container = (await self._running_groups[kept.group_id]).tensor_part_container
+        registered = self._running_groups[kept.group_id]
+        watch(registered, self.peer_id)
+        try:
+            averaged = Group(await super()._aggregate_with_group(kept, **kwargs))
+            runner = await registered
+        finally:
+            weighed = self._weighed.pop(kept.group_id, {})
+        averaged.weights = brought(runner, weighed.items(), self.peer_id)
+        averaged.not_finite = members_not_finite(runner)
+        container = runner.tensor_part_container
         if container.failed_size:
             lost = container.failed_size / container.total_size
-            averaged.problem = f"{lost:.0%} of the mean was lost with a peer that left"
+            why = "numbers were not finite" if averaged.not_finite else "a peer left"
+            averaged.problem = f"{lost:.0%} of the mean was lost: {why}"
         return averaged
 
     async def rpc_join_group(
@@ -198,7 +216,8 @@ class StepwiseAverager(DecentralizedAverager):
         self, stream: AsyncIterator[averaging_pb2.AveragingData], context: P2PContext
     ) -> AsyncIterator[averaging_pb2.AveragingData]:
         """See upstream."""
-        stream = self._within_weight(stream)
+        weighed = Weighed(self.heaviest)
+        stream = _weighed(stream, weighed)
         first = await anext(stream)
         patience = self.allreduce_kwargs["sender_timeout"]
         for _ in range(int(patience / REGISTRATION_POLL)):
@@ -209,6 +228,7 @@ class StepwiseAverager(DecentralizedAverager):
             note_refusal()
             yield averaging_pb2.AveragingData(code=averaging_pb2.BAD_GROUP_ID)
             return
+        self._weighed.setdefault(first.group_id, {})[context.remote_id] = weighed
         averaged = super().rpc_aggregate_part(achain(as_aiter(first), stream), context)
         end = averaging_pb2.AveragingData()
         async for message in with_end(averaged, end):
@@ -223,14 +243,6 @@ class StepwiseAverager(DecentralizedAverager):
             if not group.cancel() and not group.cancelled() and not group.exception():
                 group.result().finalize(cancel=True)
         await super()._shutdown(timeout)
-
-    async def _within_weight(
-        self, stream: AsyncIterator[averaging_pb2.AveragingData]
-    ) -> AsyncIterator[averaging_pb2.AveragingData]:
-        """The parts that a peer sends, none heavier than possible; with what is no weight the peer is left out."""
-        async for part in stream:
-            part.weight = believed_weight(part.weight, self.heaviest)
-            yield part
 
     def _own_pass(self) -> bytes:
         return self.gate.own.to_bytes() if self.gate else b""
@@ -259,6 +271,15 @@ def narrowed(group: GroupInfo, members: Collection[PeerID]) -> GroupInfo:
     """The group with these members only; all who keep the same ones come to the same result."""
     kept = [i for i, peer_id in enumerate(group.peer_ids) if peer_id in members]
     return GroupInfo(group.group_id, tuple(group.peer_ids[i] for i in kept), tuple(group.gathered[i] for i in kept))
+
+
+async def _weighed(
+    stream: AsyncIterator[averaging_pb2.AveragingData], weighed: Weighed
+) -> AsyncIterator[averaging_pb2.AveragingData]:
+    """The parts that a peer sends, none heavier than possible; with what is no weight the peer is left out."""
+    async for part in stream:
+        part.weight = weighed.weigh(part.weight)
+        yield part
 
 
 def _told(gathered: bytes) -> tuple[int, bytes]:
