@@ -119,7 +119,7 @@ def end() -> None:
 
 def said(line: str) -> None:
     """Log what the console has said."""
-    _said.log(logging.WARNING if line.startswith("problem: ") else logging.INFO, "%s", line)
+    _said.log(logging.WARNING if line.startswith(("problem: ", "attention: ")) else logging.INFO, "%s", line)
 
 
 def keep_story(error: BaseException, what: str) -> None:

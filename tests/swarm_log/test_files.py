@@ -76,6 +76,31 @@ def test_what_was_said_before_the_folder_was_known_is_in_the_log(tmp_path: Path)
     assert told[0] == "first" and told[-1] == "second" and len(told) == 3
 
 
+def test_levels_are_found_by_what_the_console_says(tmp_path: Path) -> None:
+    logs.write_to(tmp_path, "coordinator")
+    for line in ("global step 3: saved", "problem: the disk is full", "attention: asha claimed too much"):
+        logs.said(line)
+    told = lines(tmp_path / "coordinator.jsonl")[1:]
+    assert [(line["logger"], line["level"]) for line in told] == [
+        ("sahaj", "INFO"),
+        ("sahaj", "WARNING"),
+        ("sahaj", "WARNING"),
+    ]
+
+
+def test_the_log_has_the_traceback_of_what_the_console_says_in_a_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs.write_to(tmp_path, "coordinator")
+    try:
+        raise ZeroDivisionError("by nothing")
+    except ZeroDivisionError as error:
+        logs.keep_story(error, "the books could not be kept")
+    told = lines(tmp_path / "coordinator.jsonl")[-1]
+    assert told["message"] == "the books could not be kept" and "by nothing" in told["exception"]
+    assert capfd.readouterr() == ("", "")
+
+
 def test_only_its_owner_reads_a_log(tmp_path: Path) -> None:
     logs.write_to(tmp_path / "new", "trainer")
     assert stat.S_IMODE((tmp_path / "new" / "trainer.jsonl").stat().st_mode) == 0o600
