@@ -2,6 +2,7 @@ import base64
 import datetime
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -150,6 +151,15 @@ def test_metrics_tell_the_age_of_the_newest_whole_checkpoint(serve: Serve) -> No
     found = metrics(serve(open=True))  # another service: figures are remembered for some seconds
     assert found[("sahaj_checkpoint_step",)] == 5
     assert found[("sahaj_checkpoint_age_seconds",)] == pytest.approx(2 * 3600, abs=30)
+
+
+def test_operators_are_told_of_every_figure_and_of_no_other(serve: Serve, pytestconfig: pytest.Config) -> None:
+    service = serve(open=True)
+    service.join(name="boat")
+    small_checkpoint(service.desk.checkpoints, 5, "2026-01-02T03:04:05+00:00")
+    served = {name for name, *_ in metrics(service) if not name.endswith("_created")}
+    told = set(re.findall(r"sahaj_[a-z_]+", (pytestconfig.rootpath / "docs" / "operations.md").read_text()))
+    assert told == served
 
 
 def test_data_wait_is_of_those_who_are_there(ledger: Ledger) -> None:
