@@ -54,7 +54,8 @@ def begin(level: Level = Level.INFO, *, verbose: bool = False) -> None:
     for name in OURS:
         logging.getLogger(name).setLevel(level.name)
     # other libraries stay at WARNING, whatever the level: below it some of them log headers and signed addresses
-    _State.waiting = MemoryHandler(WAITING, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
+    _State.waiting = waiting = MemoryHandler(WAITING, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
+    waiting.addFilter(lambda _: len(waiting.buffer) < WAITING)
     _State.console = logging.StreamHandler()
     _State.console.addFilter(lambda record: record.name != _said.name)
     if verbose:
@@ -119,7 +120,8 @@ def end() -> None:
 
 def said(line: str) -> None:
     """Log what the console has said."""
-    _said.log(logging.WARNING if line.startswith(("problem: ", "attention: ")) else logging.INFO, "%s", line)
+    if _State.begun:
+        _said.log(logging.WARNING if line.startswith(("problem: ", "attention: ")) else logging.INFO, "%s", line)
 
 
 def keep_story(error: BaseException, what: str) -> None:

@@ -76,6 +76,13 @@ def test_what_was_said_before_the_folder_was_known_is_in_the_log(tmp_path: Path)
     assert told[0] == "first" and told[-1] == "second" and len(told) == 3
 
 
+def test_no_more_is_kept_in_memory_than_somebody_would_read(tmp_path: Path) -> None:
+    for number in range(2 * logs.WAITING):
+        logs.said(str(number))
+    logs.write_to(tmp_path, "trainer")
+    assert messages(tmp_path / "trainer.jsonl")[-2:] == [str(logs.WAITING - 1), "the log begins, at level info"]
+
+
 def test_levels_are_found_by_what_the_console_says(tmp_path: Path) -> None:
     logs.write_to(tmp_path, "coordinator")
     for line in ("global step 3: saved", "problem: the disk is full", "attention: asha claimed too much"):
