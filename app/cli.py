@@ -102,11 +102,8 @@ def coordinator(
     loaded = load_run(run)  # a mistake in it is told at once, before what takes seconds to import
     from coordinator.coordinator import CoordinatorOptions, coordinate
 
-    folder = state or Path(f"{loaded.name}-state")
-    if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):
-        _say(problem)
     options = CoordinatorOptions(
-        state_folder=folder,
+        state_folder=state or Path(f"{loaded.name}-state"),
         run_file=run,
         initial_peers=tuple(initial_peers),
         listen=tuple(listen),

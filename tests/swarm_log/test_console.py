@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.swarm_log.conftest import lines, messages
 
 HIVEMIND = """
@@ -113,22 +111,6 @@ def test_a_thread_that_fails_is_one_line(tmp_path: Path) -> None:
     (line,) = told.stderr.splitlines()
     assert "renewal" in line and "ZeroDivisionError" in line
     assert "Traceback" in lines(tmp_path / "sahaj" / "logs" / "sahaj.jsonl")[-1]["exception"]
-
-
-@pytest.mark.parametrize("where", ["--log-level", "environment"])
-def test_a_coordinator_logs_beside_its_state_and_says_why_it_ended(tmp_path: Path, where: str) -> None:
-    run_file = tmp_path / "run.yaml"
-    run_file.write_text("name: small\ntokenizer: {path: nowhere}\ndata: {train: [{path: text.txt}]}\n")
-    option = ["--log-level", "debug"] if where == "--log-level" else []
-    told = run(
-        "from app import cli; cli.main()", "coordinator", run_file, "--state", tmp_path / "state", *option,
-        SAHAJ_LOG_LEVEL="" if option else "debug",
-    )  # fmt: skip
-    (line,) = told.stderr.splitlines()
-    assert told.returncode == 4 and line.startswith("sahaj: ")
-    begun, *_, ended = messages(tmp_path / "state" / "logs" / "coordinator.jsonl")
-    assert begun == "the log begins, at level debug"
-    assert ended == f"ended: {line.removeprefix('sahaj: ')}"
 
 
 def test_a_level_that_there_is_not_is_explained() -> None:
