@@ -1,5 +1,6 @@
 """Accounts of who did what: read from peers' records, settled with what was averaged, written into the ledger."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ from hivemind.dht import DHT
 from coordinator.audit import REMEMBERED, Audit, Evidence
 from coordinator.flags import Flag, Kind, SeenRound
 from coordinator.ledger import Ledger
+from coordinator.ledger_database import LedgerBroken
 from coordinator.monitor import named_by_pass, session_reports
 from coordinator.replica import Replica
 from swarm.gate import Gate
@@ -15,6 +17,8 @@ from swarm.records import SessionRecord, read_sessions
 from swarm.run_file import RunFile
 from trainer.averaging import RoundReport
 from trainer.averaging.claims import HEAVIEST
+
+BACK_UP_EVERY = 60.0  # seconds; half of the life of a peer's record
 
 
 class Accounts:
@@ -25,9 +29,11 @@ class Accounts:
     ):
         self._run, self._dht, self._ledger, self._replica, self._gate = run, dht, ledger, replica, gate
         self._say = say
-        self._audit = Audit(ledger.audit.uncredited(REMEMBERED), HEAVIEST * run.averaging.target_batch_size)
+        heaviest = HEAVIEST * run.averaging.target_batch_size
+        self._audit = Audit(ledger.audit.averaged(REMEMBERED), heaviest, evidence=gate is not None)
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []
+        self._backed_up = -math.inf  # monotonic seconds
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
         """Read, settle and write; returns how many sessions are there now.
@@ -40,6 +46,17 @@ class Accounts:
         Raises:
             LedgerError: what was found is written the next time.
         """
+        try:
+            return self._bring_up_to_date(final)
+        except LedgerBroken as error:
+            done = self._ledger.put_back()
+            if done is None:
+                raise
+            self._say(f"problem: {error}")
+            self._say(done)
+            return self._bring_up_to_date(final)
+
+    def _bring_up_to_date(self, final: bool) -> int:
         known_until = self._replica.step if final else self._replica.known_until
         reports = self._replica.ended_rounds()
         records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
@@ -52,6 +69,9 @@ class Accounts:
         self._ledger.record(settled)
         self._ledger.audit.write(self._rounds, self._flags, time.time())
         self._rounds, self._flags = [], []
+        if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
+            self._ledger.back_up()
+            self._backed_up = time.monotonic()
         return sum(not record.left for _, record in records)
 
     def _take_in(self, report: RoundReport, sessions: dict[str, SessionRecord]) -> None:

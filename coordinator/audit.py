@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from hivemind.p2p import PeerID
 
 from coordinator.flags import Flag, Kind, SeenRound, odd_ones
+from coordinator.ledger_audit import Averaged
 from coordinator.ledger_schema import Contribution, SessionReport
 from swarm.records import SessionRecord, mark_of
 
 REMEMBERED = 200  # newest global steps that a claim may be of; a record carries 16, and stays for two minutes
-EVIDENCE_WAIT = 15.0  # seconds from the first claim of a step until all who saw its round have been heard
+EVIDENCE_WAIT = 10.0  # seconds from the first claim of a step until all who saw its round have been heard
+CLAIM_WAIT = 30.0  # seconds from a round until all its members have claimed what they brought
 DENIERS = 2  # users who did not see somebody that they would have seen; one alone may be the liar
 ODD_STEPS = 3  # global steps in a row in which a loss is odd, before anybody hears of it
 LOSSES_WAIT = 4  # global steps until all records of one are there
@@ -70,15 +72,19 @@ class _Step:
 class Audit:
     """Follows the newest global steps; not for several threads."""
 
-    def __init__(self, limits: Mapping[int, int], heaviest: float):
+    def __init__(self, averaged: Mapping[int, Averaged], heaviest: float, *, evidence: bool):
         """Begin, or go on after a restart.
 
         Args:
-            limits: by step, the samples that a group averaged before the restart, less those in the ledger.
+            averaged: by global step, what the ledger knows.
             heaviest: the greatest weight that a peer has in a mean, in samples.
+            evidence: whether peers tell what they saw; claims of steps without the coordinator wait for it then.
         """
-        self._heaviest = heaviest
-        self._steps = {step: _Step(limit=limit) for step, limit in limits.items()}
+        self._heaviest, self._patience = heaviest, EVIDENCE_WAIT if evidence else 0.0
+        self._steps = {
+            step: _Step(limit=one.samples - sum(one.credited.values()), credited=dict(one.credited))
+            for step, one in averaged.items()
+        }
         self._late: set[str] = set()  # peers of whom it was said
         self._odd_for: dict[str, int] = {}  # global steps in a row with an odd loss, by peer
         self._open: set[int] = set()  # seen global steps that not all members have claimed
@@ -145,7 +151,7 @@ class Audit:
         in_group = step.seen is not None and report.peer_id in step.seen.samples
         if not in_group and step.limit is None and now is not None:
             step.first_claim = min(step.first_claim, now)
-            if now < step.first_claim + EVIDENCE_WAIT:
+            if now < step.first_claim + self._patience:
                 return None
         brought = self._brought(step, report, evidence, claim.step)
         already = sum(samples for (peer, _), samples in step.credited.items() if peer == report.peer_id)
@@ -177,7 +183,7 @@ class Audit:
             like = step.like or self._like
             if not missing or number < newest - REMEMBERED:
                 self._open.discard(number)
-            elif now >= step.seen_at + EVIDENCE_WAIT and like is not None:
+            elif now >= step.seen_at + CLAIM_WAIT and like is not None:
                 for peer in missing.keys() & sessions.keys():
                     step.credited[peer, sessions[peer]] = missing[peer]
                     added = _with_samples(replace(like, step=number), missing[peer])

@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Engine, cast, func, select
 
 from coordinator.ledger_audit import AuditBook
+from coordinator.ledger_backup import back_up, put_back
 from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors, writing
 from coordinator.ledger_entry import PRESENT_SECONDS, gather
 from coordinator.ledger_schema import (
@@ -194,6 +195,16 @@ class Ledger:
             count = connection.execute(steps).scalar_one()
             users, sessions, samples, tokens, rounds, failures, waited = connection.execute(people).one()
         return Totals(count, samples, tokens, users, sessions, rounds, failures, waited)
+
+    def back_up(self) -> None:
+        """Copy an SQLite ledger; raises `LedgerBroken` if a page of it cannot be read."""
+        with ledger_errors(self._engine.url):
+            back_up(self._engine)
+
+    def put_back(self) -> str | None:
+        """Go on from the copy, if there is one; returns what was done, for people."""
+        self.close()
+        return put_back(self._engine.url)
 
     def close(self) -> None:
         """Let go of the database. The ledger can be used again; it reconnects."""

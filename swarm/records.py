@@ -32,7 +32,8 @@ from swarm.identity import Identity, peer_id_of
 logger = get_logger(__name__)
 
 CONTRIBUTIONS_KEPT = 16  # global steps of history in a record: a reader may miss so many and lose nothing
-MOST_SIGHTINGS = 16  # in a contribution; records travel through the DHT
+UNHEARD_KEPT = 128  # more of them while the coordinator is away
+MOST_SIGHTINGS = 4  # in a contribution; records travel through the DHT
 PEER_MARK = 8  # last bytes of a peer id, enough to tell members of a group apart
 RECORD_LIFETIME = 120.0  # seconds until the record of a silent peer expires
 
@@ -73,7 +74,9 @@ class SessionRecord(BaseModel):
     averaging_failures: conint(ge=0, strict=True)  # type: ignore[valid-type]
     data_wait_fraction: confloat(ge=0.0, le=1.0, strict=True)  # type: ignore[valid-type]
     left: StrictBool
-    contributions: conlist(Contribution, max_items=CONTRIBUTIONS_KEPT)  # type: ignore[valid-type]
+    contributions: conlist(  # type: ignore[valid-type]
+        Contribution, max_items=CONTRIBUTIONS_KEPT + UNHEARD_KEPT
+    )
 
 
 class SessionSchema(BaseModel):

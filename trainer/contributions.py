@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from swarm.records import CONTRIBUTIONS_KEPT
+from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_KEPT
 from trainer.averaging import RoundReport
 
 logger = logging.getLogger(__name__)
@@ -40,9 +40,12 @@ class Contributions:
         self.tokens = 0
         self.steps = 0  # global steps that they went into
         self.rounds = 0
+        self.last_round = 0  # the number of the newest one that has ended
         self.failures = 0
         self.loss: float | None = None  # of the last global step, this peer's own
         self.recent: deque[Brought] = deque(maxlen=CONTRIBUTIONS_KEPT)
+        self.unheard: deque[Brought] = deque(maxlen=UNHEARD_KEPT)  # older ones, of which the coordinator may not know
+        self._assisted = 0  # global steps in a row whose round the coordinator was in
         self._window = _Window()
         self._in_flight: dict[int, _Window] = {}  # by the number of the round
 
@@ -64,6 +67,7 @@ class Contributions:
     def round_ended(self, report: RoundReport) -> None:
         """A round that worked turns what was in flight into a contribution; one that failed loses it."""
         window = self._in_flight.pop(report.number, None) or _Window()
+        self.last_round = report.number
         if report.peers > 1 or report.problem:
             self.rounds += 1
         if report.problem:
@@ -77,6 +81,15 @@ class Contributions:
         self.tokens += brought.tokens
         self.steps += 1
         self.loss = brought.loss
+        self._keep(brought, assisted=report.assisted)
+
+    def _keep(self, brought: Brought, *, assisted: bool) -> None:
+        """Tell of it for a while: until the coordinator has been there for long enough to have read it."""
+        self._assisted = self._assisted + 1 if assisted else 0
+        if self._assisted >= CONTRIBUTIONS_KEPT:
+            self.unheard.clear()
+        elif len(self.recent) == CONTRIBUTIONS_KEPT:
+            self.unheard.append(self.recent[0])
         self.recent.append(brought)
         logger.info(
             "global step %d: brought %d samples, %d tokens, loss %.3f; averaged with %d others in %.1f s",

@@ -61,7 +61,7 @@ class Session:
                 Contribution(
                     step=one.step, samples=one.samples, tokens=one.tokens, loss=one.loss, seen=self._sightings(one)
                 )
-                for one in brought.recent
+                for one in (*brought.unheard, *brought.recent)
             ],
         )
         publish(self._dht, self._run_name, self._identity, record, wait=wait)

@@ -24,6 +24,7 @@ The seam for later work: `_aggregate_with_group` also decides which part each pe
 import asyncio
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, AsyncIterator  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
@@ -39,7 +40,7 @@ from hivemind.utils.asyncio import achain, anext, as_aiter, cancel_and_wait
 
 from swarm.gate import Gate
 from swarm.orphans import end_with_parent
-from swarm.passes import PassRefused
+from swarm.passes import PassRefused, is_coordinators
 from swarm.shut_out import note_refusal
 from trainer.averaging.claims import believed_step, is_beside
 from trainer.averaging.streams import until_end, with_end
@@ -103,6 +104,7 @@ class Group(dict[PeerID, Any]):
     """
 
     problem: str | None = None  # why the result cannot be used
+    assisted: bool = False  # the coordinator is one of them
     weights: dict[PeerID, float] | None = None
     not_finite: Sequence[PeerID] = ()
 
@@ -113,10 +115,11 @@ class StepwiseAverager(DecentralizedAverager):
     Args:
         gate: shows our pass and checks theirs; absent where everybody may take part.
         heaviest: the greatest weight that a peer has in a mean.
+        assists: this is the coordinator's, which computes nothing; the others are told.
     """
 
-    def __init__(self, *args: Any, gate: Gate | None, heaviest: float, **kwargs: Any):
-        self.gate, self.heaviest = gate, heaviest
+    def __init__(self, *args: Any, gate: Gate | None, heaviest: float, assists: bool = False, **kwargs: Any):
+        self.gate, self.heaviest, self.assists = gate, heaviest, assists
         self._weighed: dict[bytes, dict[PeerID, Weighed]] = {}  # by group, while its round lasts
         super().__init__(*args, **kwargs)
 
@@ -145,7 +148,7 @@ class StepwiseAverager(DecentralizedAverager):
 
     def step(self, *args: Any, gather: int | None = None, **kwargs: Any) -> Any:
         """See upstream; `gather` is the global step."""
-        return super().step(*args, gather=[gather, self._own_pass()], **kwargs)
+        return super().step(*args, gather=[gather, self._own_pass(), self.assists], **kwargs)
 
     async def _step(self, **kwargs: Any) -> None:
         # upstream names these classes where it makes the objects
@@ -157,9 +160,9 @@ class StepwiseAverager(DecentralizedAverager):
         told = {
             peer_id: told
             for peer_id, told in zip(group_info.peer_ids, map(_told, group_info.gathered), strict=True)
-            if peer_id == self.peer_id or self._admits(peer_id, told[1])
+            if peer_id == self.peer_id or self._admits(peer_id, told.shown)
         }
-        steps = {peer_id: step for peer_id, (step, _) in told.items()}
+        steps = {peer_id: one.step for peer_id, one in told.items()}
         newest = believed_step(list(steps.values()))
         members = [peer_id for peer_id, step in steps.items() if step == newest]
         problem = None
@@ -180,6 +183,7 @@ class StepwiseAverager(DecentralizedAverager):
         finally:
             weighed = self._weighed.pop(kept.group_id, {})
         averaged.weights = brought(runner, weighed.items(), self.peer_id)
+        averaged.assisted = any(told[peer_id].is_coordinators(self.gate) for peer_id in members)
         averaged.not_finite = members_not_finite(runner)
         container = runner.tensor_part_container
         if container.failed_size:
@@ -192,10 +196,10 @@ class StepwiseAverager(DecentralizedAverager):
         self, request: averaging_pb2.JoinRequest, context: P2PContext
     ) -> AsyncIterator[averaging_pb2.MessageFromLeader]:
         """See upstream."""
-        step, shown = _told(request.gather)
+        theirs = _told(request.gather)
         own_search = self._matchmaking.step_control
-        near = own_search is None or is_beside(step, _told(own_search.data_for_gather)[0])
-        if not self._admits(context.remote_id, shown) or not near:
+        near = own_search is None or is_beside(theirs.step, _told(own_search.data_for_gather).step)
+        if not self._admits(context.remote_id, theirs.shown) or not near:
             yield averaging_pb2.MessageFromLeader(code=averaging_pb2.PROTOCOL_VIOLATION)
             return
         async for message in with_end(super().rpc_join_group(request, context), averaging_pb2.MessageFromLeader()):
@@ -282,13 +286,26 @@ async def _weighed(
         yield part
 
 
-def _told(gathered: bytes) -> tuple[int, bytes]:
-    """Global step and pass in what a peer told its group: bandwidth, mode, and the `gather` of the round.
+@dataclass(frozen=True)
+class Told:
+    """What a peer told its group."""
+
+    step: int
+    shown: bytes  # its pass
+    assists: bool  # it says that it is the coordinator
+
+    def is_coordinators(self, gate: Gate | None) -> bool:
+        """Whether to believe that; its pass was checked before, where there are passes."""
+        return self.assists and (gate is None or is_coordinators(self.shown))
+
+
+def _told(gathered: bytes) -> Told:
+    """What is in a peer's message to its group: bandwidth, mode, and the `gather` of the round.
 
     Something else counts as a step that nobody is at, without a pass.
     """
     try:
-        step, shown = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
-        return int(step), bytes(shown)
+        step, shown, *assists = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
+        return Told(int(step), bytes(shown), assists == [True])
     except Exception:
-        return -1, b""
+        return Told(-1, b"", False)

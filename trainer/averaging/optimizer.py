@@ -27,7 +27,6 @@ from hivemind.utils import get_dht_time, get_logger
 
 from swarm.gate import Gate
 from swarm.identity import Identity
-from swarm.passes import is_coordinators
 from swarm.run_file import RunFile
 from trainer.averaging.claims import HEAVIEST
 from trainer.averaging.compression import gradient_compression, state_compression
@@ -92,7 +91,11 @@ class SwarmOptimizer(Optimizer):
             grad_compression=gradient_compression(averaging.compression),
             state_averaging_compression=state_compression(averaging.compression),
             grad_averager_factory=partial(
-                SwarmGradientAverager, request_timeout=averaging.request_timeout, gate=gate, heaviest=self._heaviest
+                SwarmGradientAverager,
+                request_timeout=averaging.request_timeout,
+                gate=gate,
+                heaviest=self._heaviest,
+                assists=holds_state,
             ),
             averager_opts={"request_timeout": averaging.request_timeout},
             tracker_opts={"max_refresh_period": min(10.0, max(1.0, averaging.matchmaking_time))},
@@ -316,7 +319,7 @@ class SwarmOptimizer(Optimizer):
                 gradient_norm=norm,
                 weights=None if weights is None else {str(peer_id): weight for peer_id, weight in weights.items()},
                 not_finite=[str(peer_id) for peer_id in group.not_finite] if group is not None else (),
-                assisted=group is not None and any(is_coordinators(shown) for _, shown in group.values()),
+                assisted=group is not None and group.assisted,
             )
         )
 
