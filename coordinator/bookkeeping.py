@@ -22,6 +22,7 @@ from coordinator.recall import Recall
 from coordinator.replica import Replica, Snapshot
 from coordinator.tracking import Tracker
 from swarm.errors import SahajError
+from swarm.logs import keep_story
 from swarm.run_file import CoordinatorSection, RunFile
 from trainer.data import Batch
 from trainer.model import PretrainingModel
@@ -184,6 +185,7 @@ class Bookkeeper:
             self._office.say(f"problem: {error}")
             return False
         except Exception as error:
+            keep_story(error, "the books could not be kept")
             self._office.say(f"problem: the books could not be kept ({type(error).__name__}: {error})")
             return False
         return True

@@ -22,6 +22,7 @@ from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
 from coordinator.replica import Replica
 from coordinator.tracking import open_tracker
+from swarm import logs
 from swarm.dht import Network, addresses, is_loopback, join_dht
 from swarm.durable import write_file
 from swarm.fingerprint import Fingerprint, differences, fingerprint
@@ -64,7 +65,9 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     newest = newest_that_fits(folder / "checkpoints", ours)
     model = build_model(run, tokenizer)
     ledger = open_ledger(run.coordinator.ledger, folder)
-    identity = load_identity(folder / "identity.key")
+    identity = load_identity(folder / "identity.key")  # whoever has it has the folder, and its logs, to itself
+    if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):
+        say(problem)
     network = Network(
         initial_peers=options.initial_peers,
         listen=options.listen or tuple(run.coordinator.listen),
@@ -96,6 +99,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                     ledger=ledger,
                     step=lambda: replica.step,
                     gathered=lambda: replica.samples_gathered,
+                    stepped_at=lambda: replica.stepped_at,
                     restore=orders.put,
                     folder=folder,
                 )

@@ -48,6 +48,7 @@ class Replica:
     ):
         self._model = model
         self._turn = threading.Lock()  # of whoever changes the state
+        self.stepped_at = time.time()  # unix time, seconds: when the newest global step was taken, or this began
         self._ended: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
         self._known_until = 0
         if newest is not None:
@@ -85,9 +86,12 @@ class Replica:
         """Keep up with the swarm until `stop` is set; tells of rounds that failed."""
         with self._turn:
             self.optimizer.load_state_from_peers()
+        seen = self.step
         while not stop.wait(POLL):
             with self._turn:
                 self.optimizer.poll()
+            if self.step != seen:
+                seen, self.stepped_at = self.step, time.time()
             settled = self.optimizer.settled_step
             for report in self.optimizer.ended_rounds():
                 self._ended.put(report)

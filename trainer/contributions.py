@@ -1,11 +1,14 @@
 """What this session brought to the swarm: samples count once the round they went into has worked."""
 
+import logging
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_KEPT
 from trainer.averaging import RoundReport
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,15 @@ class Contributions:
         self.steps += 1
         self.loss = brought.loss
         self._keep(brought, assisted=report.assisted)
+        logger.info(
+            "global step %d: brought %d samples, %d tokens, loss %.3f; averaged with %d others in %.1f s",
+            brought.step + 1,
+            brought.samples,
+            brought.tokens,
+            brought.loss,
+            report.peers - 1,
+            report.seconds,
+        )
 
     def _keep(self, brought: Brought, *, assisted: bool) -> None:
         """Tell of it for a while: until the coordinator has been there for long enough to have read it."""
