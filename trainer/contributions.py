@@ -82,15 +82,6 @@ class Contributions:
         self.steps += 1
         self.loss = brought.loss
         self._keep(brought, assisted=report.assisted)
-
-    def _keep(self, brought: Brought, *, assisted: bool) -> None:
-        """Tell of it for a while: until the coordinator has been there for long enough to have read it."""
-        self._assisted = self._assisted + 1 if assisted else 0
-        if self._assisted >= CONTRIBUTIONS_KEPT:
-            self.unheard.clear()
-        elif len(self.recent) == CONTRIBUTIONS_KEPT:
-            self.unheard.append(self.recent[0])
-        self.recent.append(brought)
         logger.info(
             "global step %d: brought %d samples, %d tokens, loss %.3f; averaged with %d others in %.1f s",
             brought.step + 1,
@@ -100,6 +91,15 @@ class Contributions:
             report.peers - 1,
             report.seconds,
         )
+
+    def _keep(self, brought: Brought, *, assisted: bool) -> None:
+        """Tell of it for a while: until the coordinator has been there for long enough to have read it."""
+        self._assisted = self._assisted + 1 if assisted else 0
+        if self._assisted >= CONTRIBUTIONS_KEPT:
+            self.unheard.clear()
+        elif len(self.recent) == CONTRIBUTIONS_KEPT:
+            self.unheard.append(self.recent[0])
+        self.recent.append(brought)
 
     def thanks(self) -> str:
         """What the person brought, to be said when they leave."""
