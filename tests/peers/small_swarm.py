@@ -19,7 +19,7 @@ from coordinator.ledger import Ledger, StepSummary, open_ledger
 from coordinator.reception import URL
 from swarm.durable import write_file
 from swarm.run_file import dump_run, parse_run
-from tests.forked import start_forked
+from tests.forked import Forked, start_forked
 
 NAME = "small-run"
 PATIENCE = 90.0  # seconds in which anything that should happen has happened, on a machine with other work, too
@@ -66,16 +66,18 @@ class SmallSwarm:
         for told in (ADDRESSES, URL):
             (self.state / told).unlink(missing_ok=True)
         listen = f"/ip4/127.0.0.1/tcp/{self._port}"
-        peer = self._start("coordinator", ["coordinator", self.run_file, "--state", self.state, "--listen", listen])
+        command = ["coordinator", self.run_file, "--state", self.state, "--listen", listen]
+        peer = self._start("coordinator", command)
         self.address = wait_for_address(peer, self.state / ADDRESSES, PATIENCE)
         if self.run.access:
             self.url = wait_for_address(peer, self.state / URL, PATIENCE)
         return peer
 
     def trainer(self, name: str, *, client_mode: bool = False, by_command: bool = False) -> Peer:
-        """Start a trainer, `by_command` as a shell would; returns at once."""
+        """Start a trainer, `by_command` as a shell would; returns at once. Its folder is its name's."""
         command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
         command += ["--micro-batch", MICRO_BATCH, "--listen", "/ip4/127.0.0.1/tcp/0"]
+        command += ["--state", self.folder / "peers" / name]
         command += ["--client-mode"] * client_mode
         return self._start(name, command, client_mode=client_mode, by_command=by_command)
 
@@ -99,9 +101,13 @@ class SmallSwarm:
         if by_command:
             peer = start_peer(name, list(map(str, command)), log, client_mode=client_mode, environment=environment)
         else:
-            peer = Peer(name, start_forked(command, log, environment=environment), log, client_mode)
+            peer = Peer(name, self.fork(name, command, log, environment), log, client_mode)
         self.peers.append(peer)
         return peer
+
+    def fork(self, name: str, command: list[object], log: Path, environment: Mapping[str, str]) -> Forked:
+        """Start `sahaj` with these arguments; for others to change."""
+        return start_forked(command, log, environment=environment)
 
     @property
     def ledger(self) -> Ledger:
