@@ -43,7 +43,7 @@ def test_a_contribution_without_a_loss_is_none():
 
 @pytest.mark.parametrize(("said", "kept"), [("BD", "BD"), ("", None), ("XX", None)])
 def test_a_country_is_kept_if_it_is_one(said: str, kept: str | None):
-    (report,) = session_reports([(PEER, record(country=said))], newest_step=0)
+    (report,) = session_reports([(PEER, record(country=said))])
     assert report.country == kept
 
 
