@@ -33,7 +33,7 @@ def make_run(**access: Any) -> RunFile:
     content = {
         "name": "test-run",
         "data": {"train": [{"path": "river.txt"}], "max_length": 64},
-        "coordinator": {"ledger": "postgresql://keeper:hidden-word@db/ledger"},
+        "coordinator": {"ledger": "postgresql://keeper:hidden-word@db/ledger", "probes": ["To the [MASK]."]},
         "optimizer": {"warmup_steps": 10, "total_steps": 100},
         "access": access or {"users": ["asha"]},
     }

@@ -13,13 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from coordinator.http.figures import data_wait
 from coordinator.http.people import first_day
 from coordinator.http.people_answers import Period
+from coordinator.http.public import join_command
 from coordinator.ledger import Ledger
 from swarm.notices import read_notices
-from tests.coordinator_http.conftest import Service, small_checkpoint
+from tests.coordinator_http.conftest import Service, make_run, small_checkpoint
 from tests.hub_stand_in import HubStandIn
 
 Serve = Callable[..., Service]
-PUBLIC = ("run", "progress", "leaderboard", "sessions", "checkpoints", "notices")
+PUBLIC = ("run", "progress", "leaderboard", "sessions", "checkpoints", "notices", "history", "fills", "machines")
 
 
 def test_public_answers_may_be_kept_and_only_read(serve: Serve) -> None:
@@ -42,12 +43,25 @@ def test_what_the_run_is_and_where_it_is(serve: Serve) -> None:
     client = serve(open=True, users=["asha"], organizations=["river"]).client
     run = client.get("/api/run").json()
     assert (run["name"], run["total_steps"], run["model"]["hidden_size"]) == ("test-run", 100, 1024)
+    assert run["join"] == f"sahaj join {client.base_url}".rstrip("/")
+    assert run["probes"] == ["To the [MASK]."]
     assert run["access"] == {"open": True, "by_list": True, "organizations": ["river"]}
     progress = client.get("/api/progress").json()
     assert (progress["step"], progress["samples"], progress["eval_loss"]) == (7, 80, 9.25)
     assert [(one["step"], one["samples"], one["peers"]) for one in progress["steps"]] == [(1, 40, 2), (2, 40, 2)]
     assert [one["step"] for one in progress["evaluations"]] == [2]
     assert client.get("/api/checkpoints").json() == []
+
+
+def test_the_way_to_join_is_the_public_url_or_the_one_that_was_come_by(serve: Serve) -> None:
+    client = serve(open=True).client
+    for told in ("http://run.example:81", "http://[::1]:8"):
+        join = client.get("/api/run", headers={"Host": told.removeprefix("http://")}).json()["join"]
+        assert join == f"sahaj join {told}"
+    assert "reboot" not in client.get("/api/run", headers={"Host": "x$(reboot)"}).json()["join"]
+    assert join_command(make_run(open=True), "http://x$(reboot)/") == "sahaj join URL"
+    public = serve(open=True, url="https://run.example.org/").client
+    assert public.get("/api/run").json()["join"] == "sahaj join https://run.example.org"
 
 
 def test_of_people_only_name_and_avatar_are_told(serve: Serve, hub_stand_in: HubStandIn) -> None:
