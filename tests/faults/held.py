@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator import checkpoints
+from tests.faults.hosts import move_to
 from tests.forked import run_sahaj
 from trainer.averaging.groups import Search
 from trainer.averaging.optimizer import SwarmOptimizer
@@ -21,8 +22,15 @@ POLL = 0.005  # seconds
 LONGEST = 60.0  # seconds that a process is held, or the test has failed
 
 
-def run_held(arguments: list[str], folder: str) -> None:
-    """Run `sahaj` with these arguments; `folder` is where to look for what to do, and where to say so."""
+def run_held(arguments: list[str], folder: str, namespace: str | None) -> None:
+    """Run `sahaj` with these arguments.
+
+    Args:
+        folder: where to look for what to do, and to say what is done.
+        namespace: of the host to be on (`hosts.py`), if not this one.
+    """
+    if namespace is not None:
+        move_to(namespace)
     for phase, (owner, name) in _places().items():
         setattr(owner, name, _holding(getattr(owner, name), Path(folder), phase))
     run_sahaj(arguments)

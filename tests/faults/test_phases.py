@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from app.demo_peers import Peer
 from coordinator.audit import CLAIM_WAIT
 from tests.faults.faulty_swarm import FaultySwarm
-from tests.peers.small_swarm import COUNTING, newest_step_said, signal_group, text_of
+from tests.peers.small_swarm import COUNTING, newest_step_said, signal_group
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 6144  # some five seconds of two trainers
 STOPPED = 8.0  # seconds; others wait five for a part of a mean
-RECOVERED = 2  # global steps until all take part again
 OF_TRAINERS = ("accumulating", "matchmaking", "reducing", "stepping")
 OF_COORDINATOR = ("matchmaking", "reducing", "stepping", "saving")
 OPENED_AT = re.compile(r"is open at global step (\d+) of")
@@ -30,80 +28,61 @@ def swarm(corpus: Path, tokenizer_folder: Path, tmp_path_factory: pytest.TempPat
         swarm.coordinator()
         swarm.trainer("asha")
         swarm.trainer("bela")
-        swarm.wait(lambda: _both(swarm, since=0), "global step of two trainers")
+        swarm.wait(lambda: swarm.both_since(0), "global step of two trainers")
         yield swarm
     finally:
         swarm.kill_all()
 
 
-def living(swarm: FaultySwarm, name: str) -> Peer:
-    (peer,) = (one for one in swarm.peers if one.name == name and one.process.poll() is None)
-    return peer
-
-
-def _both(swarm: FaultySwarm, since: int) -> bool:
-    """Whether both trainers have brought something to a global step from this one on."""
-    return any(one.peers == 2 and one.step >= since for one in swarm.steps())
-
-
-def recovers(swarm: FaultySwarm, came_back_at: int) -> None:
-    """Both trainers take part again, not later than some global steps after this one, and nobody fell back."""
-    swarm.wait(lambda: _both(swarm, since=came_back_at), "global step of both trainers")
-    together = min(one.step for one in swarm.steps() if one.peers == 2 and one.step >= came_back_at)
-    assert together - came_back_at <= RECOVERED, f"back after {together - came_back_at} steps\n{swarm.last_words()}"
-    for peer in swarm.peers:
-        assert "Traceback" not in text_of(peer), text_of(peer)
-
-
 @pytest.mark.parametrize("phase", OF_TRAINERS)
 def test_a_trainer_is_stopped_and_goes_on(swarm: FaultySwarm, phase: str):
-    bela = living(swarm, "bela")
+    bela = swarm.living("bela")
     swarm.catch(bela, phase)
     signal_group(bela, signal.SIGSTOP)
     swarm.let_go(bela, phase)
     before = swarm.newest()
     time.sleep(STOPPED)
     signal_group(bela, signal.SIGCONT)
-    recovers(swarm, swarm.newest())
+    swarm.wait_until_recovered(swarm.newest())
     assert swarm.newest() >= before
 
 
 @pytest.mark.parametrize("phase", OF_TRAINERS)
 def test_a_trainer_is_killed_and_comes_again(swarm: FaultySwarm, phase: str):
-    bela = living(swarm, "bela")
+    bela = swarm.living("bela")
     swarm.catch(bela, phase)
     bela.kill()
     swarm.let_go(bela, phase)
     before = swarm.newest()
     again = swarm.trainer("bela")
     swarm.wait(lambda: again.said(COUNTING), "first sample")
-    recovers(swarm, swarm.newest())
+    swarm.wait_until_recovered(swarm.newest())
     assert swarm.newest() > before
 
 
 @pytest.mark.parametrize("phase", OF_COORDINATOR)
 def test_the_coordinator_is_stopped_and_goes_on(swarm: FaultySwarm, phase: str):
-    coordinator = living(swarm, "coordinator")
+    coordinator = swarm.living("coordinator")
     swarm.catch(coordinator, phase)
     signal_group(coordinator, signal.SIGSTOP)
     swarm.let_go(coordinator, phase)
     before = swarm.newest()
     time.sleep(STOPPED)
     signal_group(coordinator, signal.SIGCONT)
-    recovers(swarm, swarm.newest())
+    swarm.wait_until_recovered(swarm.newest())
     swarm.wait(lambda: newest_step_said(coordinator) > before, "coordinator at the newest global step")
 
 
 @pytest.mark.parametrize("phase", OF_COORDINATOR)
 def test_the_coordinator_is_killed_and_started_again(swarm: FaultySwarm, phase: str):
-    coordinator = living(swarm, "coordinator")
+    coordinator = swarm.living("coordinator")
     swarm.catch(coordinator, phase)
     coordinator.kill()
     swarm.let_go(coordinator, phase)
-    before = newest_step_said(living(swarm, "asha"))
+    before = newest_step_said(swarm.living("asha"))
     again = swarm.coordinator()
     swarm.wait(lambda: newest_step_said(again) > before, "coordinator at the newest global step")
-    recovers(swarm, newest_step_said(living(swarm, "asha")))
+    swarm.wait_until_recovered(newest_step_said(swarm.living("asha")))
     assert not list((swarm.state / "checkpoints").glob(".*partial*")), "half a checkpoint was left"
 
 

@@ -65,7 +65,7 @@ class SmallSwarm:
         """Start the coordinator, or start it again, and wait until it can be joined."""
         for told in (ADDRESSES, URL):
             (self.state / told).unlink(missing_ok=True)
-        listen = f"/ip4/127.0.0.1/tcp/{self._port}"
+        listen = f"/ip4/{self.host('coordinator')}/tcp/{self._port}"
         command = ["coordinator", self.run_file, "--state", self.state, "--listen", listen]
         peer = self._start("coordinator", command)
         self.address = wait_for_address(peer, self.state / ADDRESSES, PATIENCE)
@@ -76,7 +76,7 @@ class SmallSwarm:
     def trainer(self, name: str, *, client_mode: bool = False, by_command: bool = False) -> Peer:
         """Start a trainer, `by_command` as a shell would; returns at once. Its folder is its name's."""
         command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
-        command += ["--micro-batch", MICRO_BATCH, "--listen", "/ip4/127.0.0.1/tcp/0"]
+        command += ["--micro-batch", MICRO_BATCH, "--listen", f"/ip4/{self.host(name)}/tcp/0"]
         command += ["--state", self.folder / "peers" / name]
         command += ["--client-mode"] * client_mode
         return self._start(name, command, client_mode=client_mode, by_command=by_command)
@@ -104,6 +104,10 @@ class SmallSwarm:
             peer = Peer(name, self.fork(name, command, log, environment), log, client_mode)
         self.peers.append(peer)
         return peer
+
+    def host(self, name: str) -> str:
+        """The address of the machine on which a peer is; for others to change."""
+        return "127.0.0.1"
 
     def fork(self, name: str, command: list[object], log: Path, environment: Mapping[str, str]) -> Forked:
         """Start `sahaj` with these arguments; for others to change."""
