@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from hivemind.dht import DHT
 
@@ -11,8 +12,9 @@ from coordinator.flags import Flag, Kind, SeenRound
 from coordinator.history import Historian
 from coordinator.ledger import Ledger
 from coordinator.ledger_database import LedgerBroken
-from coordinator.monitor import named_by_pass, session_reports
+from coordinator.monitor import named_by_pass, reachable, session_reports
 from coordinator.replica import Replica
+from swarm import known_peers
 from swarm.gate import Gate
 from swarm.records import SessionRecord, read_sessions
 from swarm.run_file import RunFile
@@ -34,9 +36,11 @@ class Accounts:
         historian: Historian,
         gate: Gate | None,
         say: Callable[[str], None],
+        peers: Path,
     ):
+        """`peers` is the file in which peers are remembered for the next start."""
         self._run, self._dht, self._ledger, self._replica, self._gate = run, dht, ledger, replica, gate
-        self._historian, self._say = historian, say
+        self._historian, self._say, self._peers = historian, say, peers
         heaviest = HEAVIEST * run.averaging.target_batch_size
         self._audit = Audit(ledger.audit.averaged(REMEMBERED), heaviest, evidence=gate is not None)
         self._rounds: list[SeenRound] = []  # not written yet
@@ -79,6 +83,8 @@ class Accounts:
         self._rounds, self._flags = [], []
         if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
             self._ledger.back_up()
+            if ways := reachable(records, loopback=True):
+                known_peers.remember(self._peers, ways)
             self._backed_up = time.monotonic()
         return sum(not record.left for _, record in records)
 

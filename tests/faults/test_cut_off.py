@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.audit import CLAIM_WAIT
 from tests.faults.faulty_swarm import FaultySwarm
 from tests.faults.hosts import NoHosts, made_hosts
 
@@ -50,5 +49,5 @@ def test_a_peer_is_cut_off_and_comes_back(swarm: FaultySwarm, name: str, phase: 
 
 
 def test_after_all_of_that_the_accounts_agree(swarm: FaultySwarm):
-    swarm.wait(lambda: not swarm.disagreements(), "agreement", 2 * CLAIM_WAIT)
+    swarm.wait_for_agreement()
     assert swarm.ledger.audit.flags() == []

@@ -73,13 +73,24 @@ class SmallSwarm:
             self.url = wait_for_address(peer, self.state / URL, PATIENCE)
         return peer
 
-    def trainer(self, name: str, *, client_mode: bool = False, by_command: bool = False) -> Peer:
+    def move_to(self, state: Path, port: int) -> None:
+        """The coordinator's next start is in this state folder, and at this port."""
+        self.state, self._port, self._ledger = state, port, None
+
+    def trainer(
+        self,
+        name: str,
+        *options: object,
+        client_mode: bool = False,
+        by_command: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Peer:
         """Start a trainer, `by_command` as a shell would; returns at once. Its folder is its name's."""
         command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
         command += ["--micro-batch", MICRO_BATCH, "--listen", f"/ip4/{self.host(name)}/tcp/0"]
         command += ["--state", self.folder / "peers" / name]
-        command += ["--client-mode"] * client_mode
-        return self._start(name, command, client_mode=client_mode, by_command=by_command)
+        command += [*options, *["--client-mode"] * client_mode]
+        return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
 
     def volunteer(self, name: str, *, client_mode: bool = False, token: str = "", asks_for: str | None = None) -> Peer:
         """Start a trainer by the run's link, with a Hub token or a name of its own choice; returns at once."""
