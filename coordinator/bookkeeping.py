@@ -43,7 +43,7 @@ from coordinator.tracking import Tracker
 from swarm.errors import SahajError
 from swarm.gate import Gate
 from swarm.run_file import CoordinatorSection, RunFile
-from trainer.averaging import RoundFailed
+from trainer.averaging.rounds import RoundFailed
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 

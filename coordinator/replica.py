@@ -18,7 +18,7 @@ from coordinator.checkpoints import LoadedCheckpoint, restore_model
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.run_file import RunFile
-from trainer.averaging import SwarmOptimizer, make_optimizer
+from trainer.averaging.optimizer import SwarmOptimizer, make_optimizer
 from trainer.model import PretrainingModel, parameter_groups
 
 POLL = 0.2  # seconds between two looks at the swarm's progress; a round waits for us at most this long

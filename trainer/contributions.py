@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from swarm.records import CONTRIBUTIONS_KEPT
-from trainer.averaging import RoundReport
+from trainer.averaging.rounds import RoundReport
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from swarm.identity import Identity, load_identity
 from swarm.run_file import RunFile
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer
-from trainer.averaging import make_optimizer
+from trainer.averaging.optimizer import make_optimizer
 from trainer.console import ConsoleView
 from trainer.data import Feed
 from trainer.leaving import end_helpers, leaving_on_signal

@@ -7,7 +7,7 @@ import torch
 
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile
-from trainer.averaging import SwarmOptimizer
+from trainer.averaging.optimizer import SwarmOptimizer
 from trainer.console import View
 from trainer.data import Batch, Feed
 from trainer.micro_batch import Pace

@@ -1,7 +1,7 @@
 """Samples count once the round they went into has worked."""
 
 from swarm.records import CONTRIBUTIONS_KEPT
-from trainer.averaging import RoundReport
+from trainer.averaging.rounds import RoundReport
 from trainer.contributions import Brought, Contributions
 
 
