@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import astuple, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,9 @@ MEGABIT = 125_000.0  # bytes
 MODEL = GlobalStep(elements=18_000_000, wire_bytes=18e6, samples=4096)
 
 
-def peer(speed: float, down: float, up: float, **more: object) -> Peer:
+def peer(speed: float, down: float, up: float, **more: Any) -> Peer:
     """Lines in Mbit/s, as people know them."""
-    return replace(Peer(speed, upload=up * MEGABIT, download=down * MEGABIT), **more)  # type: ignore[arg-type]
+    return replace(Peer(speed, upload=up * MEGABIT, download=down * MEGABIT), **more)
 
 
 def volunteers(number: int, seed: int = 0) -> list[Peer]:
@@ -150,7 +151,7 @@ def test_a_plan_takes_little_time(number: int, limit: float):
     "spoiled",
     [{"upload": math.nan}, {"download": -1.0}, {"upload": 0.0}, {"upload": math.inf}, {"samples_per_second": math.nan}],
 )
-def test_what_is_not_known_gives_equal_parts_and_says_so(spoiled: dict[str, float]):
+def test_what_is_not_known_gives_equal_parts_and_says_so(spoiled: dict[str, Any]):
     group = [peer(10, 100, 20), peer(10, 10, 2), replace(peer(5, 50, 10), **spoiled), peer(1, 50, 50, client_mode=True)]
     plan = make_plan(group, MODEL)
     assert plan.parts == (6_000_000, 6_000_000, 6_000_000, 0)
