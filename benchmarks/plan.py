@@ -32,7 +32,7 @@ from trainer.averaging.plan_rounds import Floats, Lines, round_seconds
 
 MEGABIT = 125_000.0  # bytes
 LINES = ((100, 20), (50, 10), (20, 5), (10, 2))  # Mbit/s down and up
-ALBERT_LARGE = GlobalStep(elements=17_847_425, wire_bytes=18e6, samples=4096)
+ALBERT_LARGE = GlobalStep(elements=17_847_474, wire_bytes=17_961_316, samples=4096)
 BATCHES = (256, 1024, 4096, 16384)  # samples of a step: from waiting for lines to waiting for processors
 SIZES = (8, 64, 256, 1024)
 COMPARED = 8  # peers up to which the whole program is solved
