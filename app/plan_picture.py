@@ -6,6 +6,7 @@ from xml.sax.saxutils import escape
 from app.plan_forecast import Forecast
 
 WIDTH, LABELS, LINE = 860, 300, 26  # pixels
+LONGEST = 48  # characters that fit beside the bars
 BARS = WIDTH - LABELS - 90
 COMPUTING, AVERAGING, HELP = "#d97706", "#2563eb", "#059669"
 
@@ -21,10 +22,11 @@ def svg(forecast: Forecast) -> str:
         shapes.append(_text(left + 18, top + 11, legend))
     top += 30
     for row in forecast.rows:
-        shapes.append(_text(16, top + 14, f"{row.count:,} x {row.device} ({row.role.value})"))
+        shapes.append(_text(16, top + 9, f"{row.count:,} x {row.device}"))
+        shapes.append(_text(16, top + 21, row.role.value, size=10))
         shapes += _measure(top, row.samples, f"{row.samples:.0%}", COMPUTING)
         shapes += _measure(top + 11, row.parts, f"{row.parts:.0%}", AVERAGING)
-        top += LINE + 6
+        top += LINE + 8
     top += 24
     shapes.append(_text(16, top, "samples a second", size=15, bold=True))
     top += 12
@@ -59,5 +61,6 @@ def _bar(left: int, top: int, length: int, colour: str) -> str:
 
 
 def _text(left: int, base: int, text: str, *, size: int = 12, bold: bool = False) -> str:
+    text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     weight = ' font-weight="bold"' if bold else ""
     return f'<text x="{left}" y="{base}" font-size="{size}"{weight}>{escape(text)}</text>'

@@ -41,7 +41,7 @@ from swarm.errors import SahajError
 from trainer.averaging.moshpit import first_key, indices, is_group_size, key_bits, meeting, next_key, rounds_to_mix
 
 Numbers = NDArray[np.float64]
-FAILURES = (0.0, 0.001, 0.005, 0.01)  # of a peer in a round: those of the paper
+FAILURES = (0.0, 0.001, 0.005, 0.01)  # of a peer in a round
 MESSAGES = 2  # whole vectors that a peer sends in a round, where there are no groups
 EXACT = 1e-25  # a mean squared error that is rounding alone
 
