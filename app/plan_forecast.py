@@ -91,7 +91,7 @@ def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
         total_steps=run.optimizer.total_steps,
         overlap=run.averaging.overlap,
         planned=planned,
-        equal=_outlook(run, rows, step, equal_parts)[0],
+        equal=_outlook(run, rows, replace(step, all_send=True), equal_parts)[0],
         rows=details,
         changes=tuple(sorted(changes, key=lambda change: -change.gain)),
     )

@@ -223,6 +223,30 @@ def test_a_small_gain_changes_no_roles():
     assert free.step_seconds < held.step_seconds < free.step_seconds / 0.9
 
 
+def test_the_worked_example_of_the_documentation():
+    notebook, laptop = peer(30, 100, 20, client_mode=True), peer(10, 50, 10)
+    group = [notebook, laptop, peer(20, 100, 100), peer(0, 200, 200)]
+    step = GlobalStep(elements=18_000_000, wire_bytes=18e6, samples=4096)
+    plan = make_plan(group, step)
+    assert plan.parts == (0, 0, 3_000_000, 15_000_000)
+    assert (plan.averaging_seconds, plan.computing_seconds) == pytest.approx((14.4, 68.27), rel=1e-3)
+    assert equal_parts(group, step).averaging_seconds == pytest.approx(24.0)
+    hurried = make_plan(group, replace(step, samples=512))
+    assert [role.trains for role in hurried.roles] == [True, False, True, False]
+    assert (hurried.averaging_seconds, hurried.step_seconds) == pytest.approx((7.2, 10.24))
+
+
+def test_where_all_send_nobody_stops_computing_and_lines_carry_more():
+    group = volunteers(12, 3)
+    roles, all_send = MODEL, replace(MODEL, all_send=True)
+    free, bound = (make_plan(group, replace(step, samples=64)) for step in (roles, all_send))
+    assert all(role.trains for role, one in zip(bound.roles, group, strict=True) if one.samples_per_second)
+    assert not all(role.trains for role, one in zip(free.roles, group, strict=True) if one.samples_per_second)
+    alike = [peer(10, 500, 50)] * 3 + [peer(0, 500, 50)]
+    assert make_plan(alike, all_send).averaging_seconds == pytest.approx(2 * 3 / 4 * 18e6 / (50 * MEGABIT))
+    assert make_plan(alike, MODEL).averaging_seconds < make_plan(alike, all_send).averaging_seconds
+
+
 def test_a_volunteer_is_told_why():
     group = [peer(30, 20, 2), peer(30, 100, 50, client_mode=True), peer(1, 1000, 1000), peer(0, 100, 100)]
     plan = make_plan(group, replace(MODEL, samples=5000))

@@ -70,6 +70,7 @@ class GlobalStep:
     samples: float  # of all peers: the target batch size
     overlap: bool = True  # peers go on computing while a round is under way
     smallest_part: int = 0  # elements; a part below is not worth a stream of its own
+    all_send: bool = False  # who computes nothing sends all the same: parameters, or gradients of zero
 
 
 @dataclass(frozen=True)
@@ -116,15 +117,21 @@ def make_plan(peers: Sequence[Peer], step: GlobalStep) -> Plan:
     if problem is not None:
         return _safe(peers, step, problem)
     lines, speeds = _lines(peers, step), np.array([peer.samples_per_second for peer in peers])
+    if step.all_send:  # then nobody spares a line by not computing
+        return _with_trainers(peers, step, lines, speeds > 0.0)
     best = choose_trainers(lines, speeds, step.samples, overlap=step.overlap)
     held = np.array([peer.role.trains if peer.role else trains for peer, trains in zip(peers, best, strict=True)])
     held &= speeds > 0.0
     before, after = step_seconds(lines, np.array([held, best]), speeds, step.samples, overlap=step.overlap)
-    trains = held if settled(float(before), float(after)) else best
-    seconds = float(round_seconds(lines, trains[None])[0])
+    return _with_trainers(peers, step, lines, held if settled(float(before), float(after)) else best)
+
+
+def _with_trainers(peers: Sequence[Peer], step: GlobalStep, lines: Lines, trains: Flags) -> Plan:
+    sends = trains | step.all_send
+    seconds = float(round_seconds(lines, sends[None])[0])
     if not math.isfinite(seconds):
         return _safe(peers, step, "no round would ever end with these lines")
-    shares = best_shares(lines, trains, seconds) if len(peers) > 1 else np.ones(1)
+    shares = best_shares(lines, sends, seconds) if len(peers) > 1 else np.ones(1)
     return _plan(peers, step, trains, part_sizes(shares.tolist(), step.elements, step.smallest_part))
 
 
@@ -144,7 +151,8 @@ def equal_parts(peers: Sequence[Peer], step: GlobalStep) -> Plan:
 def _plan(peers: Sequence[Peer], step: GlobalStep, trains: Flags, parts: tuple[int, ...]) -> Plan:
     """Predict from whole parts; a line that carries nothing makes the round endless."""
     lines = _lines(peers, step)
-    up, down = traffic(np.array(parts) / step.elements, trains) if len(peers) > 1 else (np.zeros(1), np.zeros(1))
+    shares, sends = np.array(parts) / step.elements, trains | step.all_send
+    up, down = traffic(shares, sends) if len(peers) > 1 else (np.zeros(1), np.zeros(1))
     averaging = max(_longest(up, lines.upload), _longest(down, lines.download))
     speed = math.fsum(peer.samples_per_second for peer, own in zip(peers, trains, strict=True) if own)
     roles = tuple(_role(bool(own), size) for own, size in zip(trains, parts, strict=True))

@@ -18,10 +18,11 @@ import numpy as np
 from trainer.averaging.plan_rounds import Flags, Floats, Lines, keeps, round_seconds, total
 
 TRIED_IN_FULL = 10  # peers that could train; 2^10 choices take some 20 ms
-DEADLINES = 12  # that a larger group is tried with, before and after they are brought close to the best one
+SMALL = 64  # peers; larger groups are searched in steps as coarse as time allows
+DEADLINES = {True: 4, False: 16}  # of each kind; in small groups, in larger ones
 REFINEMENTS = 3
 WORTH_REFINING = 1e-3  # relative gain in time; below it no closer deadlines are tried
-PROBES = (24, 64)  # numbers that are looked at together: in groups of thousands, and in small ones
+PROBES = {True: SMALL, False: 24}  # numbers of peers that are looked at together
 GUESSES = 2  # how many will train, which says what each of them costs, is first guessed, then known better
 MOVES = 128  # choices beside the best one that a step of improvement looks at, and about as many pairs
 IMPROVEMENTS = 8  # steps of improvement at most
@@ -114,16 +115,22 @@ def _by_deadlines(group: _Group, able: Flags) -> Flags:
     if not len(times):
         return able[None]
     least, most = float(times[0]), float(times[-1])
-    found, shortest = able[None], np.inf
+    found, shortest, number = able[None], np.inf, DEADLINES[len(able) <= SMALL]
     for _ in range(REFINEMENTS):
-        deadlines = least * (most / least) ** (np.arange(DEADLINES + 1.0) / DEADLINES)
+        between = times[(times >= least) & (times <= most)]
+        if len(between):  # when a peer's own bound falls away
+            between = between[np.linspace(0, len(between) - 1, number).astype(int)]
+        even = least * (most / least) ** (np.arange(number + 1.0) / number)
+        deadlines = np.unique(np.concatenate([between, even]))
         choices = [_keeping(deadline, lines, group.speeds) for deadline in deadlines]
-        found = np.vstack([found, *choices])
-        seconds = [group.seconds(some).min() for some in choices]
-        if min(seconds) > (1.0 - WORTH_REFINING) * shortest:
+        of = np.repeat(np.arange(len(deadlines)), [len(some) for some in choices])
+        tried = np.vstack(choices)
+        seconds = group.seconds(tried)
+        found = np.vstack([found, tried])
+        if seconds.min() > (1.0 - WORTH_REFINING) * shortest:
             break
-        shortest, place = min(seconds), int(np.argmin(seconds))
-        least, most = float(deadlines[max(place - 1, 0)]), float(deadlines[min(place + 1, DEADLINES)])
+        shortest, place = seconds.min(), int(of[np.argmin(seconds)])
+        least, most = float(deadlines[max(place - 1, 0)]), float(deadlines[min(place + 1, len(deadlines) - 1)])
     return found
 
 
@@ -164,7 +171,7 @@ def _first_to_keep(deadline: float, lines: Lines, trains: Flags, worth: Floats) 
     rank[order] = np.arange(len(order))
     fewest, most = 0, len(order) - 1
     while fewest < most:
-        numbers = np.unique(np.linspace(fewest, most - 1, PROBES[len(trains) <= PROBES[1]]).astype(int))
+        numbers = np.unique(np.linspace(fewest, most - 1, PROBES[len(trains) <= SMALL]).astype(int))
         kept = keeps(lines, rank >= numbers[:, None], np.full(len(numbers), deadline))
         first = int(np.argmax(kept)) if kept.any() else len(numbers)
         fewest = int(numbers[first - 1]) + 1 if first else fewest
