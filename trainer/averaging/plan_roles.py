@@ -19,7 +19,7 @@ from trainer.averaging.plan_rounds import Flags, Floats, Lines, keeps, round_sec
 
 TRIED_IN_FULL = 10  # peers that could train; 2^10 choices take some 20 ms
 SMALL = 64  # peers; larger groups are searched in steps as coarse as time allows
-DEADLINES = {True: 4, False: 16}  # of each kind; in small groups, in larger ones
+DEADLINES = {True: 4, False: 12}  # of each kind; in small groups, in larger ones
 REFINEMENTS = 3
 WORTH_REFINING = 1e-3  # relative gain in time; below it no closer deadlines are tried
 PROBES = {True: SMALL, False: 24}  # numbers of peers that are looked at together
