@@ -120,7 +120,10 @@ def _by_deadlines(group: _Group, able: Flags) -> Flags:
         between = times[(times >= least) & (times <= most)]
         if len(between):  # when a peer's own bound falls away
             between = between[np.linspace(0, len(between) - 1, number).astype(int)]
-        even = least * (most / least) ** (np.arange(number + 1.0) / number)
+        fractions = np.arange(number + 1.0) / number
+        even = least + (most - least) * (
+            fractions * fractions * fractions
+        )  # no power: not all processors round it alike
         deadlines = np.unique(np.concatenate([between, even]))
         choices = [_keeping(deadline, lines, group.speeds) for deadline in deadlines]
         of = np.repeat(np.arange(len(deadlines)), [len(some) for some in choices])

@@ -14,7 +14,7 @@ A cap that the volunteer has set is never exceeded.
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 KEPT = 3  # measurements; the median of three is not moved by one of them
 SHORTEST = 0.05  # seconds; what is shorter measures buffers of the system, not the line
@@ -46,7 +46,7 @@ class Direction:
         """
         if not 0.0 < claim <= FASTEST:
             raise ValueError(f"{claim:g} bytes a second is no speed of a line")
-        return Direction(claim, self.cap, self.measured, self.at_least)
+        return replace(self, claim=claim)
 
     def observed(self, carried: float, seconds: float, *, busy: bool) -> "Direction":
         """After a round in which `carried` bytes went through in `seconds`.
@@ -58,8 +58,8 @@ class Direction:
             return self
         speed = carried / seconds
         if busy:
-            return Direction(self.claim, self.cap, (*self.measured, speed)[-KEPT:], 0.0)
-        return Direction(self.claim, self.cap, self.measured, max(self.at_least, speed))
+            return replace(self, measured=(*self.measured, speed)[-KEPT:], at_least=0.0)
+        return replace(self, at_least=max(self.at_least, speed))
 
 
 @dataclass(frozen=True)
