@@ -19,8 +19,8 @@ from swarm.identity import Identity
 from swarm.run_file import RunFile, load_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer
+from trainer.averaging import SwarmOptimizer, make_optimizer
 from trainer.averaging.lamb import make_lamb
-from trainer.averaging.optimizer import SwarmOptimizer, make_optimizer
 from trainer.data import Feed
 from trainer.leaving import end_helpers
 from trainer.model import PretrainingModel, build_model, parameter_groups

@@ -10,7 +10,7 @@ from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
 from swarm.run_file import load_run
 from tests.averaging.fixed_batches import STEPS, fixed_batch, tiny_model
-from trainer.averaging.optimizer import make_optimizer
+from trainer.averaging import make_optimizer
 from trainer.leaving import end_helpers
 from trainer.model import parameter_groups
 
