@@ -26,6 +26,7 @@ from scipy.optimize import linprog
 
 from benchmarks import command
 from swarm.durable import write_file
+from tests.averaging.groups_of_peers import random_lines, random_trainers
 from trainer.averaging.plan import GlobalStep, Peer, equal_parts, make_plan
 from trainer.averaging.plan_program import round_rate
 from trainer.averaging.plan_rounds import Floats, Lines, round_seconds
@@ -38,6 +39,7 @@ SIZES = (8, 64, 256, 1024)
 COMPARED = 8  # peers up to which the whole program is solved
 BOUNDED = 64  # peers up to which the bound of all choices of trainers is computed
 HALVINGS = 14  # of the interval in which that bound lies
+SMALL_GROUPS = 400  # of 2 to 6 peers, in which elements may have two owners
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,15 @@ class Prediction:
     bound: float  # of the whole linear program
 
 
+@dataclass(frozen=True)
+class TwoOwners:
+    """What the paper's program gains where it lets peers average the same elements in two places."""
+
+    groups: int
+    better: float  # fraction of them in which it gains anything
+    most: float  # rounds a second beside those with one owner for each element
+
+
 def main(
     groups: Annotated[int, typer.Option(min=1, help="Random groups of each size, for each batch size.")] = 5,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
@@ -70,11 +81,13 @@ def main(
     make_plan(random_group(64, 0), replace(ALBERT_LARGE, samples=256))  # what happens only once is not measured
     sizes = [measure(size, groups) for size in track(SIZES, "groups", transient=True)]
     sets = {name: predict(peers) for name, peers in peer_sets().items()}
-    _print(sizes, sets)
+    owners = two_owners()
+    _print(sizes, sets, owners)
     if json_file:
         content = {
             "groups": {str(one.peers): asdict(one) for one in sizes},
             "predicted": {name: asdict(one) for name, one in sets.items()},
+            "two_owners": asdict(owners),
         }
         write_file(json_file, json.dumps(content, indent=2) + "\n")
 
@@ -129,6 +142,18 @@ def measure(size: int, groups: int) -> Figures:
         plan_over_bound=round(max(gaps), 4) if gaps else None,
         closed_form_error=float(f"{max(errors):.1e}") if errors else None,
     )
+
+
+def two_owners() -> TwoOwners:
+    """Solve the whole program for small groups with and without one owner for each element."""
+    rng, gains = np.random.default_rng(0), []
+    while len(gains) < SMALL_GROUPS:
+        peers = int(rng.integers(2, 7))
+        lines, trains = random_lines(rng, peers), random_trainers(rng, peers)
+        if lines.reachable.any():
+            gains.append(round_rate(lines, trains, averaged_once=False) / round_rate(lines, trains))
+    better = sum(gain > 1.0 + 1e-6 for gain in gains) / len(gains)
+    return TwoOwners(len(gains), round(better, 3), round(max(gains), 3))
 
 
 def bound(group: Sequence[Peer], step: GlobalStep, found: float) -> float:
@@ -202,7 +227,7 @@ def lines_of(group: Sequence[Peer], step: GlobalStep) -> Lines:
     )
 
 
-def _print(sizes: Sequence[Figures], sets: dict[str, Prediction]) -> None:
+def _print(sizes: Sequence[Figures], sets: dict[str, Prediction], owners: TwoOwners) -> None:
     table = Table("", *(f"{one.peers:,} peers" for one in sizes), title="Plans for random groups")
     for name in ("plan_seconds", "plan_seconds_most", "equal_over_plan", "plan_over_bound", "closed_form_error"):
         values = [getattr(one, name) for one in sizes]
@@ -211,6 +236,10 @@ def _print(sizes: Sequence[Figures], sets: dict[str, Prediction]) -> None:
     for name, one in sets.items():
         predicted.add_row(name, *(f"{value:.2f}" for value in asdict(one).values()))
     Console().print(table, predicted)
+    Console().print(
+        f"Elements with two owners would help in {owners.better:.1%} of {owners.groups} groups of 2 to 6 peers, "
+        f"{owners.most:.2f} times at most."
+    )
 
 
 if __name__ == "__main__":

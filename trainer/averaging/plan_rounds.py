@@ -124,8 +124,9 @@ def best_shares(lines: Lines, trains: Flags, seconds: float) -> Floats:
             least = middle
     values = caps_within(enough)
     shares = values / total(values[None])[0]
-    if trains.sum() == 1 and (alone := int(np.argmax(trains))) >= 0:
-        own = max(shares[alone], 1.0 - lines.download[alone] * seconds)
+    if trains.sum() == 1:  # a lone trainer may have to average more, so as to download less
+        alone = int(np.argmax(trains))
+        own = 1.0 - lines.download[alone] * seconds
         if own > shares[alone]:
             shares *= (1.0 - own) / (1.0 - shares[alone])
             shares[alone] = own
