@@ -280,7 +280,10 @@ def plan(
 
     from app.plan import plan as predict
 
-    Console().print(predict(table, run, picture=picture, json_file=json_file), highlight=False)
+    console = Console()
+    with console.status("planning"):
+        report = predict(table, run, picture=picture, json_file=json_file)
+    console.print(report, highlight=False)
 
 
 def main() -> None:

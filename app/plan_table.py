@@ -13,7 +13,7 @@ from swarm.mistakes import describe, shown
 from swarm.run_file import Count, Section
 from swarm.strict_yaml import read_yaml
 
-MOST = 10_000  # volunteers in a table; groups are far smaller
+MOST = 1_000  # volunteers in a table; a forecast for so many takes some 20 seconds
 YAML = (".yaml", ".yml")
 
 

@@ -161,7 +161,7 @@ def test_csv_and_yaml_say_the_same(tmp_path: Path):
         (HEADER + "T4,3,28,,100,no,8\n", "line 2: down is missing"),
         (HEADER + "T4,3,0,200,100,yes,8\n", "neither average nor compute"),
         (HEADER + "host,3,0,200,100,no,8\n", "nobody computes"),
-        (HEADER + "T4,9000,1,200,100,no,8\n" * 2, "at most 10,000 volunteers, got 18,000"),
+        (HEADER + "T4,900,1,200,100,no,8\n" * 2, "at most 1,000 volunteers, got 1,800"),
         (HEADER.replace("down", "donw") + "T4,3,28,200,100,no,8\n", "unknown key donw; did you mean down"),
         (HEADER.replace("down", "up") + "T4,3,28,200,100,no,8\n", "a column is given twice"),
         (HEADER + '"T4,3\n', "line 2"),

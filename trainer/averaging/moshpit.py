@@ -45,7 +45,7 @@ def key_bits(peers: int, group_size: int, bits: int | None = None) -> int:
         target
             size, so that peers who come and go do not tear all groups apart; None: there are none yet.
     """
-    fewest = max(0, math.ceil(math.log2(max(peers, 1) / group_size))) if group_size else 0
+    fewest = max(0, math.ceil(math.log2(max(peers, 1) / group_size)))
     if bits is not None and fewest != bits:
         mean = peers / 2**bits
         small, large = group_size / SLACK, group_size * SLACK

@@ -45,7 +45,7 @@ def choose_trainers(lines: Lines, speeds: Floats, samples: float, *, overlap: bo
     if able.sum() <= TRIED_IN_FULL:
         return group.best(_all_choices(able))
     best = group.best(_by_deadlines(group, able))
-    best = group.better(best, np.eye(len(able), dtype=np.bool_)[able])  # a lone trainer may get by with less download
+    best = group.better(best, _lone(lines, speeds))
     for _ in range(IMPROVEMENTS):
         better = group.better(best, _beside(best, speeds))
         if (better == best).all():
@@ -104,6 +104,14 @@ def _all_choices(able: Flags) -> Flags:
     choices = np.zeros((len(numbers), len(able)), dtype=np.bool_)
     choices[:, places] = (numbers[:, None] >> np.arange(len(places))) & 1
     return choices
+
+
+def _lone(lines: Lines, speeds: Floats) -> Flags:
+    """Each of the fastest training alone, and the one with the thinnest download, which has least to get; [K, n]."""
+    able = np.flatnonzero(speeds > 0.0)
+    fastest = able[np.argsort(-speeds[able], kind="stable")][:MOVES]
+    places = np.append(fastest, able[np.argmin(lines.download[able])])
+    return places[:, None] == np.arange(len(speeds))
 
 
 def _by_deadlines(group: _Group, able: Flags) -> Flags:
