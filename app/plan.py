@@ -91,7 +91,7 @@ def _remarks(found: Forecast) -> list[str]:
         )
     if found.planned.waits_for_lines and found.planned.days is not None:
         remarks.append(
-            f"In {found.planned.waits_for_lines:.0%} of the time in which it goes on steps wait for lines, not processors; "
+            f"In {found.planned.waits_for_lines:.0%} of the time in which it goes on, steps wait for lines; "
             "a larger batch needs fewer rounds."
         )
     if any(row.role is Role.LISTENER for row in found.rows):

@@ -146,7 +146,7 @@ def measure(size: int, groups: int) -> Figures:
 
 def two_owners() -> TwoOwners:
     """Solve the whole program for small groups with and without one owner for each element."""
-    rng, gains = np.random.default_rng(0), []
+    rng, gains = np.random.default_rng(0), list[float]()
     while len(gains) < SMALL_GROUPS:
         peers = int(rng.integers(2, 7))
         lines, trains = random_lines(rng, peers), random_trainers(rng, peers)
