@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hivemind.dht import DHT
@@ -10,7 +11,7 @@ from hivemind.dht import DHT
 from coordinator.audit import REMEMBERED, Audit, Evidence
 from coordinator.flags import Flag, Kind, SeenRound
 from coordinator.history import Historian
-from coordinator.ledger import Ledger
+from coordinator.ledger import Ledger, SessionReport
 from coordinator.ledger_database import LedgerBroken
 from coordinator.monitor import named_by_pass, reachable, session_reports
 from coordinator.replica import Replica
@@ -43,6 +44,7 @@ class Accounts:
         self._historian, self._say, self._peers = historian, say, peers
         heaviest = HEAVIEST * run.averaging.target_batch_size
         self._audit = Audit(ledger.audit.averaged(REMEMBERED), heaviest, evidence=gate is not None)
+        self._unwritten: dict[str, SessionReport] = {}  # by session
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []
         self._backed_up = -math.inf  # monotonic seconds
@@ -78,7 +80,7 @@ class Accounts:
             session_reports(records), Evidence(records), known_until - 1, time.monotonic(), final=final
         )
         self._tell(flags)
-        self._ledger.record(settled)
+        self._record([*with_unwritten(settled, self._unwritten)])
         self._ledger.audit.write(self._rounds, self._flags, time.time())
         self._rounds, self._flags = [], []
         if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
@@ -87,6 +89,12 @@ class Accounts:
                 known_peers.remember(self._peers, ways)
             self._backed_up = time.monotonic()
         return sum(not record.left for _, record in records)
+
+    def _record(self, reports: list[SessionReport]) -> None:
+        """Peers repeat what they did for a while only; a disk may be full for longer."""
+        self._unwritten = {one.session_id: one for one in reports}
+        self._ledger.record(reports)
+        self._unwritten = {}
 
     def _take_in(self, report: RoundReport, sessions: dict[str, SessionRecord]) -> None:
         self._historian.round_ended(report)
@@ -108,3 +116,15 @@ class Accounts:
         self._flags += flags
         for one in flags:
             self._say(f"attention: {one.user} {one.what}")
+
+
+def with_unwritten(reports: Iterable[SessionReport], unwritten: Mapping[str, SessionReport]) -> Iterator[SessionReport]:
+    """The reports, each with those contributions of an older one that it does not repeat any more."""
+    newer = {one.session_id: one for one in reports}
+    for name in newer.keys() | unwritten.keys():
+        older, report = unwritten.get(name), newer.get(name) or unwritten[name]
+        if older is not None and older is not report:
+            repeated = {one.step for one in report.contributions}
+            missing = tuple(one for one in older.contributions if one.step not in repeated)
+            report = replace(report, contributions=missing + report.contributions)
+        yield report
