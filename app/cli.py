@@ -43,6 +43,10 @@ RelayOption = Annotated[list[str], typer.Option(help="relay through which others
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default the best there is")]
 MicroBatchOption = Annotated[int | None, typer.Option(min=1, help="samples at a time; found by trying if absent")]
 CompileOption = Annotated[bool, typer.Option("--compile", help="use torch.compile")]
+GraceOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="seconds that SIGTERM leaves to finish a global step, as 100 on a spot instance"),
+]
 CountryOption = Annotated[
     str | None,
     typer.Option(metavar="XX", parser=country_code, help="your country, as BD; shown only as a count of people"),
@@ -138,6 +142,7 @@ def train(
     micro_batch: MicroBatchOption = None,
     compile: CompileOption = False,
     country: CountryOption = None,
+    grace: GraceOption = None,
     verbose: VerboseOption = False,
     log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
@@ -162,6 +167,7 @@ def train(
         micro_batch=micro_batch,
         compile=compile,
         country=country,
+        grace=grace,
         verbose=verbose,
         process_started=PROCESS_STARTED,
     )
@@ -194,6 +200,7 @@ def join(
     micro_batch: MicroBatchOption = None,
     compile: CompileOption = False,
     country: CountryOption = None,
+    grace: GraceOption = None,
     verbose: VerboseOption = False,
     log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
@@ -216,6 +223,7 @@ def join(
         micro_batch=micro_batch,
         compile=compile,
         country=country,
+        grace=grace,
         verbose=verbose,
         process_started=PROCESS_STARTED,
     )

@@ -14,6 +14,7 @@ from swarm.dht import Network
 from swarm.errors import RunFileError, SahajError
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
+from trainer.leaving import GRACE
 from trainer.loop import TrainerOptions, train
 from trainer.steps import Steps
 
@@ -40,6 +41,7 @@ def volunteer(
     micro_batch: int | None,
     compile: bool,
     country: str | None,
+    grace: float | None,
     verbose: bool,
     process_started: float,
 ) -> None:
@@ -73,6 +75,7 @@ def volunteer(
                 micro_batch=micro_batch,
                 compile=compile,
                 country=country,
+                grace=GRACE if grace is None else grace,
                 steps=Steps(view.message if verbose else None),
             )
             train(run, options, view, process_started)

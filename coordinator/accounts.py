@@ -17,7 +17,7 @@ from coordinator.monitor import named_by_pass, reachable, session_reports
 from coordinator.replica import Replica
 from swarm import known_peers
 from swarm.gate import Gate
-from swarm.records import SessionRecord, read_sessions
+from swarm.records import CONTRIBUTIONS_KEPT, SessionRecord, read_sessions
 from swarm.run_file import RunFile
 from trainer.averaging import RoundReport
 from trainer.averaging.claims import HEAVIEST
@@ -47,7 +47,7 @@ class Accounts:
         self._unwritten: dict[str, SessionReport] = {}  # by session
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []
-        self._backed_up = -math.inf  # monotonic seconds
+        self._backed_up, self._backed_up_step = -math.inf, 0  # monotonic seconds, global step
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
         """Read, settle and write; returns how many sessions are there now.
@@ -83,12 +83,19 @@ class Accounts:
         self._record([*with_unwritten(settled, self._unwritten)])
         self._ledger.audit.write(self._rounds, self._flags, time.time())
         self._rounds, self._flags = [], []
-        if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
+        if final or self._backup_is_due(known_until):
             self._ledger.back_up()
             if ways := reachable(records, loopback=True):
                 known_peers.remember(self._peers, ways)
-            self._backed_up = time.monotonic()
+            self._backed_up, self._backed_up_step = time.monotonic(), known_until
         return sum(not record.left for _, record in records)
+
+    def _backup_is_due(self, step: int) -> bool:
+        """What was done since must still be in the peers' records."""
+        return (
+            time.monotonic() >= self._backed_up + BACK_UP_EVERY
+            or step >= self._backed_up_step + CONTRIBUTIONS_KEPT // 2
+        )
 
     def _record(self, reports: list[SessionReport]) -> None:
         """Peers repeat what they did for a while only; a disk may be full for longer."""

@@ -61,6 +61,7 @@ class JoinOptions:
     micro_batch: int | None = None
     compile: bool = False
     country: str | None = None  # ISO 3166
+    grace: float | None = None  # seconds after SIGTERM in which a global step may be finished
     verbose: bool = False
     process_started: float = 0.0  # unix time, seconds
 
@@ -195,6 +196,7 @@ def _train(
     with steps("loading the libraries of training"):
         from app.joining.renewal import Renewal
         from swarm.dht import Network
+        from trainer.leaving import GRACE
         from trainer.loop import TrainerOptions, train
 
     answer, peers = admitted.answer, admitted.folder / PEERS
@@ -236,6 +238,7 @@ def _train(
         micro_batch=options.micro_batch,
         compile=options.compile,
         country=options.country,
+        grace=GRACE if options.grace is None else options.grace,
         identity=admitted.identity,
         gate=admitted.gate,
         when_joined=renewal.start,

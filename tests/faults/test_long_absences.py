@@ -1,0 +1,115 @@
+"""Everybody is gone for a minute, or the coordinator for many global steps: the run goes on, and the accounts agree."""
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.checkpoint_folder import MODEL, list_checkpoints, newest_checkpoint
+from swarm.records import CONTRIBUTIONS_KEPT
+from tests.faults.faulty_swarm import FaultySwarm
+from tests.peers.small_swarm import COUNTING, TAKEN_OVER, newest_step_said, text_of
+
+pytestmark = pytest.mark.swarm
+STEP_SAMPLES = 1024  # a second of two trainers, or less
+OPENED_AT = re.compile(r"is open at global step (\d+) of")
+MINUTE = 60.0  # seconds
+PAGE = 4096  # bytes of the ledger
+Start = Callable[..., FaultySwarm]
+
+
+@pytest.fixture
+def start(corpus: Path, tokenizer_folder: Path, tmp_path: Path) -> Iterator[Start]:
+    """`start()`: a coordinator and two trainers that have averaged."""
+    made: list[FaultySwarm] = []
+
+    def make(target: int = STEP_SAMPLES) -> FaultySwarm:
+        swarm = FaultySwarm(tmp_path, corpus, tokenizer_folder, target_batch_size=target)
+        made.append(swarm)
+        swarm.coordinator()
+        swarm.trainer("asha")
+        swarm.trainer("bela", "--grace", MINUTE)
+        swarm.wait(lambda: swarm.both_since(0), "global step of two trainers")
+        return swarm
+
+    yield make
+    for one in made:
+        one.kill_all()
+
+
+def test_all_trainers_are_gone_for_a_minute(start: Start):
+    swarm = start()
+    for name in ("asha", "bela"):
+        swarm.living(name).kill()
+    coordinator = swarm.living("coordinator")
+    time.sleep(MINUTE)
+    finished = newest_step_said(coordinator)
+    again = [swarm.trainer(name) for name in ("asha", "bela")]
+    swarm.wait(lambda: all(one.said(TAKEN_OVER) for one in again), "state taken over")
+    assert min(int(step) for one in again for step in one.said(TAKEN_OVER)[:1]) >= finished
+    swarm.wait(lambda: all(one.said(COUNTING) for one in again), "first samples")
+    swarm.wait_until_recovered(swarm.newest())
+    swarm.wait_for_agreement()
+
+
+def test_the_coordinator_is_gone_for_more_steps_than_a_record_usually_holds(start: Start):
+    swarm = start()
+    swarm.living("coordinator").kill()
+    asha = swarm.living("asha")
+    until = newest_step_said(asha) + CONTRIBUTIONS_KEPT + 8
+    swarm.wait(lambda: newest_step_said(asha) >= until, "many global steps without a coordinator", 3 * MINUTE)
+    coordinator = swarm.coordinator()
+    swarm.wait(lambda: newest_step_said(coordinator) >= until, "coordinator at the newest global step")
+    swarm.wait_until_recovered(newest_step_said(asha))
+    swarm.wait_for_agreement()
+    assert swarm.ledger.audit.flags() == []
+
+
+def test_a_checkpoint_and_a_page_of_the_ledger_are_broken_when_the_coordinator_comes_back(start: Start):
+    swarm = start()
+    coordinator = swarm.living("coordinator")
+    swarm.wait(lambda: len(list_checkpoints(swarm.state / "checkpoints")) >= 2, "two checkpoints")
+    swarm.wait((swarm.state / "ledger.db-backup").exists, "copy of the ledger")
+    coordinator.kill()
+    newest = newest_checkpoint(swarm.state / "checkpoints")
+    assert newest is not None
+    _overwrite(newest.path / MODEL, 1 << 12, 1 << 14)
+    swarm.ledger.close()
+    _overwrite(swarm.state / "ledger.db", PAGE, 64 * PAGE)
+
+    again = swarm.coordinator()
+    swarm.wait(lambda: again.said(OPENED_AT), "coordinator that is open again")
+    (opened_at,) = map(int, again.said(OPENED_AT))
+    assert opened_at < newest.step, "the broken checkpoint was used"
+    swarm.wait(lambda: newest_step_said(again) > newest.step, "coordinator at the newest global step")
+    swarm.wait_until_recovered(newest_step_said(swarm.living("asha")))
+    swarm.wait_for_agreement()
+    assert (swarm.state / "ledger.db-broken-1").exists()
+    assert "was broken" in text_of(again)
+
+
+def test_a_spot_instance_finishes_the_step_that_it_is_in(start: Start):
+    swarm = start(target=12 * STEP_SAMPLES)
+    bela = swarm.living("bela")
+    swarm.catch(bela, "accumulating")
+    before = newest_step_said(bela)
+    bela.process.send_signal(signal.SIGTERM)
+    swarm.let_go(bela, "accumulating")
+    swarm.wait(lambda: bela.process.poll() is not None, "end of the trainer", MINUTE)
+    assert bela.process.wait() == 0
+    assert "Thank you!" in text_of(bela)
+    swarm.wait(lambda: all(one.left for one in swarm.ledger.sessions() if one.user == "bela"), "goodbye")
+    swarm.wait(
+        lambda: any(one.peers == 2 and one.step >= before for one in swarm.steps()), "its part in the global step"
+    )
+    swarm.wait_for_agreement()
+
+
+def _overwrite(path: Path, start: int, end: int) -> None:
+    content = bytearray(path.read_bytes())
+    end = min(end, len(content))
+    content[start:end] = b"\xa5" * (end - start)
+    path.write_bytes(content)
