@@ -6,7 +6,6 @@ What this changes in hivemind's `Optimizer`:
   others have taken the step, it takes over their state, and otherwise all try the step again.
 - a round begins when the batch is full *and* a group has been found; until then gradients go on adding up, and a
   search that found nobody is simply begun again. Upstream begins without a group, and without one the round fails.
-- downloading the state ends after a while, whether it worked or not, and never fetches gradients.
 - `poll` does everything but add samples: for a peer that holds the state and computes nothing.
 - leaving takes seconds, even in the middle of a round.
 """
@@ -14,7 +13,7 @@ What this changes in hivemind's `Optimizer`:
 import math
 import queue
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,6 @@ import torch
 from hivemind.averaging.control import AveragingStage, StepControl
 from hivemind.dht import DHT
 from hivemind.optim.grad_scaler import GradScaler
-from hivemind.optim.optimizer import Optimizer
 from hivemind.utils import get_dht_time, get_logger
 
 from swarm.gate import Gate
@@ -30,6 +28,7 @@ from swarm.identity import Identity
 from swarm.run_file import RunFile
 from trainer.averaging.claims import HEAVIEST
 from trainer.averaging.compression import gradient_compression, state_compression
+from trainer.averaging.following import StateFollower
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
@@ -41,20 +40,12 @@ logger = get_logger(__name__)
 
 GROUP_PATIENCE = 2  # in units of matchmaking_time: how long a peer looks for a group before it looks who is where
 STATE_TIMEOUT = 1800.0  # seconds for a whole state; silence in between is limited by chunk_timeout
-LOAD_RETRY = 0.5  # seconds between two attempts to get the state
-CATCH_UP_PATIENCE = 10.0  # seconds in which a download of a newer step begins that somebody claims to have
-DOUBT = 20.0  # seconds in which no newer step is believed in when nobody had a state for it
 LINGER = 3.0  # seconds from a round's beginning in which a peer does not leave
 GOODBYE = 3.0  # seconds that a leaving peer gives to a round it is in
 
 
-class SwarmOptimizer(Optimizer):
+class SwarmOptimizer(StateFollower):
     """hivemind's optimizer, with the changes above. Make it with `make_optimizer`."""
-
-    scheduled_grads: StepControl | None
-    tracker: SwarmProgress
-    state_averager: SwarmStateAverager
-    grad_averager: SwarmGradientAverager
 
     def __init__(
         self,
@@ -165,61 +156,6 @@ class SwarmOptimizer(Optimizer):
             ended.append(self._reports.get())
         return ended
 
-    def adopt(self, step: int, optimizer_state: dict[str, Any]) -> None:
-        """Go on from a saved state: LAMB's state and the global step; the parameters are in place already."""
-        self.state_averager.optimizer.load_state_dict(optimizer_state)
-        self.state_averager.local_epoch = step
-        self.state_averager._update_scheduler()
-        self.tracker.report_local_progress(step, samples_accumulated=0)
-        self.tracker.global_progress.epoch = step
-        if not self.client_mode:
-            self.state_averager.state_sharing_priority = step
-
-    def go_on_from(
-        self, choose_step: Callable[[int], int], load_parameters: Callable[[], None], optimizer_state: dict[str, Any]
-    ) -> int:
-        """Go on from another state in the middle of a run; what was gathered so far is dropped.
-
-        Args:
-            choose_step: is given the newest global step of the swarm, and says which one the state shall have.
-            load_parameters: puts the parameters in place.
-
-        Raises:
-            RoundFailed: a round does not end; nothing was changed.
-        """
-        self._leave_round()
-        averager = self.state_averager
-        if averager.pending_updates:
-            raise RoundFailed("a round of averaging does not end")
-        step = choose_step(max(self.local_epoch, self.tracker.global_epoch))
-        averager.settled.clear()  # nobody is given half of it
-        try:
-            load_parameters()
-            held = [parameter for group in averager.optimizer.param_groups for parameter in group["params"]]
-            with averager.lock_optimizer, averager.lock_averaged_tensors, torch.no_grad():
-                for main, own in zip(averager.main_parameters, held, strict=True):
-                    own.copy_(main)
-            if not averager.reuse_tensors:
-                averager._load_local_tensors_into_averager_()
-            self.grad_averager.reset_accumulated_grads_()
-            self.adopt(step, optimizer_state)
-        finally:
-            averager.settled.set()
-        return step
-
-    def finish_round(self) -> None:
-        """Wait until the step that was begun is taken, and use its parameters."""
-        self.state_averager.step(wait_for_delayed_updates=True)
-
-    def _take_over_newer_state(self) -> bool:
-        self.state_averager.step(apply_delayed_updates=True)
-        if not self.client_mode and self.state_averager.state_sharing_priority != self.local_epoch:
-            self.state_averager.state_sharing_priority = self.local_epoch  # a round failed, and this peer went back
-        if not self._should_load_state_from_peers():
-            return False
-        self.load_state_from_peers()
-        return True
-
     def _advance(self) -> None:
         self._maybe_schedule_gradient_averaging()
         self._maybe_schedule_state_averaging()
@@ -299,11 +235,6 @@ class SwarmOptimizer(Optimizer):
         self.state_averager.local_epoch = step
         self.tracker.round_failed(step, self.samples_gathered)
 
-    def _should_load_state_from_peers(self) -> bool:
-        """Others have taken a step without this peer, or the swarm that it follows went on from an older state."""
-        behind = self.tracker.global_epoch - self.local_epoch
-        return behind > 0 or (behind < 0 and self.client_mode)
-
     def _report(self, group: Group | None = None, norm: float | None = None, problem: str | None = None) -> None:
         """`group` is the one that averaged; none, and no problem: this peer took the step alone."""
         number, step, samples, began = self._round
@@ -322,40 +253,6 @@ class SwarmOptimizer(Optimizer):
                 assisted=group is not None and group.assisted,
             )
         )
-
-    def load_state_from_peers(self, **kwargs: Any) -> bool:
-        """Take over the newest state of the swarm; samples gathered so far are dropped.
-
-        Returns whether a state was taken. It is not when nobody is there, or nobody offers one that is
-        new enough in time (a download that has begun may take longer); then this peer goes on from what it has.
-        """
-        self._leave_round()
-        wanted = self.tracker.global_epoch
-        patience = self.averaging_timeout if wanted <= self.local_epoch else CATCH_UP_PATIENCE
-        deadline = time.monotonic() + patience
-        with self.tracker.pause_updates():
-            if wanted < self.local_epoch:  # the swarm started again from an older state
-                self.state_averager.local_epoch = wanted
-            loaded = False
-            while self.tracker.others and time.monotonic() < deadline:
-                loaded = self.state_averager.load_state_from_peers(timeout=self.load_state_timeout)
-                if loaded and self.local_epoch >= wanted:
-                    break
-                time.sleep(LOAD_RETRY)
-            if self.local_epoch < wanted:
-                self.tracker.doubt_newer_steps(DOUBT)
-            self.grad_averager.reset_accumulated_grads_()
-            self.tracker.report_local_progress(self.local_epoch, samples_accumulated=0)
-            if not self.client_mode:
-                self.state_averager.state_sharing_priority = self.local_epoch
-        return loaded
-
-    def _leave_round(self) -> None:
-        """Have no part in the next round, and be done with the last one."""
-        if self.scheduled_grads is not None and not self.scheduled_grads.done():
-            self._tag_along_with_zero_weight(self.scheduled_grads)
-        self.scheduled_grads = None
-        self.finish_round()
 
     def linger(self) -> None:
         """Stay a moment after a round: others may still be fetching the parts that this peer reduced."""
