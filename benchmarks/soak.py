@@ -8,6 +8,7 @@ compared with the trainers' own logs and with what the coordinator saw of averag
 with those of a minute after a process's start. Run it from the repository's root.
 """
 
+import contextlib
 import json
 import random
 import tempfile
@@ -69,11 +70,13 @@ def main(
     minutes: Annotated[float, typer.Option(min=1.0, help="How long.")] = 60.0,
     kills: Annotated[float, typer.Option(min=0.0, help="Kills a minute.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of what happens when.")] = 0,
+    keep: Annotated[Path | None, typer.Option(help="A new folder to keep all files of the swarm in.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Run it, print a table, and write the JSON file if one is asked for."""
-    with tempfile.TemporaryDirectory(prefix="sahaj-soak-") as folder:
-        soak = Soak(_prepare(Path(folder)), kills, random.Random(seed))
+    with contextlib.ExitStack() as stack:
+        folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sahaj-soak-")))
+        soak = Soak(_prepare(folder), kills, random.Random(seed))
         try:
             result = soak.run(60 * minutes)
         finally:
@@ -187,7 +190,7 @@ class Soak:
             coordinator_kills=self._happened["kill of the coordinator"],
             memory_growth=max((one.memory for one in growths), default=0.0),
             leaked_processes=len(self._watch.leaked),
-            leaked_files=round(max((one.files for one in growths), default=0.0)),
+            leaked_files=max(0, *(one.files for one in growths)) if growths else 0,
             tracebacks=sum("Traceback" in text_of(one) for one in swarm.peers),
             growths=growths,
             places=[*agreement.places, *sorted(self._watch.leaked)],
@@ -227,8 +230,9 @@ def _print(result: Result) -> None:
     table.add_row("memory growth", f"{result.memory_growth:.1%}")
     console = Console()
     console.print(table)
-    for growth in result.growths[:5]:
-        console.print(f"{growth.name}: {growth.megabytes} MB after {growth.minutes} min, {growth.memory:+.1%}")
+    for growth in result.growths:
+        words = f"{growth.megabytes} MB after {growth.minutes} min, {growth.memory:+.1%}, {growth.files:+.0f} files"
+        console.print(f"{growth.name}: {words}", highlight=False)
     for place in result.places:
         console.print(place, highlight=False)
 

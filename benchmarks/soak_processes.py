@@ -22,7 +22,7 @@ class Sample:
     """One look at a process."""
 
     time: float  # monotonic seconds
-    memory: int  # bytes of its own, not shared with others
+    memory: int  # bytes that are resident
     files: int  # descriptors
 
 
@@ -42,7 +42,7 @@ class Growth:
     minutes: float
     megabytes: float  # at the end
     memory: float
-    files: float
+    files: int
 
 
 class Watch:
@@ -69,8 +69,9 @@ class Watch:
                     counts[living[session]] += 1
                     name = f"{living[session]}: {process.name()} {counts[living[session]]}"
                     history = self._histories.setdefault((process.pid, process.create_time()), History(name))
-                    own = process.memory_full_info().uss
-                    history.samples.append(Sample(time.monotonic(), own, process.num_fds()))
+                    # with what is shared: pages that a process stops to share with its parent are no growth
+                    held = process.memory_info().rss
+                    history.samples.append(Sample(time.monotonic(), held, process.num_fds()))
 
     def growths(self) -> list[Growth]:
         """Of all processes that lived long enough, the one that has grown most first."""
@@ -87,7 +88,8 @@ def growth_of(history: History) -> Growth | None:
     first = [one for one in history.samples if began + WARM <= one.time <= began + WARM + span]
     last = [one for one in history.samples if one.time >= ended - span]
     before, after = (statistics.median(one.memory for one in some) for some in (first, last))
-    opened, open_now = (statistics.median(one.files for one in some) for some in (first, last))
+    # descriptors come and go with calls and connections; what is never let go of raises the least there are
+    opened, open_now = (min(one.files for one in some) for some in (first, last))
     return Growth(
         history.name,
         minutes=round((ended - began) / 60, 1),

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,11 @@ from sqlalchemy import select
 from coordinator.ledger import Ledger
 from coordinator.ledger_audit import RoundRow
 
-BROUGHT = re.compile(r"^global step (\d+): brought (\d+) samples")  # in a trainer's log
+# in a trainer's log
+BROUGHT = re.compile(r"^global step (\d+): brought (\d+) samples.* averaged with (\d+) others")
+
+
+Claims = defaultdict[int, Counter[str]]  # samples by global step, counted from 0, and person
 
 
 @dataclass(frozen=True)
@@ -25,41 +29,39 @@ class Agreement:
 
 
 def compare(peers: Path, ledger: Ledger) -> Agreement:
-    """Compare what was brought to each global step, and by each person.
+    """Compare what was brought to each global step.
 
     A peer that dies between the end of a round and its own log has credit for what the coordinator saw; so more than
-    is in the logs is right as far as it was averaged.
+    is in the logs is right as far as it was averaged. A step that a peer took alone is credited if nobody knows better:
+    if the others took that step, too, it was none of theirs.
 
     Args:
         peers: holds a folder for each person, with the logs of their processes.
     """
-    by_step, by_user = claimed(peers)
+    together, alone = claimed(peers)
     credited = {one.step: one.samples for one in ledger.steps()}
     averaged = rounds(ledger)
     lost, double, places = 0, 0, []
-    for step in sorted(by_step.keys() | credited.keys() | averaged.keys()):
-        told, seen, credit = by_step[step], averaged.get(step, 0), credited.get(step, 0)
-        missing, extra = max(0, max(told, seen) - credit), max(0, credit - max(told, seen))
+    for step in sorted(together.keys() | alone.keys() | credited.keys() | averaged.keys()):
+        told, solo = together[step].total(), alone[step].total()
+        seen, credit = averaged.get(step, 0), credited.get(step, 0)
+        missing, extra = max(0, max(told, seen) - credit), max(0, credit - max(told + solo, seen))
         lost, double = lost + missing, double + extra
         if missing or extra:
-            places.append(f"step {step}: {told} in the logs, {seen} averaged, {credit} in the ledger")
-    for user, one in ((leader.user.lstrip("~"), leader) for leader in ledger.leaderboard()):
-        if one.samples < by_user[user]:
-            lost += by_user[user] - one.samples
-            places.append(f"{user}: {by_user[user]} in the logs, {one.samples} in the ledger")
+            words = f"{dict(together[step])} in the logs, {dict(alone[step])} alone"
+            places.append(f"step {step}: {words}, {seen} averaged, {credit} in the ledger")
     return Agreement(lost, double, places)
 
 
-def claimed(peers: Path) -> tuple[Counter[int], Counter[str]]:
-    """What the trainers' own logs say that they brought: samples by global step, counted from 0, and by person."""
-    by_step: Counter[int] = Counter()
-    by_user: Counter[str] = Counter()
+def claimed(peers: Path) -> tuple[Claims, Claims]:
+    """What the trainers' own logs say that they brought to a mean of several, and to steps that they took alone."""
+    together, alone = Claims(Counter), Claims(Counter)
     for log in sorted(peers.glob("*/logs/trainer.jsonl*")):
         for message in _messages(log):
             if found := BROUGHT.match(message):
-                by_step[int(found[1]) - 1] += int(found[2])
-                by_user[log.parts[-3]] += int(found[2])
-    return by_step, by_user
+                kind = together if int(found[3]) else alone
+                kind[int(found[1]) - 1][log.parts[-3]] += int(found[2])
+    return together, alone
 
 
 def rounds(ledger: Ledger) -> dict[int, int]:
