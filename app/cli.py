@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from app import finetuning
+from app.quiet import quiet as _quiet
 from swarm.errors import SahajError
 
 PROCESS_STARTED = time.time()
@@ -246,6 +248,10 @@ def info(checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", show_d
     Console().print(render(describe(checkpoint)))
 
 
+app.command()(finetuning.finetune)
+app.command()(finetuning.evaluate)
+
+
 def main() -> None:
     """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
     try:
@@ -277,20 +283,6 @@ def _stop_at_once() -> None:
     from trainer.leaving import end_at_once_on_signal
 
     end_at_once_on_signal(_say_stopped)
-
-
-def _quiet(*, verbose: bool) -> None:
-    """Settle how much the libraries say; it has to be done before they are imported."""
-    os.environ.setdefault("HIVEMIND_LOGLEVEL", "INFO" if verbose else "CRITICAL")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "info" if verbose else "error")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    if not verbose:
-        import logging
-        import warnings
-
-        warnings.filterwarnings("ignore")  # deprecations inside of libraries: nothing a volunteer can do about
-        # what peers that vanish leave behind in asyncio; rounds that fail are told in words of our own
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
 if __name__ == "__main__":
