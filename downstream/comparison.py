@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from downstream.corpus import TEST, TRAIN, VALIDATION, check_labels, seen_in_training
 from downstream.examples import Corpus
-from downstream.heads import Reader, finished, new_head, open_reader
+from downstream.heads import Reader, finished, label_names, new_head, open_reader
 from downstream.models import Model
 from downstream.progress import FineTuningProgress
 from downstream.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
@@ -135,7 +135,7 @@ class Comparison:
     def _measure_as_it_is(self, candidate: Candidate) -> None:
         reader = open_reader(candidate.model, self._settings.max_length)
         model = finished(candidate.model, self._task)
-        check_labels(map(str, model.config.id2label.values()), (self._corpus.test,), candidate.name)
+        check_labels(label_names(model).values(), (self._corpus.test,), candidate.name)
         encoded = {TEST: self._task.encode(self._corpus.test.examples, reader.tokenizer, reader.max_length)}
         test = self._task.score(_truth(encoded[TEST]), predict(model, self._task, reader, encoded[TEST]))
         self._keep(candidate, model, encoded, [SeedResult(test)])

@@ -43,9 +43,10 @@ def open_reader(model: Model, max_length: int | None = None) -> Reader:
         raise ModelError(f"{model.name}: {error}") from None
     except Exception as error:
         raise _unreadable(model, error) from None
-    if len(tokenizer) > config.vocab_size:
+    known = getattr(config, "vocab_size", 0)  # a model of images has none
+    if len(tokenizer) > known:
         raise ModelError(
-            f"{model.name}: its tokenizer has {len(tokenizer)} tokens but the model knows {config.vocab_size}; "
+            f"{model.name}: its tokenizer has {len(tokenizer)} tokens but the model knows {known}; "
             "put the tokenizer there that it was trained with"
         )
     limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or LONGEST, LONGEST)
@@ -96,6 +97,11 @@ def finished(model: Model, task: Task) -> PreTrainedModel:
         raise _unreadable(model, error) from None
     _check_loaded(model, list(report["missing_keys"]), report["mismatched_keys"])
     return loaded
+
+
+def label_names(model: PreTrainedModel) -> dict[int, str]:
+    """The label behind each number that the model's head chooses from."""
+    return {int(number): str(name) for number, name in (model.config.id2label or {}).items()}
 
 
 def save(model: PreTrainedModel, tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:

@@ -61,16 +61,8 @@ class _Bar(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self._bar.update(self._task, completed=state.global_step, total=state.max_steps)
 
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        *,
-        metrics: dict[str, float],
-        **_: Any,
-    ) -> None:
-        score = metrics[f"eval_{self._shown.score}"]
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any) -> None:
+        score = more["metrics"][f"eval_{self._shown.score}"]
         self._best = max(self._best, score)
         figures = (
             f"epoch {round(state.epoch or 0)} of at most {round(args.num_train_epochs)}, "

@@ -2,11 +2,13 @@
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from torch.utils.data import SequentialSampler
 from transformers import (
     PreTrainedModel,
     PrinterCallback,
@@ -17,7 +19,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from downstream.heads import Reader
+from downstream.heads import Reader, label_names
 from downstream.task import Encoded, Scores, Task
 
 EVALUATION_BATCH = 64  # without gradients there is room for more than a training batch
@@ -95,7 +97,7 @@ def fit(
     callbacks: Sequence[TrainerCallback] = (),
 ) -> Fit:
     """Fine-tune a model in place; it ends with the weights of the epoch that validates best."""
-    names = _names(model)
+    names = label_names(model)
     truth = [example.labels for example in validation.examples]
 
     def scores_of(evaluated: Any) -> Scores:
@@ -135,18 +137,21 @@ def predict(model: PreTrainedModel, task: Task, reader: Reader, encoded: Encoded
     """The labels that a model chooses, for each example in the order in which they were encoded."""
     with tempfile.TemporaryDirectory() as scratch:
         trainer = _trainer(model, task, reader, arguments={"output_dir": scratch})
-        chosen = trainer.predict(encoded.features).predictions  # type: ignore[arg-type]  # a list is a dataset
-    return task.predictions(encoded, chosen, _names(model))
+        predicted = trainer.predict(encoded.features)  # type: ignore[arg-type]  # a list is a dataset
+    return task.predictions(encoded, np.asarray(predicted.predictions), label_names(model))
 
 
-def _names(model: PreTrainedModel) -> Mapping[int, str]:
-    return {int(number): str(name) for number, name in model.config.id2label.items()}
+class _Trainer(Trainer):
+    """Keeps validation examples in their order; grouped by length, nobody knew whose predictions are whose."""
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> SequentialSampler:
+        return SequentialSampler(eval_dataset)
 
 
 def _trainer(model: PreTrainedModel, task: Task, reader: Reader, *, arguments: dict[str, Any], **more: Any) -> Trainer:
     """A Trainer that writes and prints nothing."""
     on_gpu = torch.cuda.is_available()
-    trainer = Trainer(
+    trainer = _Trainer(
         model=model,
         args=TrainingArguments(
             **arguments,
@@ -181,16 +186,8 @@ class _Watch(TrainerCallback):
         self.best_weights: dict[str, torch.Tensor] = {}
         self._scores, self._score, self._patience = scores, scores[0], patience
 
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        *,
-        model: PreTrainedModel,
-        metrics: dict[str, float],
-        **_: Any,
-    ) -> None:
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any) -> None:
+        model, metrics = more["model"], more["metrics"]
         scores = {name: metrics[f"eval_{name}"] for name in self._scores}
         self.epochs.append(Epoch(scores, metrics["eval_loss"]))
         if best_epoch(self.epochs, self._score) == len(self.epochs):
