@@ -20,7 +20,7 @@ class FineTuningProgress:
     def __init__(self, console: Console | None, score: str) -> None:
         self._console = console or Console(quiet=True)
         self._score = score
-        self._next_line = time.monotonic() + LINE_SECONDS
+        self._next_line = 0.0  # the first epoch tells how long all will take
 
     def say(self, line: str) -> None:
         """A line that stays."""
