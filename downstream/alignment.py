@@ -4,18 +4,22 @@ The first subword of a word carries the word's label; the others, and special to
 section 5.3).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 NO_LABEL = -100  # what torch's cross entropy leaves out
 
 
-def align_labels(labels: Sequence[int], words: Sequence[int | None]) -> list[int]:
+def align_labels(labels: Sequence[int], words: Sequence[int | None], spaces: Collection[int] = ()) -> list[int]:
     """One label for each token.
+
+    Where the first token of a word is nothing but the space before it, as before punctuation and digits, the next
+    one carries the label too: pipelines of Transformers begin a word after each space and read its first token.
 
     Args:
         labels: the label number of each word.
         words: for each token the number of its word, None for special tokens; words may be missing where a text
             was cut, or where normalization left nothing of a word.
+        spaces: the positions of tokens that are a space alone.
 
     Returns:
         The word's label at its first token, `NO_LABEL` elsewhere.
@@ -23,6 +27,8 @@ def align_labels(labels: Sequence[int], words: Sequence[int | None]) -> list[int
     aligned = [NO_LABEL] * len(words)
     for word, position in first_tokens(words).items():
         aligned[position] = labels[word]
+        if position in spaces and position + 1 < len(words) and words[position + 1] == word:
+            aligned[position + 1] = labels[word]
     return aligned
 
 

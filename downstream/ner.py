@@ -9,6 +9,7 @@ from downstream.examples import Example, Split
 from downstream.rows import Row
 from downstream.task import Columns, Encoded, Scores, Task, encode_inputs
 from swarm.errors import DataError
+from tokenizer.normalization import SPACE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,8 +55,10 @@ class NamedEntities(Task):
         """The tokens of the words; the first one of each word carries its tag."""
         encoded = encode_inputs(examples, tokenizer, max_length, split_into_words=True)
         if numbers is not None:
+            space = tokenizer.get_vocab().get(SPACE)
             for example, feature, words in zip(encoded.examples, encoded.features, encoded.words, strict=True):
-                feature["labels"] = align_labels([numbers[tag] for tag in example.labels], words)
+                spaces = {position for position, token in enumerate(feature["input_ids"]) if token == space}
+                feature["labels"] = align_labels([numbers[tag] for tag in example.labels], words, spaces)
         return encoded
 
     def predictions(self, encoded: Encoded, chosen: "NDArray[Any]", names: Mapping[int, str]) -> list[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from swarm.durable import write_file
 from swarm.errors import StorageError
 
 WIDTH, HEIGHT = 760, 440
-LEFT, RIGHT, TOP, BOTTOM = 64, 24, 56, 56  # around the field, in pixels
+LEFT, RIGHT, TOP, BOTTOM = 64, 40, 56, 56  # around the field, in pixels
 PNG_SCALE = 2  # pixels of a PNG for each of the SVG, for today's screens
 INK, GRID, LINE = "#222", "#ddd", "#0072b2"
 # for models that are of no step; colours of Okabe & Ito (2008), which colour-blind people can tell apart
@@ -84,7 +84,7 @@ def draw(results: Results) -> str:
     parts = [
         *_axes(x, y, x_ticks, y_ticks),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, "global step", "middle"),
-        _text(LEFT, 24, f"{results.task}: test {score} in percent, {results.data['test'].source}", size=15),
+        _text(LEFT, 24, f"{results.task}: test {score} in percent, {Path(results.data['test'].source).name}", size=15),
         *_levels(levels, score, y),
         *_curve(on_line, score, x, y),
     ]
@@ -126,7 +126,7 @@ def _levels(models: Sequence[ModelResult], score: str, y: Scale) -> Iterable[str
         colour = OTHERS[number % len(OTHERS)]
         at = y(100 * model.test(score).mean)
         yield _line(LEFT, at, WIDTH - RIGHT, at, colour, ' stroke-width="1.5" stroke-dasharray="6 4"')
-        yield _text(WIDTH - RIGHT - 4, at - 5, f"{model.name}, {model.how}", "end", colour)
+        yield _text(LEFT + 4, at - 5, f"{model.name}, {model.how}", "start", colour)
 
 
 def _curve(models: Sequence[ModelResult], score: str, x: Scale, y: Scale) -> Iterable[str]:

@@ -12,6 +12,12 @@ def test_the_first_subword_carries_the_label_and_nothing_else_does():
     assert align_labels([5, 0, 7], [None, 0, 0, 1, 2, 2, 2, None]) == [X, 5, X, 0, 7, X, X, X]
 
 
+def test_where_the_first_subword_is_but_a_space_the_next_one_carries_the_label_too():
+    assert align_labels([5, 6], [None, 0, 0, 0, 1, None], spaces={1}) == [X, 5, 5, X, 6, X]
+    assert align_labels([5, 6], [None, 0, 1, 1, None], spaces={1, 2}) == [X, 5, 6, 6, X]
+    assert align_labels([5], [None, 0], spaces={1}) == [X, 5]
+
+
 def test_words_that_were_cut_off_or_left_no_token_lose_their_label():
     assert align_labels([5, 6, 7], [None, 0, 2, 2, None]) == [X, 5, 7, X, X]
     assert align_labels([5, 6, 7], [None, 0, None]) == [X, 5, X]
@@ -37,7 +43,9 @@ def test_labels_survive_the_way_to_subwords_and_back(tokenizer: PreTrainedTokeni
     (feature,) = encoded.features
     assert encoded.truncated == 0
     assert len(feature["labels"]) == len(feature["input_ids"])
-    assert sum(label != X for label in feature["labels"]) == len(words)
+    assert [feature["labels"][position] for position in first_tokens(encoded.words[0]).values()] == [
+        numbers[tag] for tag in tags
+    ]
     chosen = np.array([[max(label, 0) for label in feature["labels"]]])
     assert task.predictions(encoded, chosen, dict(enumerate(names))) == [tags]
 
