@@ -3,14 +3,16 @@
 import os
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from app import finetuning
+from app.joining.home import cache_folder
 from app.quiet import quiet as _quiet
+from swarm import logs
+from swarm.countries import country_code
 from swarm.errors import SahajError
 
 PROCESS_STARTED = time.time()
@@ -43,7 +45,14 @@ RelayOption = Annotated[list[str], typer.Option(help="relay through which others
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default the best there is")]
 MicroBatchOption = Annotated[int | None, typer.Option(min=1, help="samples at a time; found by trying if absent")]
 CompileOption = Annotated[bool, typer.Option("--compile", help="use torch.compile")]
+CountryOption = Annotated[
+    str | None,
+    typer.Option(metavar="XX", parser=country_code, help="your country, as BD; shown only as a count of people"),
+]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="show each step, and what hivemind and libp2p say")]
+LogLevelOption = Annotated[
+    logs.Level, typer.Option("--log-level", envvar="SAHAJ_LOG_LEVEL", help="from which level on messages are logged")
+]
 
 
 @app.command()
@@ -90,9 +99,10 @@ def coordinator(
     listen: ListenOption = [],  # noqa: B006
     announce: AnnounceOption = [],  # noqa: B006
     verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
     """Open a run, or go on with it: the first peer, the ledger, the checkpoints."""
-    _quiet(verbose=verbose)
+    _quiet(verbose=verbose, log_level=log_level)
     _stop_at_once()
     from swarm.run_file import load_run
 
@@ -129,10 +139,12 @@ def train(
     device: DeviceOption = None,
     micro_batch: MicroBatchOption = None,
     compile: CompileOption = False,
+    country: CountryOption = None,
     verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
     """Join a run that gives no passes, by an address, and train until it is done or you leave (Ctrl-C)."""
-    _quiet(verbose=verbose)
+    _quiet(verbose=verbose, log_level=log_level)
     _stop_at_once()
     from swarm.run_file import load_run
 
@@ -151,6 +163,7 @@ def train(
         device=device,
         micro_batch=micro_batch,
         compile=compile,
+        country=country,
         verbose=verbose,
         process_started=PROCESS_STARTED,
     )
@@ -182,10 +195,12 @@ def join(
     device: DeviceOption = None,
     micro_batch: MicroBatchOption = None,
     compile: CompileOption = False,
+    country: CountryOption = None,
     verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
     """Join the run behind a link, and train until it is done or you leave (Ctrl-C)."""
-    _quiet(verbose=verbose)
+    _quiet(verbose=verbose, log_level=log_level)
     _stop_at_once()
     from app.joining.join import JoinOptions
     from app.joining.join import join as join_run
@@ -202,6 +217,7 @@ def join(
         device=device,
         micro_batch=micro_batch,
         compile=compile,
+        country=country,
         verbose=verbose,
         process_started=PROCESS_STARTED,
     )
@@ -214,7 +230,7 @@ def admin(
     action: Annotated[
         str,
         typer.Argument(
-            help="allow, disallow, ban, unban, announce, pause, resume, restore or stop", show_default=False
+            help="allow, disallow, ban, unban, announce, pause, resume, restore, stop or flags", show_default=False
         ),
     ],
     argument: Annotated[
@@ -248,33 +264,66 @@ def info(checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", show_d
     Console().print(render(describe(checkpoint)))
 
 
+@app.command()
+def plan(
+    table: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="the volunteers that you expect, as runs/volunteers.csv", show_default=False
+        ),
+    ],
+    run: Annotated[Path, typer.Option(metavar="RUN", help="the run file")] = Path("run.yaml"),
+    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="draw the forecast as SVG")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write its figures as JSON")] = None,
+) -> None:
+    """Predict how fast a run will be with the volunteers of a table, and what would help most."""
+    _quiet(verbose=False)
+    from rich.console import Console
+
+    from app.plan import plan as predict
+
+    console = Console()
+    with console.status("planning"):
+        report = predict(table, run, picture=picture, json_file=json_file)
+    console.print(report, highlight=False)
+
+
 app.command()(finetuning.finetune)
 app.command()(finetuning.evaluate)
 
 
 def main() -> None:
     """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
+    logs.catch_what_threads_drop(_unknown_log())
     try:
         app()
     except SahajError as error:
+        logs.said(f"ended: {error}")
         typer.echo(f"sahaj: {error}", err=True)
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
         _say_stopped()
         sys.exit(130)
-    except Exception:  # a mistake of ours: threads of hivemind would keep the process from ending
-        traceback.print_exc()
+    except Exception as error:  # a mistake of ours: threads of hivemind would keep the process from ending
+        typer.echo(f"sahaj: {logs.unforeseen(error, 'the program has failed', _unknown_log())}", err=True)
         sys.stderr.flush()
         os._exit(1)
 
 
 def _say(line: str) -> None:
     """A line at once, also into a pipe."""
+    logs.said(line)
     typer.echo(line)
     sys.stdout.flush()
 
 
+def _unknown_log() -> Path:
+    """Folder for the log of what fails before it has one of its own."""
+    return cache_folder() / logs.FOLDER
+
+
 def _say_stopped() -> None:
+    logs.said("stopped")
     typer.echo("sahaj: stopped", err=True)
 
 

@@ -15,6 +15,7 @@ from app.demo_story import Story
 from app.demo_summary import SUMMARY, Summary, problems, save_summary, summarize
 from coordinator.ledger import open_ledger
 from coordinator.reception import URL
+from swarm import logs
 from swarm.durable import write_file
 from swarm.errors import SahajError
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
@@ -53,6 +54,7 @@ def run_demo(options: DemoOptions) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the peers are ended either way
     began = time.monotonic()
     run = prepare_run(options, console)
+    logs.write_to(out / "logs", "demo")
     console.rule("the run")
     state = out / "coordinator"
     coordinator = start_peer(
@@ -101,6 +103,8 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
         shutil.copytree(prepared, out / "corpus")
     content = template.model_dump()
     content["language"] = language
+    if language != template.language:
+        content["coordinator"]["probes"] = []  # they would be in another one
     content["tokenizer"]["path"] = "tokenizer"
     content["data"]["train"] = [{"path": "corpus/train.jsonl"}]
     content["data"]["validation"] = [{"path": "corpus/validation.jsonl"}]

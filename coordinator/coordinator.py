@@ -11,13 +11,18 @@ from urllib.parse import urlsplit
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from coordinator.accounts import Accounts
 from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, load_newest_checkpoint
 from coordinator.guard import post_guard
+from coordinator.history import Historian
 from coordinator.ledger import open_ledger
+from coordinator.probes import read_probes
+from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
 from coordinator.replica import Replica
 from coordinator.tracking import open_tracker
+from swarm import known_peers, logs
 from swarm.dht import Network, addresses, is_loopback, join_dht
 from swarm.durable import write_file
 from swarm.fingerprint import Fingerprint, differences, fingerprint
@@ -32,6 +37,7 @@ from trainer.model import build_model
 
 EVALUATION_BATCH = 16  # samples at a time: little memory, and the processor is busy with it
 PATIENCE = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
+PEERS = "peers.json"  # in the state folder: some that were there when it was written
 ADDRESSES = "addresses.txt"  # in the state folder: where this coordinator can be joined
 
 
@@ -50,18 +56,22 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     """Lead the run until Ctrl-C or SIGTERM. Started again, it goes on from where the swarm is.
 
     Raises:
-        SahajError: no usable tokenizer or held-out text, a port in use, a ledger or checkpoint that does not fit.
+        SahajError: no usable tokenizer, probes or held-out text, a used port, a ledger or checkpoint that does not fit.
     """
     folder = options.state_folder
     tokenizer = load_tokenizer(run)
     ours = fingerprint(run, tokenizer_digest(tokenizer))
     held_out = held_out_batches(run, tokenizer)
+    probes = read_probes(run, tokenizer)
     newest = newest_that_fits(folder / "checkpoints", ours)
     model = build_model(run, tokenizer)
     ledger = open_ledger(run.coordinator.ledger, folder)
-    identity = load_identity(folder / "identity.key")
+    identity = load_identity(folder / "identity.key")  # whoever has it has the folder, and its logs, to itself
+    if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):
+        say(problem)
     network = Network(
         initial_peers=options.initial_peers,
+        maybe_there=known_peers.recall(folder / PEERS),  # they go on elsewhere, should this machine be a new one
         listen=options.listen or tuple(run.coordinator.listen),
         announce=options.announce or tuple(run.coordinator.announce),
     )
@@ -84,7 +94,17 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             way_in = join_command(options.run_file, reachable)
             warnings: list[str] = []
             if guard:
-                reception = Reception(run, ours, tokenizer, ledger, lambda: replica.step, orders.put, folder)
+                reception = Reception(
+                    run=run,
+                    fingerprint=ours,
+                    tokenizer=tokenizer,
+                    ledger=ledger,
+                    step=lambda: replica.step,
+                    gathered=lambda: replica.samples_gathered,
+                    stepped_at=lambda: replica.stepped_at,
+                    restore=orders.put,
+                    folder=folder,
+                )
                 url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
                 way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
             write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
@@ -92,6 +112,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             say(f"  {way_in}")
             for warning in warnings:
                 say(warning)
+            historian = Historian(ledger)
             office = Office(
                 run=run,
                 fingerprint=ours.digest,
@@ -103,16 +124,26 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 tracker=open_tracker(run, folder),
                 say=say,
                 autocast=torch.cpu._is_avx512_bf16_supported(),
-                board=guard.board if guard else None,
-                orders=orders,
+                historian=historian,
+                probes=probes,
             )
             bookkeeper = Bookkeeper(
                 office,
-                dht,
                 replica,
+                Accounts(run, dht, ledger, replica, historian, gate, say, peers=folder / PEERS),
+                Recall(
+                    Reins(
+                        replica=replica,
+                        board=guard.board if guard else None,
+                        orders=orders,
+                        ledger=ledger,
+                        folder=office.folder,
+                        total_steps=run.optimizer.total_steps,
+                        say=say,
+                    )
+                ),
                 evaluated=max((one.step for one in evaluations), default=-1),
                 saved=newest.trainer_state.step if newest else -1,
-                gate=gate,
             )
             books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
             books.start()

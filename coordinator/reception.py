@@ -35,6 +35,8 @@ class Reception:
     tokenizer: PreTrainedTokenizerFast
     ledger: Ledger
     step: Callable[[], int]
+    gathered: Callable[[], int]  # samples of all peers towards the next global step
+    stepped_at: Callable[[], float]
     restore: Callable[[int], None]  # takes the order to go back to a checkpoint
     folder: Path  # of the coordinator's state
 
@@ -57,6 +59,8 @@ def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Ident
         ledger=reception.ledger,
         addresses=Remembered(lambda: _ways_in(dht, reception.run.name, guard), WAYS_REMEMBERED),
         step=reception.step,
+        gathered=reception.gathered,
+        stepped_at=reception.stepped_at,
         restore=reception.restore,
         checkpoints=folder / "checkpoints",
         admin_key=load_admin_key(folder / FILE),
@@ -66,7 +70,7 @@ def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Ident
     telling = threading.Thread(target=keep_telling, args=(guard, dht, identity, closing), name="notices-out")
     telling.start()
     try:
-        url = access.url or server.url
+        url = guard.board.url = access.url or server.url
         write_file(folder / URL, url + "\n")
         yield url
     finally:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from app.joining import checks, known_peers
+from app.joining import checks
 from app.joining.address import is_loopback, is_private
 from app.joining.door import Door, RunInfo
 from app.joining.home import IDENTITY, default_folder
 from app.joining.manifest import folder_name, read_manifest, write_manifest
+from app.joining.moved import ask_where_it_is
 from app.joining.problems import (
     HubAway,
     ManifestProblem,
@@ -30,6 +31,7 @@ from app.joining.problems import (
 )
 from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.token import HubToken, ask_for_token, check_token, find_token
+from swarm import known_peers, logs
 from swarm.joining import JoinAnswer, JoinRequest
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
@@ -58,6 +60,7 @@ class JoinOptions:
     device: str | None = None
     micro_batch: int | None = None
     compile: bool = False
+    country: str | None = None  # ISO 3166
     verbose: bool = False
     process_started: float = 0.0  # unix time, seconds
 
@@ -147,7 +150,9 @@ def _enter(
         from swarm.identity import load_identity
         from swarm.passes import check_pass, read_pass
     home = options.state or default_folder(door.base)
-    identity = load_identity(home / IDENTITY)
+    identity = load_identity(home / IDENTITY)  # whoever has it has the folder, and its logs, to itself
+    if problem := logs.write_to(home / logs.FOLDER, "trainer"):
+        say(problem)
     request = JoinRequest(
         # pydantic takes bytes of this kind in base64
         public_key=base64.b64encode(identity.private_key.get_public_key().to_bytes()),
@@ -178,8 +183,8 @@ def _enter(
     base = door.base
 
     def ask() -> JoinAnswer:
-        with Door(base) as anew:  # the peer has forked since: no connection is shared with its helpers
-            return anew.join(again, token.value if token else None)
+        # the peer has forked since: no connection is shared with its helpers
+        return ask_where_it_is(base, gate.notices.url, lambda now: now.join(again, token.value if token else None))
 
     return Admitted(base, answer, run, identity, gate, home, folder, client_mode), ask
 
@@ -201,11 +206,10 @@ def _train(
 
     def ended(message: str) -> None:
         view.message(message)
-        os.kill(os.getpid(), signal.SIGTERM)  # training ends as on Ctrl-C: the others are told
+        os.kill(os.getpid(), signal.SIGINT)  # training ends as on Ctrl-C: the others are told
 
     def hear() -> bytes:
-        with Door(admitted.url) as door:
-            return door.notices()
+        return ask_where_it_is(admitted.url, admitted.gate.notices.url, Door.notices)
 
     renewal = Renewal(
         ask,
@@ -231,6 +235,7 @@ def _train(
         device=options.device,
         micro_batch=options.micro_batch,
         compile=options.compile,
+        country=options.country,
         identity=admitted.identity,
         gate=admitted.gate,
         when_joined=renewal.start,

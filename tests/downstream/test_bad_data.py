@@ -58,7 +58,11 @@ def test_bad_data_is_named_with_its_place_and_the_way_out(
     if content is not None:
         files[bad].write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError) as caught:
-        Comparison(TASKS[task](), open_corpus(TASKS[task](), DataOptions(**files), training=True), Settings())
+        Comparison(
+            TASKS[task](),
+            open_corpus(TASKS[task](), DataOptions(files["train"], files["validation"], files["test"]), training=True),
+            Settings(),
+        )
     message = str(caught.value)
     assert "\n" not in message
     missing = [word for word in words if word not in message]

@@ -94,7 +94,8 @@ def test_tags_are_complete_and_in_order():
 
 
 def test_the_deviation_is_that_of_a_sample():
-    assert spread([0.1, 0.2, 0.3]) == Spread(pytest.approx(0.2), pytest.approx(0.1))
+    found = spread([0.1, 0.2, 0.3])
+    assert (found.mean, found.deviation) == pytest.approx((0.2, 0.1))
     assert spread([0.5]) == Spread(0.5, None)
     assert str(Spread(0.1234, 0.01)) == "12.3 ± 1.0"
     assert str(Spread(0.1234, None)) == "12.3"

@@ -71,7 +71,7 @@ def test_the_saved_model_works_in_a_pipeline_and_names_people(ner_results: tuple
     _, folder, _ = ner_results
     tagger = pipeline("token-classification", str(folder / "model"), aggregation_strategy="first")
     text = f"{PEOPLE[1]} ঢাকা থেকে যান ।"
-    found = {(one["entity_group"], text[one["start"] : one["end"]].strip()) for one in tagger(text)}
+    found = {(one["entity_group"], text[int(one["start"]) : int(one["end"])].strip()) for one in tagger(text)}
     assert found == {("PER", PEOPLE[1]), ("LOC", "ঢাকা")}
 
 

@@ -60,7 +60,12 @@ def test_a_slice_is_learned_from_scored_and_long_texts_are_told(
     console = Console(record=True, width=120)
     settings = replace(QUICK, epochs=2)
     results = finetune(
-        TASKS[task](), str(real_model), DataOptions(**files), settings, out=tmp_path / "out", console=console
+        TASKS[task](),
+        str(real_model),
+        DataOptions(files["train"], files["validation"], files["test"]),
+        settings,
+        out=tmp_path / "out",
+        console=console,
     )
     (model,) = results.models
     assert model.truncated["train"] > 0
@@ -70,7 +75,7 @@ def test_a_slice_is_learned_from_scored_and_long_texts_are_told(
 
 def test_all_named_entities_can_be_read_but_a_few_sentences_without_a_tag(labelled: Path):
     files = {split: labelled / "ner" / f"{split}.conll" for split in ("train", "validation", "test")}
-    corpus = open_corpus(TASKS["ner"](), DataOptions(**files), training=True)
+    corpus = open_corpus(TASKS["ner"](), DataOptions(files["train"], files["validation"], files["test"]), training=True)
     assert all(len(split.examples) > 100 * len(split.left_out) for split in corpus.splits)
     assert TASKS["ner"]().labels(corpus.splits[0]) == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
 

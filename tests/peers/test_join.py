@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from app.admin import admin
-from app.joining import known_peers
 from app.joining.join import PEERS
 from app.joining.problems import Banned, NotAllowed
 from coordinator.http.admin_key import FILE
+from swarm import known_peers
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, text_of
@@ -32,8 +32,11 @@ def test_members_train_together_and_others_stay_outside(
 
     swarm.wait(lambda: sum(step.peers == 2 for step in swarm.steps()) >= 2, "two global steps of both members")
     assert {session.user for session in swarm.ledger.sessions()} == {"alice", "bob"}
+    logged = b"".join(path.read_bytes() for path in swarm.folder.rglob("logs/*.jsonl*"))
+    assert b"alice was given a pass" in logged and b"First sample counted" in logged
     for token in tokens.values():
         assert all(token not in text_of(peer) for peer in swarm.peers), "a token was shown"
+        assert token.encode() not in logged, "a token was logged"
 
     key = swarm.state / FILE
     admin(swarm.url, key, "announce", "Good evening!")
