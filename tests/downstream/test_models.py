@@ -59,7 +59,7 @@ def test_a_reader_cuts_at_what_the_model_reads(pretrained: Path):
 def test_the_same_seed_draws_the_same_head_and_another_one_another(pretrained: Path):
     (model,) = find_models(str(pretrained))
     weights = [
-        new_head(model, NamedEntities(), LABELS, seed, from_scratch=False).classifier.weight.tolist()
+        new_head(model, NamedEntities(), LABELS, seed, from_scratch=False).state_dict()["classifier.weight"].tolist()
         for seed in (1, 1, 2)
     ]
     assert weights[0] == weights[1] != weights[2]
@@ -67,9 +67,10 @@ def test_the_same_seed_draws_the_same_head_and_another_one_another(pretrained: P
 
 def test_a_new_head_keeps_the_pretrained_weights_and_from_scratch_does_not(pretrained: Path):
     (model,) = find_models(str(pretrained))
-    saved = load_file(pretrained / "model.safetensors")["albert.embeddings.word_embeddings.weight"]
+    name = "albert.embeddings.word_embeddings.weight"
+    saved = load_file(pretrained / "model.safetensors")[name]
     kept, drawn = (
-        new_head(model, NamedEntities(), LABELS, 1, from_scratch=scratch).albert.embeddings.word_embeddings.weight
+        new_head(model, NamedEntities(), LABELS, 1, from_scratch=scratch).state_dict()[name]
         for scratch in (False, True)
     )
     assert kept.equal(saved)
