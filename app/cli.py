@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from app import finetuning
 from app.joining.home import cache_folder
+from app.quiet import quiet as _quiet
 from swarm import logs
 from swarm.countries import country_code
 from swarm.errors import SahajError
@@ -294,6 +296,10 @@ def plan(
     console.print(report, highlight=False)
 
 
+app.command()(finetuning.finetune)
+app.command()(finetuning.evaluate)
+
+
 def main() -> None:
     """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
     logs.catch_what_threads_drop(_unknown_log())
@@ -334,20 +340,6 @@ def _stop_at_once() -> None:
     from trainer.leaving import end_at_once_on_signal
 
     end_at_once_on_signal(_say_stopped)
-
-
-def _quiet(*, verbose: bool, log_level: logs.Level = logs.Level.INFO) -> None:
-    """Settle how much the program and its libraries say; it has to be done before those are imported."""
-    logs.begin(log_level, verbose=verbose)
-    # until its messages are in our log hivemind writes to the console; libp2p's daemon would take over this level
-    os.environ.setdefault("HIVEMIND_LOGLEVEL", "INFO" if verbose else "CRITICAL")
-    os.environ.setdefault("GOLOG_LOG_LEVEL", "error")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "info" if verbose else "error")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    if not verbose:
-        import warnings
-
-        warnings.filterwarnings("ignore")  # deprecations inside of libraries: nothing a volunteer can do about
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from coordinator.checkpoints import quiet_transformers, read_state
+from coordinator.checkpoint_folder import read_state
 from coordinator.probes import likeliest
+from swarm.quiet import quiet_transformers
 
 
 @dataclass(frozen=True)

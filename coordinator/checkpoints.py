@@ -4,12 +4,11 @@ A checkpoint holds `config.json` and `model.safetensors`, the tokenizer's files,
 `run.yaml` and `trainer_state.json`.
 """
 
-import contextlib
 import io
 import json
 import pickle
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging as transformers_logging
 
 from coordinator.checkpoint_folder import (
     CONFIG,
@@ -41,6 +39,7 @@ from coordinator.checkpoint_folder import (
 )
 from swarm.durable import remove_partials, whole_directory
 from swarm.errors import StorageError
+from swarm.quiet import quiet_transformers
 from swarm.run_file import RunFile, dump_run
 
 __all__ = [
@@ -54,7 +53,6 @@ __all__ = [
     "load_newest_checkpoint",
     "newest_checkpoint",
     "prune",
-    "quiet_transformers",
     "read_state",
     "restore_model",
     "save_checkpoint",
@@ -185,20 +183,6 @@ def _name_public_architecture(model: PreTrainedModel, folder: Path) -> None:
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     config["architectures"] = [public.__name__]
     (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-@contextlib.contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Keep Transformers' bars and reports off a console that shows the run; errors are still raised."""
-    bar, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bar:
-            transformers_logging.enable_progress_bar()
 
 
 def _check_zip(path: Path) -> None:

@@ -3,16 +3,18 @@
 import importlib
 import os
 
-from app.cli import _quiet
+from app.quiet import quiet
 
 os.environ["OMP_NUM_THREADS"] = "1"  # it is read while torch is imported
-_quiet(verbose=False)
+quiet(verbose=False)
 for needed in (
     "app.demo",
     "app.joining.join",
     "app.volunteer",
     "coordinator.coordinator",
     "coordinator.http.service",
+    "downstream.evaluate",
+    "downstream.finetune",
     "transformers.models.albert.modeling_albert",
 ):
     importlib.import_module(needed)

@@ -11,7 +11,14 @@ import pytest
 
 HEAVY = ("torch", "transformers", "hivemind", "datasets", "sqlalchemy", "numpy")
 LIMIT = 1.0  # seconds; half of it where nothing else runs
-COMMANDS = (["--help"], ["train", "--help"], ["coordinator", "--help"], ["tokenizer", "train", "-h"], ["demo", "-h"])
+COMMANDS = (
+    ["--help"],
+    ["train", "--help"],
+    ["coordinator", "--help"],
+    ["tokenizer", "train", "-h"],
+    ["demo", "-h"],
+    ["finetune", "-h"],
+)
 
 
 def test_help_answers_at_once():
@@ -46,7 +53,9 @@ def test_help_imports_nothing_heavy(arguments: list[str]):
     assert not set(HEAVY) & set(imported)
 
 
-@pytest.mark.parametrize("arguments", [["--nonsense"], ["trian"], ["train"], ["demo", "--trainers", "1"]])
+@pytest.mark.parametrize(
+    "arguments", [["--nonsense"], ["trian"], ["train"], ["demo", "--trainers", "1"], ["finetune", "poetry"]]
+)
 def test_a_mistyped_command_is_explained(arguments: list[str]):
     told = subprocess.run(
         [sys.executable, "-m", "app.cli", *arguments], check=False, capture_output=True, text=True, timeout=60

@@ -1,0 +1,172 @@
+"""`sahaj finetune` and `sahaj evaluate`: options of the command line, passed on to `downstream`."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.quiet import quiet
+
+
+class TaskName(str, Enum):
+    """What a model can be taught."""
+
+    ner = "ner"
+    classify = "classify"
+
+
+TaskArgument = Annotated[
+    TaskName,
+    typer.Argument(metavar="TASK", help="ner (named entities, a BIO tag for each word) or classify (a label a text)"),
+]
+OptionalTaskArgument = Annotated[
+    TaskName | None,
+    typer.Argument(metavar="[TASK]", help="ner or classify; a fine-tuned model among the models tells by itself"),
+]
+ModelOption = Annotated[
+    str, typer.Option("--model", metavar="PATH_OR_REPO", help="folder or Hub repository of a pretrained model")
+]
+ModelsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--model",
+        metavar="PATH_OR_REPO",
+        help="folder, folder of checkpoints, or Hub repository (owner/name, owner/name@revision); repeat it",
+    ),
+]
+TrainOption = Annotated[
+    Path | None, typer.Option("--train", metavar="FILE", help="CoNLL (ner), JSONL, CSV or TSV; by its suffix")
+]
+ValidationOption = Annotated[
+    Path | None, typer.Option("--validation", metavar="FILE", help="chooses the epoch and the best seed")
+]
+TestOption = Annotated[Path | None, typer.Option("--test", metavar="FILE", help="what the scores are of")]
+DatasetOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="instead of files: wikiann-bn, indicglue-sna.bn, or a Hub dataset, owner/name or owner/name:configuration",
+    ),
+]
+InputColumnOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="column of tokens or text; by default tokens, words or text")
+]
+LabelColumnOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="column of tags or label; by default tags, ner_tags or label")
+]
+SeedsOption = Annotated[int, typer.Option(min=1, help="how many times each model is fine-tuned")]
+EpochsOption = Annotated[int, typer.Option(min=1, help="at most; training stops when validation gets no better")]
+PatienceOption = Annotated[int, typer.Option(min=1, help="epochs without progress after which training stops")]
+BatchOption = Annotated[int, typer.Option("--batch-size", min=1, help="examples in a step")]
+RateOption = Annotated[
+    list[float],
+    typer.Option(
+        "--learning-rate",
+        min=0.0,
+        help="repeat it, and each model takes the one that validates best with its first seed",
+    ),
+]
+LengthOption = Annotated[
+    int | None, typer.Option("--max-length", min=8, help="tokens of an example; by default what the model reads")
+]
+FromScratchOption = Annotated[
+    bool, typer.Option("--from-scratch", help="also train the same architecture from random weights, to compare with")
+]
+JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write all results into this file")]
+OutOption = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="folder for the fine-tuned model; by default finetuned-TASK")
+]
+PictureOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="draw the score against the global step: FILE.svg or FILE.png")
+]
+DEFAULT_RATES = [1e-4]
+
+
+def finetune(
+    task: TaskArgument,
+    model: ModelOption,
+    train: TrainOption = None,
+    validation: ValidationOption = None,
+    test: TestOption = None,
+    dataset: DatasetOption = None,
+    input_column: InputColumnOption = None,
+    label_column: LabelColumnOption = None,
+    out: OutOption = None,
+    seeds: SeedsOption = 3,
+    epochs: EpochsOption = 20,
+    patience: PatienceOption = 3,
+    batch_size: BatchOption = 32,
+    learning_rate: RateOption = DEFAULT_RATES,
+    max_length: LengthOption = None,
+    from_scratch: FromScratchOption = False,
+    json: JsonOption = None,
+) -> None:
+    """Teach a pretrained model a task, with several seeds, and save the best."""
+    quiet(verbose=False)
+    from downstream.corpus import DataOptions
+    from downstream.finetune import finetune as run
+    from downstream.task import Columns
+    from downstream.tasks import TASKS
+    from downstream.training import Settings
+
+    run(
+        TASKS[task.value](),
+        model,
+        DataOptions(train, validation, test, dataset, Columns(input_column, label_column)),
+        Settings(
+            epochs=epochs,
+            patience=patience,
+            batch_size=batch_size,
+            learning_rates=tuple(learning_rate),
+            seeds=seeds,
+            max_length=max_length,
+        ),
+        out=out or Path(f"finetuned-{task.value}"),
+        from_scratch=from_scratch,
+        json_file=json,
+    )
+
+
+def evaluate(
+    model: ModelsOption,
+    task: OptionalTaskArgument = None,
+    train: TrainOption = None,
+    validation: ValidationOption = None,
+    test: TestOption = None,
+    dataset: DatasetOption = None,
+    input_column: InputColumnOption = None,
+    label_column: LabelColumnOption = None,
+    seeds: SeedsOption = 3,
+    epochs: EpochsOption = 20,
+    patience: PatienceOption = 3,
+    batch_size: BatchOption = 32,
+    learning_rate: RateOption = DEFAULT_RATES,
+    max_length: LengthOption = None,
+    from_scratch: FromScratchOption = False,
+    json: JsonOption = None,
+    picture: PictureOption = None,
+) -> None:
+    """Compare models and checkpoints of a run on a task; those not fine-tuned yet are fine-tuned first."""
+    quiet(verbose=False)
+    from downstream.corpus import DataOptions
+    from downstream.evaluate import evaluate as run
+    from downstream.task import Columns
+    from downstream.training import Settings
+
+    run(
+        None if task is None else task.value,
+        model,
+        DataOptions(train, validation, test, dataset, Columns(input_column, label_column)),
+        Settings(
+            epochs=epochs,
+            patience=patience,
+            batch_size=batch_size,
+            learning_rates=tuple(learning_rate),
+            seeds=seeds,
+            max_length=max_length,
+        ),
+        from_scratch=from_scratch,
+        json_file=json,
+        picture=picture,
+    )

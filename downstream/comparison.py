@@ -1,0 +1,209 @@
+"""Fine-tunes models on the same data in the same way, several seeds each, and measures them on the same test split."""
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+
+from rich.console import Console
+from transformers import PreTrainedModel
+
+from downstream.corpus import TEST, TRAIN, VALIDATION, check_labels, seen_in_training
+from downstream.examples import Corpus
+from downstream.heads import Reader, finished, label_names, new_head, open_reader
+from downstream.models import Model
+from downstream.progress import FineTuningProgress
+from downstream.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
+from downstream.task import Encoded, Task
+from downstream.training import Fit, Settings, fit, predict
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model of the comparison, and what is to be done with it: one of the three ways in `results`."""
+
+    model: Model
+    how: str
+
+    @property
+    def name(self) -> str:
+        """As the table shows it."""
+        return self.model.name
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A fine-tuned model, for who wants to keep it."""
+
+    model: PreTrainedModel
+    reader: Reader
+    result: SeedResult
+
+
+class Comparison:
+    """The data of one task and the models that have been measured on it so far."""
+
+    def __init__(self, task: Task, corpus: Corpus, settings: Settings, console: Console | None = None) -> None:
+        """Check the labels of the data.
+
+        Raises:
+            DataError: a label of validation or test does not occur in training, or there is but one.
+        """
+        self._task, self._corpus, self._settings = task, corpus, settings
+        self._shown = FineTuningProgress(console, task.scores[0])
+        self.labels: tuple[str, ...] = ()
+        if corpus.train is not None:
+            self.labels = task.labels(corpus.train)
+            check_labels(self.labels, corpus.splits[1:], corpus.train.source)
+        self._results: list[ModelResult] = []
+        self._tell_about_data()
+
+    def add(self, candidate: Candidate) -> Tuned | None:
+        """Measure a model; return it as its best seed on the validation split left it, if it was fine-tuned here.
+
+        Raises:
+            ModelError: it cannot be used for the task.
+            DataError: the data has a label that a finished model does not know.
+        """
+        if candidate.how == AS_IT_IS:
+            self._measure_as_it_is(candidate)
+            return None
+        return self._fine_tune(candidate)
+
+    def results(self) -> Results:
+        """All models so far."""
+        return Results(
+            task=self._task.name,
+            scores=self._task.scores,
+            labels=self.labels,
+            data={
+                split.name: SplitSummary(split.source, len(split.examples), split.left_out)
+                for split in self._corpus.splits
+            },
+            test_examples_seen_in_training=seen_in_training(self._corpus),
+            settings=asdict(self._settings) if self._corpus.train is not None else {},
+            software={name: version(name) for name in ("sahaj", "torch", "transformers")}
+            | {"python": platform.python_version()},
+            models=tuple(self._results),
+        )
+
+    def _fine_tune(self, candidate: Candidate) -> Tuned:
+        reader = open_reader(candidate.model, self._settings.max_length)
+        encoded = self._encode(reader)
+        rates = self._settings.learning_rates
+        first = [self._one_seed(candidate, reader, encoded, rate, 1) for rate in rates]
+        kept = best_of(first, self._task.scores[0])
+        runs = [kept.result]
+        rate = kept.result.learning_rate
+        assert rate is not None, "it was just fine-tuned with one"
+        for seed in range(2, self._settings.seeds + 1):
+            tuned = self._one_seed(candidate, reader, encoded, rate, seed)
+            runs.append(tuned.result)
+            kept = best_of([kept, tuned], self._task.scores[0])
+        self._keep(candidate, kept.model, encoded, runs)
+        return kept
+
+    def _one_seed(
+        self, candidate: Candidate, reader: Reader, encoded: dict[str, Encoded], rate: float, seed: int
+    ) -> Tuned:
+        task = self._task
+        model = new_head(candidate.model, task, self.labels, seed, from_scratch=candidate.how == FROM_SCRATCH)
+        title = f"{candidate.name}, {candidate.how}, seed {seed}" + (
+            f", rate {rate:g}" if len(self._settings.learning_rates) > 1 else ""
+        )
+        with self._shown.running(title) as callback:
+            fitted = fit(
+                model,
+                task,
+                reader,
+                encoded[TRAIN],
+                encoded[VALIDATION],
+                self._settings,
+                learning_rate=rate,
+                seed=seed,
+                callbacks=[callback],
+            )
+        test = task.score(_truth(encoded[TEST]), predict(model, task, reader, encoded[TEST]))
+        result = _seed_result(fitted, test, seed, rate)
+        score = task.scores[0]
+        self._shown.say(
+            f"{title}: {score} {fitted.validation[score]:.1%} on validation, {test[score]:.1%} on test "
+            f"(epoch {fitted.best} of {len(fitted.epochs)}, {fitted.seconds:.0f} s)"
+        )
+        return Tuned(model, reader, result)
+
+    def _measure_as_it_is(self, candidate: Candidate) -> None:
+        reader = open_reader(candidate.model, self._settings.max_length)
+        model = finished(candidate.model, self._task)
+        check_labels(label_names(model).values(), (self._corpus.test,), candidate.name)
+        encoded = {TEST: self._task.encode(self._corpus.test.examples, reader.tokenizer, reader.max_length)}
+        test = self._task.score(_truth(encoded[TEST]), predict(model, self._task, reader, encoded[TEST]))
+        self._keep(candidate, model, encoded, [SeedResult(test)])
+        self._shown.say(f"{candidate.name}, {candidate.how}: {self._task.scores[0]} {test[self._task.scores[0]]:.1%}")
+
+    def _encode(self, reader: Reader) -> dict[str, Encoded]:
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        return {
+            split.name: self._task.encode(split.examples, reader.tokenizer, reader.max_length, numbers)
+            for split in self._corpus.splits
+        }
+
+    def _keep(
+        self, candidate: Candidate, model: PreTrainedModel, encoded: dict[str, Encoded], runs: Sequence[SeedResult]
+    ) -> None:
+        cut = {name: one.truncated for name, one in encoded.items()}
+        if any(cut.values()):
+            parts = ", ".join(
+                f"{number:,} of {len(encoded[name].examples):,} in {name}" for name, number in cut.items()
+            )
+            self._shown.say(f"{candidate.name}: examples longer than it reads were cut: {parts}")
+        # random weights were at no global step
+        step = None if candidate.how == FROM_SCRATCH else candidate.model.step
+        self._results.append(ModelResult(candidate.name, candidate.how, step, model.num_parameters(), cut, tuple(runs)))
+
+    def _tell_about_data(self) -> None:
+        for split in self._corpus.splits:
+            if split.left_out:
+                self._shown.say(
+                    f"Left out {len(split.left_out)} of {len(split.left_out) + len(split.examples):,} examples of "
+                    f"{split.name}: {split.left_out[0]}"
+                )
+        if seen := seen_in_training(self._corpus):
+            self._shown.say(f"{seen:,} of {len(self._corpus.test.examples):,} test examples are in train too")
+
+
+def best_of(tuned: Sequence[Tuned], score: str) -> Tuned:
+    """The first of those that validate best."""
+
+    def validated(one: Tuned) -> float:
+        assert one.result.validation is not None, "it was fine-tuned"
+        return one.result.validation[score]
+
+    return max(tuned, key=validated)
+
+
+def ways(models: Sequence[Model], *, from_scratch: bool) -> list[Candidate]:
+    """What is done with each model: finished ones are measured as they are, the others fine-tuned.
+
+    Args:
+        from_scratch: put the architecture of the first model that is not finished, with random weights, before all.
+    """
+    found = [Candidate(model, AS_IT_IS if model.is_fine_tuned else FINE_TUNED) for model in models]
+    base = next((one.model for one in found if one.how == FINE_TUNED), None)
+    return [Candidate(base, FROM_SCRATCH), *found] if from_scratch and base is not None else found
+
+
+def _truth(encoded: Encoded) -> list[tuple[str, ...]]:
+    return [example.labels for example in encoded.examples]
+
+
+def _seed_result(fitted: Fit, test: dict[str, float], seed: int, rate: float) -> SeedResult:
+    return SeedResult(
+        test=test,
+        validation=fitted.validation,
+        seed=seed,
+        learning_rate=rate,
+        epochs=len(fitted.epochs),
+        best_epoch=fitted.best,
+        seconds=round(fitted.seconds, 1),
+    )

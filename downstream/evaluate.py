@@ -1,0 +1,80 @@
+"""What `sahaj evaluate` does: checkpoints of a run and other models side by side on the same data."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from downstream.comparison import Comparison, ways
+from downstream.corpus import DataOptions, open_corpus
+from downstream.errors import ModelError
+from downstream.models import Model, check_head, find_models
+from downstream.output import check_file
+from downstream.picture import check_picture, write_picture
+from downstream.results import Results, as_json, table_of
+from downstream.task import Task
+from downstream.tasks import TASKS
+from downstream.training import Settings
+from swarm.durable import write_file
+
+
+def evaluate(
+    task_name: str | None,
+    names: Sequence[str],
+    data: DataOptions,
+    settings: Settings,
+    *,
+    from_scratch: bool = False,
+    json_file: Path | None = None,
+    picture: Path | None = None,
+    console: Console | None = None,
+) -> Results:
+    """Measure models on a test split; those that are not fine-tuned for the task yet are fine-tuned first.
+
+    Args:
+        task_name: `ner`, `classify`, or None if a fine-tuned model among them tells.
+        names: folders, folders of checkpoints, or Hub repositories.
+        from_scratch: the architecture of the first pretrained model from random weights, too.
+        picture: an SVG or PNG file for the score against the global step.
+
+    Raises:
+        DataError, ModelError, StorageError: one line each; files are written whole or not at all.
+    """
+    console = console or Console()
+    if json_file is not None:
+        check_file(json_file)
+    if picture is not None:
+        check_picture(picture)
+    models = [model for name in names for model in find_models(name)]
+    task = TASKS[task_name]() if task_name is not None else task_of(models)
+    for model in models:
+        check_head(model, task)
+    pretrained = next((model for model in models if not model.is_fine_tuned), None)
+    if pretrained is not None and data.train is None and data.dataset is None:
+        raise ModelError(
+            f"{pretrained.name}: not fine-tuned for {task.name} yet; give --train and --validation, and it will be"
+        )
+    corpus = open_corpus(task, data, training=pretrained is not None)
+    comparison = Comparison(task, corpus, settings, console)
+    for candidate in ways(models, from_scratch=from_scratch):
+        comparison.add(candidate)
+    results = comparison.results()
+    console.print(table_of(results))
+    if json_file is not None:
+        write_file(json_file, as_json(results))
+    if picture is not None:
+        write_picture(results, picture)
+    return results
+
+
+def task_of(models: Sequence[Model]) -> Task:
+    """The task that the first fine-tuned model was made for.
+
+    Raises:
+        ModelError: none of them was, or for a task of which we know nothing.
+    """
+    head = next((model.head for model in models if model.head is not None), None)
+    found = next((task for task in TASKS.values() if task.head == head), None)
+    if found is None:
+        raise ModelError(f"none of the models was fine-tuned for a task; say which: {' or '.join(TASKS)}")
+    return found()

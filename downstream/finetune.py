@@ -1,0 +1,62 @@
+"""What `sahaj finetune` does: a pretrained model learns a task, several times, and the best one is saved."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from downstream.comparison import Candidate, Comparison, Tuned
+from downstream.corpus import DataOptions, open_corpus
+from downstream.models import check_pretrained, find_models
+from downstream.output import check_file, check_model_folder, save_model
+from downstream.results import FINE_TUNED, FROM_SCRATCH, Results, as_json, table_of
+from downstream.task import Task
+from downstream.training import Settings
+from swarm.durable import write_file
+
+
+def finetune(
+    task: Task,
+    model: str,
+    data: DataOptions,
+    settings: Settings,
+    *,
+    out: Path,
+    from_scratch: bool = False,
+    json_file: Path | None = None,
+    console: Console | None = None,
+) -> Results:
+    """Fine-tune a model and save it in `out` as the seed that validates best left it.
+
+    Args:
+        model: a folder or a Hub repository; of a folder of checkpoints the newest is taken.
+        from_scratch: train the same architecture from random weights too, to compare with.
+
+    Raises:
+        DataError, ModelError, StorageError: one line each. Whatever ends it, Ctrl-C included, `out` and `json_file`
+            are either as they were or hold all of the new.
+    """
+    console = console or Console()
+    check_model_folder(out, task)
+    if json_file is not None:
+        check_file(json_file)
+    corpus = open_corpus(task, data, training=True)
+    pretrained = find_models(model)[-1]
+    check_pretrained(pretrained)
+    comparison = Comparison(task, corpus, settings, console)
+    tuned = comparison.add(Candidate(pretrained, FINE_TUNED))
+    assert isinstance(tuned, Tuned), "it was fine-tuned"
+    if from_scratch:
+        comparison.add(Candidate(pretrained, FROM_SCRATCH))
+    results = comparison.results()
+    console.print(table_of(results))
+    save_model(tuned, out)
+    if json_file is not None:
+        write_file(json_file, as_json(results))
+    console.print(
+        f"Saved in {out}, as seed {tuned.result.seed} left it. To use it:\n"
+        f"from transformers import pipeline; pipeline({task.pipeline!r}, {str(out)!r})",
+        soft_wrap=True,
+        markup=False,
+        highlight=False,
+    )
+    return results

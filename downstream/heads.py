@@ -1,0 +1,126 @@
+"""Transformers models for a task: a pretrained one with a new head, one of random weights, or a finished one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import AutoConfig, PreTrainedModel, set_seed
+
+from downstream.errors import ModelError
+from downstream.models import Model
+from downstream.task import Task
+from swarm.errors import TokenizerError
+from swarm.quiet import quiet_transformers
+from tokenizer.loading import read_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+LONGEST = 512  # tokens; models that name no limit, or count positions from an offset, read this many at least
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A model's tokenizer and how many tokens of a text the model reads."""
+
+    tokenizer: "PreTrainedTokenizerFast"
+    max_length: int
+
+
+def open_reader(model: Model, max_length: int | None = None) -> Reader:
+    """The tokenizer in the model's folder, and the length it may cut to.
+
+    Raises:
+        ModelError: there is no fast tokenizer, or it has more tokens than the model knows.
+    """
+    try:
+        with quiet_transformers():
+            tokenizer = read_tokenizer(str(model.folder))
+            config = AutoConfig.from_pretrained(model.folder)
+    except TokenizerError as error:
+        raise ModelError(f"{model.name}: {error}") from None
+    except Exception as error:
+        raise _unreadable(model, error) from None
+    known = getattr(config, "vocab_size", 0)  # a model of images has none
+    if len(tokenizer) > known:
+        raise ModelError(
+            f"{model.name}: its tokenizer has {len(tokenizer)} tokens but the model knows {known}; "
+            "put the tokenizer there that it was trained with"
+        )
+    limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or LONGEST, LONGEST)
+    tokenizer.model_max_length = limit  # the saved model's pipelines cut at this length
+    return Reader(tokenizer, min(limit, max_length or limit))
+
+
+def new_head(model: Model, task: Task, labels: Sequence[str], seed: int, *, from_scratch: bool) -> PreTrainedModel:
+    """The model with a head for these labels; what is drawn at random depends on `seed` alone.
+
+    Args:
+        from_scratch: whether all weights are random ones, not just those of the head.
+
+    Raises:
+        ModelError: the weights do not belong to the architecture, or it has no such head.
+    """
+    names = dict(enumerate(labels))
+    set_seed(seed)
+    try:
+        with quiet_transformers():
+            config = AutoConfig.from_pretrained(
+                model.folder, num_labels=len(names), id2label=names, label2id={label: n for n, label in names.items()}
+            )
+            if from_scratch:
+                return task.auto_class().from_config(config, dtype=torch.float32)
+            loaded, report = task.auto_class().from_pretrained(
+                model.folder, config=config, dtype=torch.float32, output_loading_info=True
+            )
+    except Exception as error:
+        raise _unreadable(model, error) from None
+    body = f"{loaded.base_model_prefix}."
+    _check_loaded(model, [name for name in report["missing_keys"] if name.startswith(body)], report["mismatched_keys"])
+    return loaded
+
+
+def finished(model: Model, task: Task) -> PreTrainedModel:
+    """A model that was fine-tuned before, as it is.
+
+    Raises:
+        ModelError: its files do not belong together.
+    """
+    try:
+        with quiet_transformers():
+            loaded, report = task.auto_class().from_pretrained(
+                model.folder, dtype=torch.float32, output_loading_info=True
+            )
+    except Exception as error:
+        raise _unreadable(model, error) from None
+    _check_loaded(model, list(report["missing_keys"]), report["mismatched_keys"])
+    return loaded
+
+
+def label_names(model: PreTrainedModel) -> dict[int, str]:
+    """The label behind each number that the model's head chooses from."""
+    return {int(number): str(name) for number, name in (model.config.id2label or {}).items()}
+
+
+def save(model: PreTrainedModel, tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
+    """Write what `transformers.pipeline` loads into an existing folder."""
+    with quiet_transformers():
+        model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _check_loaded(model: Model, missing: Sequence[str], mismatched: Any) -> None:
+    """Transformers draws what it does not find at random, and says so in a log that nobody reads."""
+    wrong = sorted([*missing, *(str(one[0]) for one in mismatched)])
+    if wrong:
+        raise ModelError(
+            f"{model.name}: {len(wrong)} tensors are missing or of another shape, {wrong[0]} for one; its weights and "
+            "its config.json do not belong together, download them again"
+        )
+
+
+def _unreadable(model: Model, error: Exception) -> ModelError:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return ModelError(f"{model.name}: the model in {model.folder} cannot be used ({reason}); give another one")

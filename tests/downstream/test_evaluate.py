@@ -1,0 +1,86 @@
+"""Checkpoints of a run beside other models."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from transformers import PreTrainedTokenizerFast
+
+from downstream.corpus import DataOptions
+from downstream.errors import ModelError
+from downstream.evaluate import evaluate
+from downstream.finetune import finetune
+from downstream.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH
+from downstream.tasks import TASKS
+from swarm.errors import DataError, StorageError
+from tests.downstream.conftest import QUICK, write_conll, write_pretrained
+
+FAST = replace(QUICK, epochs=3)
+
+
+@pytest.fixture(scope="module")
+def finished(pretrained: Path, entities: DataOptions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that was fine-tuned for named entities."""
+    out = tmp_path_factory.mktemp("finished") / "tagger"
+    finetune(TASKS["ner"](), str(pretrained), entities, QUICK, out=out)
+    return out
+
+
+def test_checkpoints_of_a_run_a_finished_model_and_random_weights_in_one_table_and_picture(
+    finished: Path, tokenizer: PreTrainedTokenizerFast, entities: DataOptions, tmp_path: Path
+):
+    checkpoints = tmp_path / "nodi-state" / "checkpoints"
+    for step in (20, 100):
+        write_pretrained(checkpoints / f"checkpoint-{step}", tokenizer, seed=step, step=step)
+    console = Console(record=True, width=100)
+    results = evaluate(
+        "ner",
+        [str(tmp_path / "nodi-state"), str(finished)],
+        entities,
+        FAST,
+        from_scratch=True,
+        json_file=tmp_path / "r.json",
+        picture=tmp_path / "curve.svg",
+        console=console,
+    )
+    assert [(model.how, model.step) for model in results.models] == [
+        (FROM_SCRATCH, None),
+        (FINE_TUNED, 20),
+        (FINE_TUNED, 100),
+        (AS_IT_IS, None),
+    ]
+    said = console.export_text()
+    for part in ("checkpoint-20", "checkpoint-100", "tagger, as it is", "step"):
+        assert part in said, part
+    assert (tmp_path / "r.json").is_file()
+    assert "checkpoint-100" in (tmp_path / "curve.svg").read_text()
+
+
+def test_finished_models_need_nothing_but_the_test_split_and_tell_the_task(finished: Path, entities: DataOptions):
+    results = evaluate(None, [str(finished)], DataOptions(test=entities.test), QUICK)
+    (model,) = results.models
+    assert model.test("f1").mean > 0.9
+    assert model.validation("f1") is None
+
+
+def test_a_pretrained_model_without_training_data_is_named(pretrained: Path, entities: DataOptions):
+    with pytest.raises(ModelError, match="albert-nodi: not fine-tuned for ner yet; give --train and --validation"):
+        evaluate("ner", [str(pretrained)], DataOptions(test=entities.test), QUICK)
+
+
+def test_a_finished_model_of_another_task_is_named(finished: Path, opinions: DataOptions):
+    with pytest.raises(ModelError, match=r"tagger: the wrong head \(ForTokenClassification\)"):
+        evaluate("classify", [str(finished)], opinions, QUICK)
+
+
+def test_labels_that_a_finished_model_does_not_know_are_named(finished: Path, tmp_path: Path):
+    test = write_conll(tmp_path / "test.conll", 2, 0)
+    test.write_text(test.read_text() + "\nমেলা\tB-EVENT\n")
+    with pytest.raises(DataError, match=r"test\.conll:\d+: the label 'B-EVENT' .* not among those of tagger"):
+        evaluate("ner", [str(finished)], DataOptions(test=test), QUICK)
+
+
+def test_an_unknown_kind_of_picture_is_told_before_the_work(finished: Path, entities: DataOptions, tmp_path: Path):
+    with pytest.raises(StorageError, match="unknown kind of picture"):
+        evaluate("ner", [str(finished)], entities, QUICK, picture=tmp_path / "curve.gif")

@@ -1,0 +1,163 @@
+"""What `--model` may name, and what is said about models that cannot be used."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedTokenizerFast
+
+from downstream.classify import Classification
+from downstream.errors import ModelError
+from downstream.heads import new_head, open_reader
+from downstream.models import check_head, check_pretrained, find_models, inspect_model
+from downstream.ner import NamedEntities
+from downstream.task import Task
+from tests.downstream.conftest import MAX_LENGTH, write_pretrained
+
+LABELS = ("O", "B-PER", "I-PER")
+
+
+def change(folder: Path, **changes: object) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+def use(folder: Path, task: Task) -> None:
+    """All that happens to a model before it is trained."""
+    (model,) = find_models(str(folder))
+    check_pretrained(model)
+    open_reader(model)
+    new_head(model, task, LABELS, 1, from_scratch=False)
+
+
+def test_a_folder_of_checkpoints_stands_for_all_of_them_in_the_order_of_their_steps(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerFast
+):
+    for step in (1000, 200):
+        write_pretrained(tmp_path / "state" / "checkpoints" / f"checkpoint-{step}", tokenizer, seed=step, step=step)
+    for place in (tmp_path / "state", tmp_path / "state" / "checkpoints"):
+        assert [model.step for model in find_models(str(place))] == [200, 1000]
+    (one,) = find_models(str(tmp_path / "state" / "checkpoints" / "checkpoint-200"))
+    assert (one.step, one.name, one.is_fine_tuned) == (200, "checkpoint-200", False)
+
+
+def test_a_model_of_no_run_has_no_step(pretrained: Path, copied: Path):
+    assert inspect_model(pretrained, "a").step is None
+    (copied / "trainer_state.json").write_text('{"global_step": 7}')  # as the Trainer of Transformers writes it
+    assert inspect_model(copied, "a").step is None
+
+
+def test_a_reader_cuts_at_what_the_model_reads(pretrained: Path):
+    (model,) = find_models(str(pretrained))
+    assert open_reader(model).max_length == MAX_LENGTH
+    assert open_reader(model, 16).max_length == 16
+    assert open_reader(model, 500).max_length == MAX_LENGTH
+
+
+def test_the_same_seed_draws_the_same_head_and_another_one_another(pretrained: Path):
+    (model,) = find_models(str(pretrained))
+    weights = [
+        new_head(model, NamedEntities(), LABELS, seed, from_scratch=False).state_dict()["classifier.weight"].tolist()
+        for seed in (1, 1, 2)
+    ]
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_a_new_head_keeps_the_pretrained_weights_and_from_scratch_does_not(pretrained: Path):
+    (model,) = find_models(str(pretrained))
+    name = "albert.embeddings.word_embeddings.weight"
+    saved = load_file(pretrained / "model.safetensors")[name]
+    kept, drawn = (
+        new_head(model, NamedEntities(), LABELS, 1, from_scratch=scratch).state_dict()[name]
+        for scratch in (False, True)
+    )
+    assert kept.equal(saved)
+    assert not drawn.equal(saved)
+    assert drawn.shape == saved.shape
+
+
+def test_a_folder_without_weights_is_named(copied: Path):
+    (copied / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"has no weights, as model\.safetensors"):
+        use(copied, NamedEntities())
+
+
+def test_a_folder_that_is_no_model_is_named(tmp_path: Path):
+    with pytest.raises(ModelError, match=r"is no model, it has no config\.json"):
+        find_models(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", ""])
+def test_a_broken_configuration_is_named(copied: Path, content: str):
+    (copied / "config.json").write_text(content)
+    with pytest.raises(ModelError, match=r"config\.json: .*download it again"):
+        use(copied, NamedEntities())
+
+
+def test_a_model_without_a_tokenizer_is_named_where_transformers_would_make_an_empty_one(copied: Path):
+    for file in copied.glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(ModelError, match=r"has no tokenizer; put the tokenizer\.json"):
+        use(copied, NamedEntities())
+
+
+def test_a_tokenizer_without_a_fast_version_is_named(copied: Path):
+    (copied / "tokenizer.json").unlink()
+    (copied / "tokenizer_config.json").write_text('{"tokenizer_class": "CanineTokenizer"}')
+    (copied / "vocab.txt").write_text("a\n")  # Canine reads code points and has none
+    with pytest.raises(ModelError, match=r"not a fast tokenizer; its folder must hold a tokenizer\.json"):
+        use(copied, NamedEntities())
+
+
+def test_a_tokenizer_of_another_model_is_named(copied: Path):
+    change(copied, vocab_size=8)
+    with pytest.raises(ModelError, match="tokens but the model knows 8; put the tokenizer there"):
+        use(copied, NamedEntities())
+
+
+def test_weights_cut_short_are_named(copied: Path):
+    os.truncate(copied / "model.safetensors", 1000)
+    with pytest.raises(ModelError, match="cannot be used"):
+        use(copied, NamedEntities())
+
+
+def test_weights_of_another_shape_are_named_where_transformers_would_draw_random_ones(copied: Path):
+    change(copied, hidden_size=64)
+    with pytest.raises(ModelError, match=r"do not belong together|cannot be used"):
+        use(copied, NamedEntities())
+
+
+def test_missing_weights_are_named_where_transformers_would_draw_random_ones(copied: Path):
+    tensors = load_file(copied / "model.safetensors")
+    tensors.pop("albert.embeddings.word_embeddings.weight")
+    save_file(tensors, copied / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"1 tensors are missing .* albert\.embeddings\.word_embeddings\.weight"):
+        use(copied, NamedEntities())
+
+
+def test_an_architecture_without_such_a_head_is_named(copied: Path):
+    change(copied, model_type="vit")  # it sees images
+    with pytest.raises(ModelError, match="cannot be used"):
+        use(copied, NamedEntities())
+
+
+@pytest.mark.parametrize("head", ["ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering"])
+def test_what_is_fine_tuned_already_is_not_fine_tuned_again(copied: Path, head: str):
+    change(copied, architectures=[f"Albert{head}"])
+    with pytest.raises(ModelError, match=f"the wrong head \\({head}\\).*give the pretrained model"):
+        use(copied, NamedEntities())
+
+
+def test_a_head_for_another_task_is_named(copied: Path):
+    change(copied, architectures=["AlbertForTokenClassification"])
+    model = inspect_model(copied, "a")
+    check_head(model, NamedEntities())
+    with pytest.raises(ModelError, match="the task classify needs ForSequenceClassification"):
+        check_head(model, Classification())
+
+
+def test_a_name_that_is_neither_folder_nor_repository_is_named():
+    with pytest.raises(ModelError, match="no such folder, and no name on the Hub"):
+        find_models("./no/such/folder")
