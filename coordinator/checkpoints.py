@@ -37,6 +37,7 @@ from coordinator.checkpoint_folder import (
     prune,
     read_state,
 )
+from coordinator.checkpoint_sums import check_sums, write_sums
 from swarm.durable import remove_partials, whole_directory
 from swarm.errors import StorageError
 from swarm.quiet import quiet_transformers
@@ -109,6 +110,7 @@ def save_checkpoint(
         (partial / OPTIMIZER).write_bytes(archive.getbuffer())
         (partial / RUN).write_text(dump_run(run), encoding="utf-8")
         (partial / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
+        write_sums(partial)
         _read_back(partial, path, model)
     return path
 
@@ -121,6 +123,7 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint:
     """
     state = read_state(path)
     try:
+        check_sums(path)
         _check_zip(path / OPTIMIZER)
         optimizer_state = torch.load(path / OPTIMIZER, map_location="cpu", weights_only=True)
         model_state = load_file(path / MODEL)
