@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from swarm.countries import country_code
 from swarm.errors import SahajError
 
 PROCESS_STARTED = time.time()
@@ -41,6 +42,10 @@ RelayOption = Annotated[list[str], typer.Option(help="relay through which others
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default the best there is")]
 MicroBatchOption = Annotated[int | None, typer.Option(min=1, help="samples at a time; found by trying if absent")]
 CompileOption = Annotated[bool, typer.Option("--compile", help="use torch.compile")]
+CountryOption = Annotated[
+    str | None,
+    typer.Option(metavar="XX", parser=country_code, help="your country, as BD; shown only as a count of people"),
+]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="show each step, and what hivemind and libp2p say")]
 
 
@@ -127,6 +132,7 @@ def train(
     device: DeviceOption = None,
     micro_batch: MicroBatchOption = None,
     compile: CompileOption = False,
+    country: CountryOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Join a run that gives no passes, by an address, and train until it is done or you leave (Ctrl-C)."""
@@ -149,6 +155,7 @@ def train(
         device=device,
         micro_batch=micro_batch,
         compile=compile,
+        country=country,
         verbose=verbose,
         process_started=PROCESS_STARTED,
     )
@@ -180,6 +187,7 @@ def join(
     device: DeviceOption = None,
     micro_batch: MicroBatchOption = None,
     compile: CompileOption = False,
+    country: CountryOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Join the run behind a link, and train until it is done or you leave (Ctrl-C)."""
@@ -200,6 +208,7 @@ def join(
         device=device,
         micro_batch=micro_batch,
         compile=compile,
+        country=country,
         verbose=verbose,
         process_started=PROCESS_STARTED,
     )

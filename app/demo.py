@@ -101,6 +101,8 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
         shutil.copytree(prepared, out / "corpus")
     content = template.model_dump()
     content["language"] = language
+    if language != template.language:
+        content["coordinator"]["probes"] = []  # they would be in another one
     content["tokenizer"]["path"] = "tokenizer"
     content["data"]["train"] = [{"path": "corpus/train.jsonl"}]
     content["data"]["validation"] = [{"path": "corpus/validation.jsonl"}]

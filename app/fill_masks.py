@@ -13,6 +13,7 @@ from rich.text import Text
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from coordinator.checkpoints import quiet_transformers, read_state
+from coordinator.probes import likeliest
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,8 @@ def _fill(
     answer = tokenizer.decode([int(batch["input_ids"][0, position])]).strip()
     batch["input_ids"][0, position] = tokenizer.mask_token_id
     with torch.inference_mode():
-        logits = model(**batch).logits[0, position].float()
-    best = logits.softmax(-1).topk(min(2 * top, len(logits)))
-    ranked = (
-        Prediction(tokenizer.decode([token]).strip(), probability)
-        for token, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    )
-    # the token of a bare space has no text to show
-    predictions = tuple(prediction for prediction in ranked if prediction.token)[:top]
+        logits = model(**batch).logits[0, position]
+    predictions = tuple(Prediction(*guess) for guess in likeliest(logits, tokenizer, top))
     start, end = span
     start = end - len(sentence[start:end].lstrip())  # a span may begin with the space before the word
     return FilledMask(f"{sentence[:start]}{tokenizer.mask_token}{sentence[end:]}", answer, predictions)

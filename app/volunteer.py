@@ -36,6 +36,7 @@ def volunteer(
     device: str | None,
     micro_batch: int | None,
     compile: bool,
+    country: str | None,
     verbose: bool,
     process_started: float,
 ) -> None:
@@ -66,6 +67,7 @@ def volunteer(
                 device=device,
                 micro_batch=micro_batch,
                 compile=compile,
+                country=country,
                 steps=Steps(view.message if verbose else None),
             )
             train(run, options, view, process_started)

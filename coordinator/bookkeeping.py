@@ -25,9 +25,11 @@ from coordinator.checkpoints import (
     save_checkpoint,
 )
 from coordinator.evaluation import Evaluation, evaluate
+from coordinator.history import Historian
 from coordinator.ledger import Ledger
 from coordinator.monitor import note_sessions
 from coordinator.notice_board import NoticeBoard
+from coordinator.probes import Probe, fill
 from coordinator.replica import Replica, Snapshot
 from coordinator.rollback import (
     BAD_STEPS,
@@ -68,6 +70,8 @@ class Office:
     autocast: bool  # evaluate in bfloat16
     board: NoticeBoard | None  # on which peers are called back; none where no passes are given
     orders: "queue.SimpleQueue[int]"  # global steps whose checkpoint the organizer wants to go back to
+    historian: Historian
+    probes: list[Probe]  # fixed sentences with masks, to be filled at checkpoints
 
 
 class Bookkeeper:
@@ -95,6 +99,7 @@ class Bookkeeper:
     def _look(self, stop: threading.Event) -> None:
         sessions = self._note_sessions()
         step = self._replica.step
+        self._office.historian.note(step)
         if step != self._seen:
             self._seen = step
             self._pace.reached(step, time.monotonic())
@@ -206,7 +211,10 @@ class Bookkeeper:
             result.masked_lm_loss,
             sentence_order_loss=result.sentence_order_loss,
             samples=result.samples,
+            sentence_order_accuracy=result.sentence_order_accuracy,
         )
+        if snapshot.step == 0:  # what a model knows that has learned nothing
+            self._fill_masks(snapshot.step)
         self._office.tracker.log({"held_out_loss": result.masked_lm_loss}, snapshot.step)
         self._office.say(
             f"global step {snapshot.step}: held-out loss {result.masked_lm_loss:.3f}, "
@@ -241,6 +249,13 @@ class Bookkeeper:
         self._saved = snapshot.step
         prune(office.folder, office.run.coordinator.keep_checkpoints, office.run.coordinator.keep_every)
         office.say(f"global step {snapshot.step}: saved {path}")
+        self._fill_masks(snapshot.step)
+
+    def _fill_masks(self, step: int) -> None:
+        """With the office's model, which has the parameters of this global step."""
+        office = self._office
+        if office.probes:
+            office.ledger.history.record_fills(step, fill(office.model, office.tokenizer, office.probes))
 
     def _guarded(self, task: Callable[[], object]) -> bool:
         """A full disk or a locked database must not end the run: say it, and try again later."""

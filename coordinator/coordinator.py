@@ -14,7 +14,9 @@ from transformers import PreTrainedTokenizerFast
 from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, load_newest_checkpoint
 from coordinator.guard import post_guard
+from coordinator.history import Historian
 from coordinator.ledger import open_ledger
+from coordinator.probes import read_probes
 from coordinator.reception import Reception, open_reception
 from coordinator.replica import Replica
 from coordinator.tracking import open_tracker
@@ -50,12 +52,13 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     """Lead the run until Ctrl-C or SIGTERM. Started again, it goes on from where the swarm is.
 
     Raises:
-        SahajError: no usable tokenizer or held-out text, a port in use, a ledger or checkpoint that does not fit.
+        SahajError: no usable tokenizer, probes or held-out text, a used port, a ledger or checkpoint that does not fit.
     """
     folder = options.state_folder
     tokenizer = load_tokenizer(run)
     ours = fingerprint(run, tokenizer_digest(tokenizer))
     held_out = held_out_batches(run, tokenizer)
+    probes = read_probes(run, tokenizer)
     newest = newest_that_fits(folder / "checkpoints", ours)
     model = build_model(run, tokenizer)
     ledger = open_ledger(run.coordinator.ledger, folder)
@@ -84,7 +87,16 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             way_in = join_command(options.run_file, reachable)
             warnings: list[str] = []
             if guard:
-                reception = Reception(run, ours, tokenizer, ledger, lambda: replica.step, orders.put, folder)
+                reception = Reception(
+                    run=run,
+                    fingerprint=ours,
+                    tokenizer=tokenizer,
+                    ledger=ledger,
+                    step=lambda: replica.step,
+                    gathered=lambda: replica.samples_gathered,
+                    restore=orders.put,
+                    folder=folder,
+                )
                 url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
                 way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
             write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
@@ -105,6 +117,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 autocast=torch.cpu._is_avx512_bf16_supported(),
                 board=guard.board if guard else None,
                 orders=orders,
+                historian=Historian(ledger),
+                probes=probes,
             )
             bookkeeper = Bookkeeper(
                 office,
@@ -117,7 +131,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
             books.start()
             try:
-                replica.follow(asked_to_leave, say)
+                replica.follow(asked_to_leave, say, office.historian.round_ended)
             finally:
                 asked_to_leave.set()
                 books.join()

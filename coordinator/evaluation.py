@@ -25,7 +25,12 @@ class Evaluation:
     @property
     def perplexity(self) -> float:
         """Of a masked token; infinite where the loss has exploded."""
-        return math.exp(self.masked_lm_loss) if self.masked_lm_loss < LARGEST_EXPONENT else math.inf
+        return perplexity(self.masked_lm_loss)
+
+
+def perplexity(loss: float) -> float:
+    """The exponential of a loss in nats; infinite where it has exploded."""
+    return math.exp(loss) if loss < LARGEST_EXPONENT else math.inf
 
 
 @torch.no_grad()

@@ -10,18 +10,19 @@ import contextlib
 import datetime
 import logging
 import math
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Engine, cast, func, select
+from sqlalchemy import Connection, Engine, func, select
 
-from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors, writing
+from coordinator.ledger_census import Census
+from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors, reading, writing
 from coordinator.ledger_entry import PRESENT_SECONDS, gather
+from coordinator.ledger_history import History
+from coordinator.ledger_questions import SESSION_COLUMNS, clock, is_present, leaders, leaders_since, whole_sum
 from coordinator.ledger_schema import (
     Contribution,
-    DayRow,
     EvaluationRecord,
     EvaluationRow,
     Leader,
@@ -70,11 +71,13 @@ class Ledger:
     """What the run has done and who did it. Threads may share a ledger; every method is one transaction.
 
     All methods raise `LedgerError` if the database fails. A failed `record` loses nothing: peers repeat
-    their contributions, and those that were counted are not counted again.
+    their contributions, and those that were counted are not counted again. `history` is the run over time, `census`
+    is about people and their machines.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.history, self.census = History(engine), Census(engine)
         self._written: dict[str, SessionReport] = {}  # the newest reports that are in the ledger, by session
 
     def record(self, reports: Iterable[SessionReport], now: float | None = None) -> None:
@@ -84,7 +87,7 @@ class Ledger:
         its name are ignored, and so is one with impossible values. `now` is the unix time at which the reports
         were read, by default the clock's: contributions count for that day.
         """
-        reports, now, written = list(reports), _clock(now), self._written
+        reports, now, written = list(reports), clock(now), self._written
         changed = [report for report in reports if written.get(report.session_id) != report]
         if changed:
             with self._writing() as connection:
@@ -97,7 +100,14 @@ class Ledger:
         self._written = {name: report for name, report in written.items() if name in read}
 
     def record_evaluation(
-        self, step: int, loss: float, *, sentence_order_loss: float, samples: int, now: float | None = None
+        self,
+        step: int,
+        loss: float,
+        *,
+        sentence_order_loss: float,
+        samples: int,
+        sentence_order_accuracy: float | None = None,
+        now: float | None = None,
     ) -> None:
         """Keep the held-out losses of a global step; a second evaluation of a step replaces the first."""
         if not (math.isfinite(loss) and math.isfinite(sentence_order_loss)):
@@ -107,7 +117,8 @@ class Ledger:
             "loss": loss,
             "sentence_order_loss": sentence_order_loss,
             "samples": samples,
-            "time": _clock(now),
+            "time": clock(now),
+            "sentence_order_accuracy": sentence_order_accuracy,
         }
         insert = INSERTS[self._engine.dialect.name](EvaluationRow).values(step=step, **row)
         with self._writing() as connection:
@@ -116,14 +127,14 @@ class Ledger:
     def progress(self, now: float | None = None) -> Progress:
         """Where the run is, at unix time `now` (by default the clock's)."""
         last = _steps().order_by(StepRow.step.desc()).limit(1)
-        sums = select(_sum(SessionRow.samples), _sum(SessionRow.tokens))
+        sums = select(whole_sum(SessionRow.samples), whole_sum(SessionRow.tokens))
         present = select(
             func.count(),
             func.count(SessionRow.user_name.distinct()),
             func.coalesce(func.sum(SessionRow.samples_per_second), 0.0),
-        ).where(_present(_clock(now)))
+        ).where(is_present(clock(now)))
         newest = select(EvaluationRow.step, EvaluationRow.loss).order_by(EvaluationRow.step.desc()).limit(1)
-        with self._transaction() as connection:
+        with reading(self._engine) as connection:
             samples, tokens = connection.execute(sums).one()
             summary = connection.execute(last).one_or_none()
             evaluated = connection.execute(newest).one_or_none()
@@ -143,7 +154,7 @@ class Ledger:
     def steps(self, since: int = 0) -> list[StepSummary]:
         """All global steps from `since` on, in order."""
         query = _steps().where(StepRow.step >= since).order_by(StepRow.step)
-        with self._transaction() as connection:
+        with reading(self._engine) as connection:
             return [StepSummary(*row) for row in connection.execute(query)]
 
     def leaderboard(self, now: float | None = None, since: datetime.date | None = None) -> list[Leader]:
@@ -152,8 +163,8 @@ class Ledger:
         `first_seen` is the start of the user's first session ever. With `since` the sessions are those that were
         heard of from that day on, and users of whom nothing was are left out.
         """
-        query = _leaders(_clock(now)) if since is None else _leaders_since(since, _clock(now))
-        with self._transaction() as connection:
+        query = leaders(clock(now)) if since is None else leaders_since(since, clock(now))
+        with reading(self._engine) as connection:
             rows = connection.execute(query.order_by(query.selected_columns[1].desc(), SessionRow.user_name)).all()
         everything = sum(samples for _, samples, *_ in rows)
         return [
@@ -163,15 +174,15 @@ class Ledger:
 
     def sessions(self, now: float | None = None) -> list[SessionSummary]:
         """All sessions, in the order in which they started."""
-        query: Any = select(*_SESSION_COLUMNS, _present(_clock(now)))
+        query: Any = select(*SESSION_COLUMNS, is_present(clock(now)))
         query = query.order_by(SessionRow.started, SessionRow.session_id)
-        with self._transaction() as connection:
+        with reading(self._engine) as connection:
             return [SessionSummary(*row) for row in connection.execute(query)]
 
     def evaluations(self) -> list[EvaluationRecord]:
         """All held-out evaluations, by global step."""
         query = select(*EvaluationRow.__table__.columns.values()).order_by(EvaluationRow.step)
-        with self._transaction() as connection:
+        with reading(self._engine) as connection:
             return [EvaluationRecord(*row) for row in connection.execute(query)]
 
     def totals(self) -> Totals:
@@ -181,16 +192,17 @@ class Ledger:
         people = select(
             func.count(SessionRow.user_name.distinct()),
             func.count(),
-            _sum(SessionRow.samples),
-            _sum(SessionRow.tokens),
-            _sum(SessionRow.averaging_rounds),
-            _sum(SessionRow.averaging_failures),
+            whole_sum(SessionRow.samples),
+            whole_sum(SessionRow.tokens),
+            whole_sum(SessionRow.averaging_rounds),
+            whole_sum(SessionRow.averaging_failures),
             func.coalesce(func.sum(SessionRow.data_wait_fraction * seconds) / func.nullif(func.sum(seconds), 0), 0.0),
+            func.coalesce(func.sum(SessionRow.seconds), 0.0) / 3600,
         )
-        with self._transaction() as connection:
+        with reading(self._engine) as connection:
             count = connection.execute(steps).scalar_one()
-            users, sessions, samples, tokens, rounds, failures, waited = connection.execute(people).one()
-        return Totals(count, samples, tokens, users, sessions, rounds, failures, waited)
+            users, sessions, samples, tokens, rounds, failures, waited, hours = connection.execute(people).one()
+        return Totals(count, samples, tokens, users, sessions, rounds, failures, waited, hours)
 
     def close(self) -> None:
         """Let go of the database. The ledger can be used again; it reconnects."""
@@ -198,96 +210,12 @@ class Ledger:
         self._written = {}
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        with ledger_errors(self._engine.url), self._engine.begin() as connection:
-            yield connection
-
-    @contextlib.contextmanager
     def _writing(self) -> Iterator[Connection]:
         with ledger_errors(self._engine.url), writing(self._engine) as connection:
             yield connection
-
-
-# the columns in the order of a SessionSummary, which ends with `present`
-_SESSION_COLUMNS = [
-    SessionRow.session_id,
-    SessionRow.user_name,
-    SessionRow.peer_id,
-    SessionRow.client_mode,
-    SessionRow.device,
-    SessionRow.started,
-    SessionRow.last_seen,
-    SessionRow.step,
-    SessionRow.samples_per_second,
-    SessionRow.averaging_rounds,
-    SessionRow.averaging_failures,
-    SessionRow.data_wait_fraction,
-    SessionRow.has_left,
-    SessionRow.samples,
-    SessionRow.tokens,
-]
-
-
-def _leaders(now: float) -> Any:
-    """One row for each user: name, samples, tokens, seconds, and the rest of a `Leader`."""
-    return select(
-        SessionRow.user_name,
-        _sum(SessionRow.samples),
-        _sum(SessionRow.tokens),
-        func.sum(SessionRow.seconds),
-        func.count(),
-        func.count().filter(_present(now)),
-        func.min(SessionRow.started),
-        func.max(SessionRow.last_seen),
-    ).group_by(SessionRow.user_name)
-
-
-def _leaders_since(since: datetime.date, now: float) -> Any:
-    """The same, from that day on."""
-    midnight = datetime.datetime(since.year, since.month, since.day, tzinfo=datetime.timezone.utc).timestamp()
-    counted = (
-        select(
-            DayRow.user_name,
-            _sum(DayRow.samples).label("samples"),
-            _sum(DayRow.tokens).label("tokens"),
-            func.sum(DayRow.seconds).label("seconds"),
-        )
-        .where(DayRow.day >= since)
-        .group_by(DayRow.user_name)
-        .subquery()
-    )
-    return (
-        select(
-            SessionRow.user_name,
-            counted.c.samples,
-            counted.c.tokens,
-            counted.c.seconds,
-            func.count().filter(SessionRow.heard >= midnight),
-            func.count().filter(_present(now)),
-            func.min(SessionRow.started),
-            func.max(SessionRow.last_seen),
-        )
-        .join(counted, counted.c.user_name == SessionRow.user_name)
-        .group_by(SessionRow.user_name, counted.c.samples, counted.c.tokens, counted.c.seconds)
-    )
 
 
 def _steps() -> Any:
     """One row for each global step: step, samples, tokens, peers, loss."""
     loss = (StepRow.loss_sum / StepRow.samples).label("loss")
     return select(StepRow.step, StepRow.samples, StepRow.tokens, StepRow.peers, loss)
-
-
-def _sum(column: Any) -> Any:
-    """A sum of whole numbers as a whole number; PostgreSQL alone would widen it to a decimal."""
-    return cast(func.coalesce(func.sum(column), 0), BigInteger)
-
-
-def _present(now: float) -> Any:
-    """The condition that a session reported recently, not in the far future, and did not say goodbye."""
-    recently = SessionRow.last_seen.between(now - PRESENT_SECONDS, now + PRESENT_SECONDS)
-    return recently & ~SessionRow.has_left
-
-
-def _clock(now: float | None) -> float:
-    return time.time() if now is None else now

@@ -57,6 +57,13 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 
 @contextlib.contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A transaction that only reads; raises `LedgerError` if the database fails."""
+    with ledger_errors(engine.url), engine.begin() as connection:
+        yield connection
+
+
+@contextlib.contextmanager
 def ledger_errors(place: URL) -> Iterator[None]:
     """Turn the database's complaints into one line that says what to do."""
     try:

@@ -8,6 +8,7 @@ sums up those.
 import datetime
 import logging
 import math
+import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -101,7 +102,9 @@ def add_up(entry: Entry, counted: Iterable[Key], now: float) -> Sums:
         one = entry.candidates[step, name]
         session = sums.sessions[name]
         user = session["user_name"]
-        summary = sums.steps.setdefault(step, {"step": step, "samples": 0, "tokens": 0, "peers": 0, "loss_sum": 0.0})
+        summary = sums.steps.setdefault(
+            step, {"step": step, "samples": 0, "tokens": 0, "peers": 0, "loss_sum": 0.0, "time": now}
+        )
         of_day = sums.days.setdefault(user, {"day": day, "user_name": user, "samples": 0, "tokens": 0, "seconds": 0.0})
         for row in (session, summary, of_day):
             row["samples"] += one.samples
@@ -142,6 +145,7 @@ def is_plausible(report: SessionReport, contributions: Collection[Contribution])
             for one in contributions
         )
         and all(map(_is_text, (report.session_id, report.user, report.peer_id, report.device)))
+        and (report.country is None or re.fullmatch("[A-Z]{2}", report.country) is not None)
     )
 
 

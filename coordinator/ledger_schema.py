@@ -26,7 +26,8 @@ class Contribution:
 class SessionReport:
     """What one session says about itself; times are unix seconds, counts are since its start.
 
-    `contributions` holds the session's last few global steps, so that a lost report costs nothing.
+    `contributions` holds the session's last few global steps, so that a lost report costs nothing. `country` is a code
+    of ISO 3166, where the person said it.
     """
 
     session_id: str
@@ -43,9 +44,10 @@ class SessionReport:
     data_wait_fraction: float
     left: bool
     contributions: tuple[Contribution, ...] = ()
+    country: str | None = None
 
 
-# What the ledger keeps. Whoever changes a table adds a migration in `coordinator/migrations`.
+# What the ledger keeps, beside `coordinator/ledger_history.py`. Whoever changes a table adds a migration.
 
 
 class Base(DeclarativeBase):
@@ -80,6 +82,7 @@ class SessionRow(Base):
     steps: Mapped[int]
     seconds: Mapped[float]
     heard: Mapped[float]
+    country: Mapped[str | None] = mapped_column(String(2))
 
 
 class ContributionRow(Base):
@@ -113,7 +116,10 @@ class RolledUpRow(Base):
 
 
 class StepRow(Base):
-    """One global step over all its peers, kept for ever. `loss_sum` is in nats, summed over samples."""
+    """One global step over all its peers, kept for ever. `loss_sum` is in nats, summed over samples.
+
+    `time` is when the coordinator first counted something for it, unknown in ledgers of older programs.
+    """
 
     __tablename__ = "steps"
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -121,6 +127,7 @@ class StepRow(Base):
     tokens: Mapped[int]
     peers: Mapped[int]
     loss_sum: Mapped[float]
+    time: Mapped[float | None] = mapped_column(index=True)
 
 
 class DayRow(Base):
@@ -129,7 +136,7 @@ class DayRow(Base):
     __tablename__ = "days"
     __table_args__ = ({"sqlite_with_rowid": False},)
     day: Mapped[datetime.date] = mapped_column(primary_key=True)
-    user_name: Mapped[str] = mapped_column(primary_key=True)
+    user_name: Mapped[str] = mapped_column(primary_key=True, index=True)
     samples: Mapped[int]
     tokens: Mapped[int]
     seconds: Mapped[float]
@@ -144,6 +151,7 @@ class EvaluationRow(Base):
     sentence_order_loss: Mapped[float]
     samples: Mapped[int]
     time: Mapped[float]
+    sentence_order_accuracy: Mapped[float | None]
 
 
 # What the ledger answers
@@ -217,20 +225,21 @@ class SessionSummary:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """A held-out evaluation: masked-LM and sentence-order loss in nats, sentence pairs, unix seconds."""
+    """A held-out evaluation: masked-LM and sentence-order loss in nats, sentence pairs, unix seconds, accuracy."""
 
     step: int
     loss: float
     sentence_order_loss: float
     samples: int
     time: float
+    sentence_order_accuracy: float | None = None
 
 
 @dataclass(frozen=True)
 class Totals:
     """The whole run so far. Rounds are summed over sessions: a round of three peers counts three times.
 
-    `data_wait_fraction` is the fraction of all sessions' time that they waited for data.
+    `data_wait_fraction` is the fraction of all sessions' time that they waited for data. `hours` are everybody's.
     """
 
     steps: int
@@ -241,3 +250,4 @@ class Totals:
     averaging_rounds: int
     averaging_failures: int
     data_wait_fraction: float
+    hours: float

@@ -49,7 +49,7 @@ def write_entry(connection: Connection, entry: Entry, now: float) -> None:
     counted = _insert_contributions(connection, entry)
     sums = add_up(entry, counted, now)
     _upsert(connection, SessionRow, list(sums.sessions.values()))
-    _upsert(connection, StepRow, list(sums.steps.values()), adding=True)
+    _upsert(connection, StepRow, list(sums.steps.values()), adding=True, kept=("time",))
     _upsert(connection, DayRow, list(sums.days.values()), adding=True)
     if counted:
         _roll_up(connection)
@@ -128,13 +128,15 @@ def _roll_up(connection: Connection) -> None:
     connection.execute(delete(ContributionRow).where(ContributionRow.step < before))
 
 
-def _upsert(connection: Connection, kind: type[Base], rows: list[Row], *, adding: bool = False) -> None:
-    """Write rows; where there is one with the key, replace it or add to it."""
+def _upsert(
+    connection: Connection, kind: type[Base], rows: list[Row], *, adding: bool = False, kept: Sequence[str] = ()
+) -> None:
+    """Write rows; where there is one with the key, replace it or add to it, but for the columns that are `kept`."""
     if not rows:
         return
     insert, values = _insert(connection, kind, rows)
     table, new = _table(kind), insert.excluded
-    others = [column for column in table.columns if not column.primary_key]
+    others = [column for column in table.columns if not column.primary_key and column.name not in kept]
     connection.execute(
         insert.on_conflict_do_update(
             index_elements=list(table.primary_key.columns),

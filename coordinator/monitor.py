@@ -9,6 +9,7 @@ from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
 from coordinator.ledger import Contribution, Ledger, SessionReport
+from swarm.countries import COUNTRIES
 from swarm.dht import is_loopback, leads_to
 from swarm.gate import Gate
 from swarm.passes import PassRefused
@@ -73,6 +74,7 @@ def session_reports(records: Iterable[tuple[PeerID, SessionRecord]], newest_step
             peer_id=str(signer),
             client_mode=record.client_mode,
             device=record.device,
+            country=record.country if record.country in COUNTRIES else None,
             started=record.started,
             last_seen=record.time,
             step=record.step,

@@ -35,6 +35,7 @@ class Reception:
     tokenizer: PreTrainedTokenizerFast
     ledger: Ledger
     step: Callable[[], int]
+    gathered: Callable[[], int]  # samples of all peers towards the next global step
     restore: Callable[[int], None]  # takes the order to go back to a checkpoint
     folder: Path  # of the coordinator's state
 
@@ -57,6 +58,7 @@ def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Ident
         ledger=reception.ledger,
         addresses=Remembered(lambda: _ways_in(dht, reception.run.name, guard), WAYS_REMEMBERED),
         step=reception.step,
+        gathered=reception.gathered,
         restore=reception.restore,
         checkpoints=folder / "checkpoints",
         admin_key=load_admin_key(folder / FILE),

@@ -18,7 +18,7 @@ from coordinator.checkpoints import LoadedCheckpoint, restore_model
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.run_file import RunFile
-from trainer.averaging import SwarmOptimizer, make_optimizer
+from trainer.averaging import RoundReport, SwarmOptimizer, make_optimizer
 from trainer.model import PretrainingModel, parameter_groups
 
 POLL = 0.2  # seconds between two looks at the swarm's progress; a round waits for us at most this long
@@ -61,14 +61,22 @@ class Replica:
         """Global steps that this copy has taken."""
         return self.optimizer.local_epoch
 
-    def follow(self, stop: threading.Event, say: Callable[[str], None]) -> None:
-        """Keep up with the swarm until `stop` is set; tells of rounds that failed."""
+    @property
+    def samples_gathered(self) -> int:
+        """Samples of all peers towards the next global step, as they report them."""
+        return int(self.optimizer.tracker.global_progress.samples_accumulated)
+
+    def follow(
+        self, stop: threading.Event, say: Callable[[str], None], note_round: Callable[[RoundReport], None]
+    ) -> None:
+        """Keep up with the swarm until `stop` is set; tells of rounds that failed, and notes all that ended."""
         with self._turn:
             self.optimizer.load_state_from_peers()
         while not stop.wait(POLL):
             with self._turn:
                 self.optimizer.poll()
             for report in self.optimizer.ended_rounds():
+                note_round(report)
                 if report.problem:
                     say(report.describe_failure())
 

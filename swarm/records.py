@@ -51,6 +51,9 @@ class SessionRecord(BaseModel):
     name: constr(min_length=1, max_length=64, strict=True)  # type: ignore[valid-type]
     shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # empty where none are given
     device: constr(max_length=80, strict=True)  # type: ignore[valid-type]
+    country: constr(  # type: ignore[valid-type]  # in ISO 3166, empty where the person did not say
+        regex=r"^([A-Z]{2})?$", max_length=2, strict=True
+    )
     client_mode: StrictBool
     addresses: conlist(  # type: ignore[valid-type]  # multiaddrs by which others may join, with this peer's id
         constr(max_length=200, strict=True), max_items=4

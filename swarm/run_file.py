@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from swarm.errors import RunFileError
 from swarm.mistakes import describe, shown
@@ -14,6 +14,9 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0)]
 DecayRate = Annotated[float, Field(ge=0, lt=1)]
+MASK = "[MASK]"  # how the gap in a probe is written
+MOST_PROBES = 10
+LONGEST_PROBE = 200  # characters
 
 
 class Section(BaseModel):
@@ -169,6 +172,22 @@ class CoordinatorSection(Section):
         "sqlite:///ledger.db", description="database URL; a relative SQLite path lies in the state folder"
     )
     wandb_project: str | None = Field(None, description="mirror figures to this Weights & Biases project")
+    probes: Annotated[list[str], Field(max_length=MOST_PROBES)] = Field(
+        default_factory=list,
+        description="sentences with one [MASK] each; at every checkpoint it is shown what the model puts there",
+    )
+
+    @field_validator("probes")
+    @classmethod
+    def _one_mask_each(cls, probes: list[str]) -> list[str]:
+        for text in probes:
+            if text.count(MASK) != 1:
+                raise ValueError(f"each sentence must have {MASK} in it exactly once, got {shown(text)}")
+            if len(text) > LONGEST_PROBE or not text.isprintable():
+                raise ValueError(
+                    f"each sentence must be one line of {LONGEST_PROBE} letters at most, got {shown(text)}"
+                )
+        return probes
 
 
 class AccessSection(Section):

@@ -35,6 +35,7 @@ class TrainerOptions:
     device: str | None = None  # as torch names it; found if absent
     micro_batch: int | None = None  # samples in a forward pass; found if absent
     compile: bool = False  # torch.compile: slower to start, faster on long runs
+    country: str | None = None  # ISO 3166, where the person wants it counted
     identity: Identity | None = None  # loaded already; from the state folder if absent
     gate: Gate | None = None  # in a run that gives passes
     when_joined: Callable[[], None] | None = None  # called once helper processes are there and threads may start
@@ -70,7 +71,15 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             optimizer = make_optimizer(
                 run, dht, identity, parameter_groups(model, run.optimizer.weight_decay), gate=options.gate
             )
-        session = Session(run.name, identity, dht, name=options.name, device=device_name(device), gate=options.gate)
+        session = Session(
+            run.name,
+            identity,
+            dht,
+            name=options.name,
+            device=device_name(device),
+            country=options.country,
+            gate=options.gate,
+        )
         if options.when_joined:
             options.when_joined()
         with (

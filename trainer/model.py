@@ -42,6 +42,10 @@ class PretrainingModel(AlbertForPreTraining):
         order_loss = nn.functional.cross_entropy(order_scores.float(), batch.sentence_order_label)
         return Losses(masked_lm_loss + order_loss, masked_lm_loss, order_loss)
 
+    def predict(self, batch: Batch) -> torch.Tensor:
+        """Scores of all tokens at the M masked positions of a batch, [M, vocabulary]."""
+        return self.predictions(self._read_states(batch)[: len(batch.masked_positions)])
+
     def _read_states(self, batch: Batch) -> torch.Tensor:
         """The last layer's output where a head reads it, [M + B, hidden]: masked positions, then first tokens.
 

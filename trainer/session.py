@@ -19,11 +19,19 @@ class Session:
     """Publishes what this process is and what it has brought to the swarm."""
 
     def __init__(
-        self, run_name: str, identity: Identity, dht: DHT, *, name: str, device: str, gate: Gate | None = None
+        self,
+        run_name: str,
+        identity: Identity,
+        dht: DHT,
+        *,
+        name: str,
+        device: str,
+        country: str | None = None,
+        gate: Gate | None = None,
     ):
         self.contributions = Contributions()
         self._run_name, self._identity, self._dht = run_name, identity, dht
-        self._name, self._device, self._gate = name, device, gate
+        self._name, self._device, self._country, self._gate = name, device, country, gate
         self._id = uuid.uuid4().hex
         self._addresses = [] if dht.client_mode else addresses(dht)[:MOST_ADDRESSES]
         self._started = time.time()
@@ -46,6 +54,7 @@ class Session:
             name=self._name,
             shown_pass=self._gate.own.to_bytes() if self._gate else b"",
             device=self._device,
+            country=self._country or "",
             client_mode=self._dht.client_mode,
             addresses=self._addresses,
             started=self._started,

@@ -58,6 +58,7 @@ class JoinOptions:
     device: str | None = None
     micro_batch: int | None = None
     compile: bool = False
+    country: str | None = None  # ISO 3166
     verbose: bool = False
     process_started: float = 0.0  # unix time, seconds
 
@@ -231,6 +232,7 @@ def _train(
         device=options.device,
         micro_batch=options.micro_batch,
         compile=options.compile,
+        country=options.country,
         identity=admitted.identity,
         gate=admitted.gate,
         when_joined=renewal.start,

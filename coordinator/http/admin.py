@@ -1,4 +1,4 @@
-"""`POST /api/admin/...`: the organizer's orders, with the admin key as bearer."""
+"""`/api/admin/...`: the organizer's orders, and what they have led to, with the admin key as bearer."""
 
 import contextlib
 import hmac
@@ -83,7 +83,9 @@ def admin_routes(desk: Desk, people: People) -> APIRouter:
     router = APIRouter(prefix="/api/admin", dependencies=[Depends(check_key), key], responses=ERRORS, tags=["admin"])
     board = desk.board
 
+    @router.get("/decisions", response_model=DecisionsAnswer)
     def decided() -> Response:
+        """Everything that is decided now."""
         now = board.decisions
         answer = DecisionsAnswer(
             banned=sorted(now.banned),

@@ -1,7 +1,5 @@
 """The JSON that everybody may read. Of people it holds the name and the avatar, nothing else."""
 
-from enum import Enum
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from swarm.joining import TokenizerFile
@@ -37,6 +35,8 @@ class RunAnswer(Answer):
     checkpoint_every: int = Field(description="global steps between two checkpoints")
     model: dict[str, int | float]
     tokenizer: list[TokenizerFile] = Field(description="served at /api/tokenizer/<name>")
+    probes: list[str] = Field(description="sentences with a [MASK]; /api/fills tells what the model puts there")
+    join: str = Field(description="the command to join the run with")
 
 
 class StepAnswer(Answer):
@@ -55,8 +55,21 @@ class EvaluationAnswer(Answer):
     step: int
     loss: float
     sentence_order_loss: float
+    sentence_order_accuracy: float | None = Field(description="from 0 to 1; unknown of old ones")
     samples: int
     time: float
+
+
+class LastHourAnswer(Answer):
+    """What has changed over the last hour, or since the run's history began if that is shorter."""
+
+    seconds: float = Field(description="for how long: an hour at most")
+    steps: int = Field(description="global steps that were counted")
+    samples: int
+    tokens: int
+    users_present: int = Field(description="now, less those of then; may be negative")
+    users_ever: int
+    hours: float = Field(description="compute time given")
 
 
 class ProgressAnswer(Answer):
@@ -64,6 +77,17 @@ class ProgressAnswer(Answer):
 
     step: int = Field(description="global step now")
     total_steps: int
+    step_samples: int = Field(description="samples of all peers towards the global step that is being worked on")
+    target_batch_size: int = Field(description="samples in a global step")
+    started: float | None = Field(description="when the first global step was counted")
+    finish: float | None = Field(
+        description="when the last global step is expected, at the pace of the last hour; unknown before there is "
+        "one, and while the run is paused, stopped or finished"
+    )
+    users_ever: int
+    sessions_ever: int
+    hours: float = Field(description="compute time given, added up over sessions")
+    last_hour: LastHourAnswer | None = Field(description="none before the first minute of history")
     samples: int
     tokens: int
     loss: float | None
@@ -77,52 +101,6 @@ class ProgressAnswer(Answer):
     announcement: str
     steps: list[StepAnswer] = Field(description="the newest global steps, in order")
     evaluations: list[EvaluationAnswer] = Field(description="the newest evaluations, in order")
-
-
-class Period(str, Enum):
-    """A time for which there is a leaderboard."""
-
-    DAY = "day"
-    WEEK = "week"
-    RUN = "run"
-
-
-class LeaderAnswer(Answer):
-    """One user over all their devices."""
-
-    user: str
-    verified: bool = Field(description="whether the Hugging Face Hub says that this is the person")
-    avatar: str | None = Field(description="URL, where it is known")
-    samples: int
-    tokens: int
-    hours: float = Field(description="of presence, added up over devices")
-    share: float = Field(description="fraction of the samples of all users")
-    sessions: int
-    sessions_present: int
-    first_seen: float
-    last_seen: float
-
-
-class SessionAnswer(Answer):
-    """One process of one user. `session` tells sessions apart and says nothing about the peer."""
-
-    session: str
-    user: str
-    verified: bool
-    avatar: str | None
-    device: str
-    client_mode: bool
-    started: float
-    last_seen: float
-    present: bool
-    left: bool
-    step: int
-    samples: int
-    tokens: int
-    samples_per_second: float
-    averaging_rounds: int
-    averaging_failures: int
-    data_wait_fraction: float
 
 
 class CheckpointAnswer(Answer):

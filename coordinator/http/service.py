@@ -15,7 +15,11 @@ from coordinator.http.figures import Figures
 from coordinator.http.first_look import FirstLook
 from coordinator.http.hub import Hub
 from coordinator.http.join import join_routes
-from coordinator.http.public import KEPT, public_routes
+from coordinator.http.kept import KEPT
+from coordinator.http.learning import learning_routes
+from coordinator.http.machines import machine_routes
+from coordinator.http.people import people_routes
+from coordinator.http.public import public_routes
 from coordinator.ledger import LedgerError
 from swarm.errors import SahajError, StorageError
 from swarm.joining import Refusal, Refused
@@ -43,9 +47,13 @@ def make_app(desk: Desk) -> FastAPI:
     files = tokenizer_files(desk.tokenizer)
     people = People()
     progress = Remembered(desk.ledger.progress, KEPT)
-    figures = Figures(desk, progress, Remembered(desk.ledger.totals, KEPT))
+    totals = Remembered(desk.ledger.totals, KEPT)
+    figures = Figures(desk, progress, totals)
     app.include_router(join_routes(desk, files, people, figures.joins, Hub()))
-    app.include_router(public_routes(desk, files, people, progress, figures.text))
+    app.include_router(public_routes(desk, files, progress, totals, figures.text))
+    app.include_router(learning_routes(desk))
+    app.include_router(people_routes(desk, people))
+    app.include_router(machine_routes(desk))
     app.include_router(admin_routes(desk, people))
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _other_status)

@@ -13,7 +13,7 @@ Report = Callable[..., SessionReport]
 
 def test_a_new_ledger_has_nothing_to_tell(ledger: Ledger) -> None:
     assert astuple(ledger.progress()) == (0, 0, 0, None, None, None, 0, 0, 0.0)
-    assert astuple(ledger.totals()) == (0, 0, 0, 0, 0, 0, 0, 0.0)
+    assert astuple(ledger.totals()) == (0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
     assert not any([ledger.steps(), ledger.leaderboard(), ledger.sessions(), ledger.evaluations()])
 
 
@@ -133,16 +133,16 @@ def test_totals_sum_over_sessions_and_weigh_waiting_by_time(ledger: Ledger, repo
             report("b", user="bo", averaging_rounds=2, averaging_failures=1, last_seen=1100.0),
         ]
     )
-    assert astuple(ledger.totals()) == (1, 30, 30 * 128, 2, 2, 6, 1, pytest.approx(0.03))
+    assert astuple(ledger.totals()) == (1, 30, 30 * 128, 2, 2, 6, 1, pytest.approx(0.03), 0.0)
 
 
 def test_the_newest_evaluation_of_a_step_stands(ledger: Ledger) -> None:
     ledger.record_evaluation(10, 9.0, sentence_order_loss=0.7, samples=256, now=5.0)
     ledger.record_evaluation(5, 9.5, sentence_order_loss=0.7, samples=256, now=6.0)
-    ledger.record_evaluation(10, 8.0, sentence_order_loss=0.6, samples=128, now=7.0)
+    ledger.record_evaluation(10, 8.0, sentence_order_loss=0.6, samples=128, sentence_order_accuracy=0.75, now=7.0)
     ledger.record_evaluation(15, float("nan"), sentence_order_loss=0.6, samples=128, now=8.0)
     kept = [astuple(one) for one in ledger.evaluations()]
-    assert kept == [(5, 9.5, 0.7, 256, 6.0), (10, 8.0, 0.6, 128, 7.0)]
+    assert kept == [(5, 9.5, 0.7, 256, 6.0, None), (10, 8.0, 0.6, 128, 7.0, 0.75)]
 
 
 def test_a_session_cannot_be_taken_over_by_another_peer_or_user(ledger: Ledger, report: Report) -> None:

@@ -14,6 +14,7 @@ def record(*steps: int, loss: float = 5.0) -> SessionRecord:
         name="asha",
         shown_pass=b"",
         device="CPU",
+        country="BD",
         client_mode=False,
         addresses=[],
         started=1.0,

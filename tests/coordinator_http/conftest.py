@@ -135,6 +135,7 @@ def serve(
             ledger=ledger,
             addresses=lambda: [ADDRESS],
             step=lambda: step[0],
+            gathered=lambda: 12,
             restore=lambda step: None,
             checkpoints=state / "checkpoints",
             admin_key=load_admin_key(state / "admin.key"),

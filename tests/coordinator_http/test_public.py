@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from coordinator.http.public import first_day
-from coordinator.http.public_answers import Period
+from coordinator.http.people import first_day
+from coordinator.http.people_answers import Period
 from swarm.notices import read_notices
 from tests.coordinator_http.conftest import Service
 from tests.hub_stand_in import HubStandIn

@@ -1,0 +1,83 @@
+"""How people are thanked: a badge for a profile, and a list for a model card. Their names cannot become markup."""
+
+import string
+import unicodedata
+from collections.abc import Iterable
+from urllib.parse import quote
+from xml.sax.saxutils import escape
+
+HUB = "https://huggingface.co/"
+HEIGHT, PADDING, LETTER, WIDE_LETTER = 20, 8, 6.5, 12.0  # pixels; letters of 11 pixels' height
+# they turn the direction of what follows them, beyond the name
+_TURNING = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"))
+_MARKDOWN = {ord(sign): f"\\{sign}" for sign in string.punctuation} | {
+    ord(sign): f"&#{ord(sign)};"
+    for sign in "<>&\"'@:"  # also where a backslash is not known
+}
+_BADGE = """\
+<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" aria-label="{label}">
+<title>{label}</title>
+<rect width="{width}" height="{height}" rx="3" fill="#0b5c8a"/>
+<rect width="{left}" height="{height}" rx="3" fill="#3b3b3b"/>
+<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" lengthAdjust="spacingAndGlyphs">
+<text x="{padding}" y="14" textLength="{left_text}" lengthAdjust="spacingAndGlyphs">{run}</text>
+<text x="{right_start}" y="14" textLength="{right_text}" lengthAdjust="spacingAndGlyphs">{words}</text>
+</g>
+</svg>
+"""
+
+
+def badge(run_name: str, user: str, samples: int, rank: int) -> bytes:
+    """An SVG image that says how many samples of a run are somebody's, and their rank."""
+    words = f"{user.translate(_TURNING)}: {readable(samples)} samples, rank {rank:,}"
+    left_text, right_text = _width(run_name), _width(words)
+    left = left_text + 2 * PADDING
+    content = _BADGE.format(
+        width=left + right_text + 2 * PADDING,
+        height=HEIGHT,
+        left=left,
+        padding=PADDING,
+        left_text=left_text,
+        right_start=left + PADDING,
+        right_text=right_text,
+        label=_escaped(f"{run_name} | {words}"),
+        run=_escaped(run_name),
+        words=_escaped(words),
+    )
+    return content.encode()
+
+
+def thanks(run_name: str, people: Iterable[tuple[str, bool]]) -> str:
+    """A section in Markdown with the names of all, in this order; those of the Hub (True) are links to it."""
+    names = [
+        f"[{_plain(user)}]({HUB}{quote(user, safe='')})" if verified else _plain(user) for user, verified in people
+    ]
+    if not names:
+        return f"## Thanks\n\nNobody has contributed to {_plain(run_name)} yet.\n"
+    count = "one volunteer" if len(names) == 1 else f"{len(names):,} volunteers"
+    listed = ",\n".join(names)
+    return f"## Thanks\n\n{_plain(run_name)} was pretrained by {count}. Thank you!\n\n{listed}\n"
+
+
+def readable(count: int) -> str:
+    """A count with a unit of a thousand, as 1.2M: about two digits are enough on a badge."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= 0.9995 * size:
+            return f"{count / size:.1f}{unit}" if count < 99.95 * size else f"{count / size:.0f}{unit}"
+    return str(count)
+
+
+def _width(text: str) -> int:
+    """About as wide as a browser would set it; the image makes the text fit."""
+    letters = [letter for letter in text if unicodedata.category(letter) not in ("Mn", "Me", "Cf")]
+    return round(sum(WIDE_LETTER if unicodedata.east_asian_width(one) in "WF" else LETTER for one in letters))
+
+
+def _escaped(text: str) -> str:
+    """For the text and the attributes of XML."""
+    return escape(text, {'"': "&quot;"})
+
+
+def _plain(text: str) -> str:
+    """For Markdown, in which every punctuation mark may mean something."""
+    return " ".join(text.translate(_TURNING).translate(_MARKDOWN).split())
