@@ -12,8 +12,8 @@ def main() -> None:
     """One look at one page."""
     pages = [
         st.Page(overview.show, title="Overview", icon=":material/home:", url_path="overview", default=True),
-        st.Page(learning.show, title="Learning", icon=":material/show_chart:", url_path="learning"),
-        st.Page(people.show, title="People", icon=":material/groups:", url_path="people"),
+        learning.page(),
+        people.page(),
         st.Page(machines.show, title="Machines", icon=":material/memory:", url_path="machines"),
         st.Page(organizer.show, title="Organizer", icon=":material/key:", url_path="organizer"),
         person.page(),

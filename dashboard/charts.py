@@ -1,4 +1,4 @@
-"""Charts: each is a specification that does not change, and a table that does, so that a refresh draws no chart anew."""
+"""Charts: a specification that stays, and a table that changes: a refresh draws no chart anew."""
 
 from functools import cache
 from typing import Any
@@ -23,7 +23,7 @@ def draw(specification: dict[str, Any], table: pd.DataFrame, key: str) -> None:
 def loss(axis: str, height: int = 340) -> dict[str, Any]:
     """Columns x, loss, what (training or held-out), kind (each, smooth or checkpoint), and what the pointer shows."""
     x, base = _across(axis), _chart()
-    colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=[TRAINING, HELD_OUT]), legend=_legend())
+    colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=[TRAINING, HELD_OUT]), legend=_legend("stroke"))
     y = alt.Y("loss:Q", title="nats", scale=alt.Scale(type="log", nice=False, padding=12))
     faint = base.transform_filter("datum.kind == 'each'").mark_line(strokeWidth=1, opacity=0.3)
     smooth = base.transform_filter("datum.kind == 'smooth'").mark_line(strokeWidth=2.2)
@@ -48,16 +48,14 @@ def loss(axis: str, height: int = 340) -> dict[str, Any]:
 @cache
 def lines(axis: str, unit: str, names: tuple[str, ...], form: str = ",.0f", ticks: str = "~s") -> dict[str, Any]:
     """Columns x, value, what (one of `names`). One name alone needs no legend."""
-    legend = _legend() if len(names) > 1 else None
+    legend = _legend("stroke") if len(names) > 1 else None
     base = _chart().encode(
         _across(axis, title=None),
         alt.Y("value:Q", title=unit, axis=alt.Axis(format=ticks, tickCount=4)),
         alt.Color("what:N", title=None, scale=alt.Scale(domain=list(names)), legend=legend),
     )
     pointed = [_shown_x(axis), alt.Tooltip("value:Q", title=unit, format=form), alt.Tooltip("what:N", title="of")]
-    layered = alt.layer(
-        base.mark_line(strokeWidth=1.8), base.mark_point(size=140, opacity=0).encode(tooltip=pointed)
-    )
+    layered = alt.layer(base.mark_line(strokeWidth=1.8), base.mark_point(size=140, opacity=0).encode(tooltip=pointed))
     return _finished(layered, SMALL, " and ".join(names))
 
 
@@ -67,7 +65,7 @@ def learning_rate(axis: str) -> dict[str, Any]:
     base = _chart().encode(
         _across(axis, title=None),
         alt.Y("value:Q", title=None, axis=alt.Axis(format=".1e", tickCount=4)),
-        alt.StrokeDash("what:N", title=None, scale=alt.Scale(domain=["so far", "planned"]), legend=_legend()),
+        alt.StrokeDash("what:N", title=None, scale=alt.Scale(domain=["so far", "planned"]), legend=_legend("stroke")),
         tooltip=[_shown_x(axis), alt.Tooltip("value:Q", title="learning rate", format=".2e")],
     )
     return _finished(base.mark_line(strokeWidth=1.8), SMALL, "Learning rate")
@@ -76,41 +74,60 @@ def learning_rate(axis: str) -> dict[str, Any]:
 @cache
 def days() -> dict[str, Any]:
     """Columns day, share, samples."""
-    chart = _chart().mark_bar(cornerRadiusEnd=2).encode(
-        alt.X("day:T", title=None, axis=alt.Axis(format="%d %b", labelOverlap=True, tickCount=6)),
-        alt.Y("share:Q", title="share of the day", axis=alt.Axis(format=".1~%")),
-        tooltip=[
-            alt.Tooltip("day:T", format="%d %B"),
-            alt.Tooltip("share:Q", format=".2%"),
-            alt.Tooltip("samples:Q", format=",d"),
-        ],
+    chart = (
+        _chart()
+        .mark_bar(cornerRadiusEnd=2)
+        .encode(
+            alt.X(  # days are those of UTC
+                "utcyearmonthdate(day):T",
+                title=None,
+                scale=alt.Scale(type="utc"),
+                axis=alt.Axis(format="%d %b", labelOverlap=True, tickCount=6),
+            ),
+            alt.Y("share:Q", title="share of the day", axis=alt.Axis(format=".1~%")),
+            tooltip=[
+                alt.Tooltip("utcyearmonthdate(day):T", title="day", format="%d %B"),
+                alt.Tooltip("share:Q", format=".2%"),
+                alt.Tooltip("samples:Q", format=",d"),
+            ],
+        )
     )
     return _finished(chart, 200, "Share of each day's samples")
 
 
 @cache
 def timeline() -> dict[str, Any]:
-    """Columns device, start, end, what, samples: a bar for each session."""
-    chart = _chart().mark_bar(height=14, cornerRadius=3).encode(
-        alt.X("start:T", title=None, axis=alt.Axis(labelOverlap=True, tickCount=6)),
-        alt.X2("end:T"),
-        alt.Y("device:N", title=None, sort="-x", axis=alt.Axis(labelLimit=150)),
-        alt.Color("what:N", title=None, scale=alt.Scale(domain=["Ended", "Here now"]), legend=_legend()),
-        tooltip=[
-            "device:N",
-            alt.Tooltip("start:T", title="from", format="%d %b %H:%M"),
-            alt.Tooltip("end:T", title="to", format="%d %b %H:%M"),
-            alt.Tooltip("samples:Q", format=",d"),
-        ],
+    """Columns device, start, end, what (Here now or Ended), samples: a bar for each session."""
+    chart = (
+        _chart()
+        .mark_bar(height=14, cornerRadius=3)
+        .encode(
+            alt.X("start:T", title=None, axis=alt.Axis(labelOverlap=True, tickCount=6)),
+            alt.X2("end:T"),
+            alt.Y("device:N", title=None, sort="-x", axis=alt.Axis(labelLimit=150)),
+            alt.Opacity(
+                "what:N",
+                title=None,
+                scale=alt.Scale(domain=["Here now", "Ended"], range=[1, 0.45]),
+                legend=_legend("square"),
+            ),
+            tooltip=[
+                "device:N",
+                alt.Tooltip("start:T", title="from", format="%d %b %H:%M"),
+                alt.Tooltip("end:T", title="to", format="%d %b %H:%M"),
+                alt.Tooltip("samples:Q", format=",d"),
+            ],
+        )
     )
     return _finished(chart, {"step": 30}, "Sessions over time, by device")
 
 
 @cache
-def bubbles(colours: tuple[str, ...], seen: tuple[str, ...], aspect: float, *, text: str) -> dict[str, Any]:
+def bubbles(colours: tuple[str, ...], inks: tuple[str, str], seen: tuple[str, ...], aspect: float) -> dict[str, Any]:
     """Columns user, seen, samples, share, radius, and two places: wide_x and wide_y on a broad screen, x and y else.
 
-    Circles keep clear of each other at every width: places are scaled alike in both directions.
+    `inks` are for names on the first of the colours and on the others. Circles keep clear of each other at every
+    width: places are scaled alike in both directions.
     """
     broad = f"width > {BROAD}"
     half = f"({broad} ? {aspect} : 1)"
@@ -140,7 +157,9 @@ def bubbles(colours: tuple[str, ...], seen: tuple[str, ...], aspect: float, *, t
             alt.Tooltip("seen:N", title="last here"),
         ],
     )
-    names = placed.mark_text(fontSize=11, fontWeight=600, color=text).encode(text="label:N")
+    names = placed.mark_text(fontSize=11, fontWeight=600).encode(
+        text="label:N", color=alt.condition(f"datum.seen === '{seen[0]}'", alt.value(inks[0]), alt.value(inks[1]))
+    )
     return _finished(alt.layer(circles, names).configure_view(stroke=None), 420, "People, sized by contribution")
 
 
@@ -172,8 +191,10 @@ def _shown_x(axis: str) -> alt.Tooltip:
     return alt.Tooltip("x:Q", title="global step", format=",d")
 
 
-def _legend() -> alt.Legend:
-    return alt.Legend(orient="top", direction="horizontal", labelLimit=220)
+def _legend(symbol: str = "circle") -> alt.Legend:
+    return alt.Legend(
+        orient="top", direction="horizontal", labelLimit=220, symbolType=symbol, symbolOpacity=1, symbolStrokeWidth=3
+    )
 
 
 def _finished(chart: Any, height: Any, description: str) -> dict[str, Any]:

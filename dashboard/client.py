@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
+from dashboard.addresses import is_loopback
 from dashboard.answers import Checkpoint, Fill, History, Leader, Machines, Person, Progress, Run
 
 T = TypeVar("T")
@@ -88,7 +89,9 @@ class Coordinator:
 
     def __post_init__(self) -> None:
         self._http = httpx.Client(
-            base_url=self.url, timeout=httpx.Timeout(PATIENCE, connect=CONNECT_PATIENCE), headers={"Accept": "*/*"}
+            base_url=self.url,
+            timeout=httpx.Timeout(PATIENCE, connect=CONNECT_PATIENCE),
+            trust_env=not is_loopback(self.url),  # a proxy would look for loopback on its own machine
         )
         self._workers = ThreadPoolExecutor(MOST_AT_A_TIME, thread_name_prefix="coordinator")
 

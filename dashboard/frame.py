@@ -1,4 +1,4 @@
-"""What every page has around it: the run's name, how it stands, what the organizer says; and pages with nothing to show."""
+"""What every page has around it: the run's name, how it stands, what is announced; and pages with nothing to show."""
 
 import time
 from collections.abc import Callable
@@ -17,8 +17,8 @@ STYLE = """<style>
 .stMainBlockContainer {max-width: 1180px; padding-top: 4.5rem; padding-bottom: 4rem}
 .st-key-figures, .st-key-person-figures, .st-key-machine-figures {
   display: grid; grid-template-columns: repeat(4, 1fr); gap: .75rem}
-.st-key-person-figures, .st-key-machine-figures {grid-template-columns: repeat(6, 1fr)}
-[data-testid="stElementContainer"][data-stale="true"], .stale-element {opacity: 1 !important; transition: none !important}
+.st-key-person-figures, .st-key-machine-figures {grid-template-columns: repeat(3, 1fr)}
+[data-testid="stElementContainer"][data-stale="true"] {opacity: 1 !important; transition: none !important}
 [data-testid="stStatusWidget"] {display: none}
 @media (max-width: 640px) {
   .stMainBlockContainer {padding-left: 1rem; padding-right: 1rem; padding-top: 4rem}
@@ -38,7 +38,7 @@ def head(run: Run) -> None:
 
 
 def keep_new(show: Callable[[], None], intervals: int = 1) -> None:
-    """Show a part of a page now and again after so many refresh intervals, and alone when something in it is touched."""
+    """Show a part of a page now and after so many refresh intervals, and alone when something in it is touched."""
 
     @wraps(show)
     def part() -> None:
@@ -91,11 +91,11 @@ def _banners(found: Found[Progress]) -> None:
     if progress.finished:
         how = "The organizer has ended this run" if progress.stopped else "This run is finished"
         people = "" if not progress.users_ever else f" to {texts.count(progress.users_ever, 'person', 'people')}"
-        st.success(f"**{how}.** Thank you{people} for {texts.number(progress.samples)} samples.", icon=":material/flag:")
-    elif progress.paused:
-        st.warning(
-            "**Newcomers are asked to come back later.** Those who train go on.", icon=":material/pause_circle:"
+        st.success(
+            f"**{how}.** Thank you{people} for {texts.number(progress.samples)} samples.", icon=":material/flag:"
         )
+    elif progress.paused:
+        st.warning("**Newcomers are asked to come back later.** Those who train go on.", icon=":material/pause_circle:")
 
 
 def no_contact(away: Away) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
 from dashboard import charts, curves, frame, live, texts
 from dashboard.answers import Checkpoint, Fill, History
@@ -11,6 +12,11 @@ from dashboard.client import Found
 from dashboard.sentences import show_sentence, way_to
 
 SMOOTHINGS = {"None": 0.0, "Some": 0.8, "Strong": 0.95}
+
+
+def page() -> StreamlitPage:
+    """Where it is."""
+    return st.Page(show, title="Learning", icon=":material/show_chart:", url_path="learning")
 
 
 def show() -> None:
@@ -37,7 +43,7 @@ def _losses() -> None:
     charts.draw(charts.loss(axis), curves.loss_table(history, checkpoints, axis, SMOOTHINGS[chosen]), "loss")
     st.caption(
         "How surprised the model is by words that were hidden from it, in nats; less is better. "
-        "The held-out loss is measured on text that nobody trains on, :material/diamond: marks saved checkpoints."
+        "The held-out loss is measured on text that nobody trains on; ◆ marks saved checkpoints."
     )
     if checkpoints:
         with st.expander("Checkpoints and their scores"):

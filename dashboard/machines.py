@@ -17,7 +17,9 @@ def show() -> None:
 def _machines() -> None:
     machines = live.coordinator().machines().value
     if not machines.devices:
-        frame.nothing_yet("No machine yet", "Devices are listed once somebody trains. Nobody's name stands beside them.")
+        frame.nothing_yet(
+            "No machine yet", "Devices are listed once somebody trains. Nobody's name stands beside them."
+        )
         return
     _figures(machines)
     kinds, places = st.columns(2, gap="large")
@@ -45,7 +47,9 @@ def _figures(machines: Machines) -> None:
     with st.container(key="machine-figures"):
         for label, value in figures:
             st.metric(label, value, border=True, height="stretch")
-    st.caption("In client mode a device accepts no connections, as behind a firewall or in a notebook; it trains all the same.")
+    st.caption(
+        "In client mode a device accepts no connections, as behind a firewall or in a notebook; it trains all the same."
+    )
 
 
 def _part(one: int, other: int) -> float | None:
@@ -63,7 +67,9 @@ def _bars(values: list[tuple[str, float]], unit: str, form: str) -> None:
 
 def _countries(countries: list[Country]) -> None:
     if not countries:
-        frame.nothing_yet("Nobody has said", "A country is counted only for those who say it: sahaj join URL --country BD")
+        frame.nothing_yet(
+            "Nobody has said", "A country is counted only for those who say it: sahaj join URL --country BD"
+        )
         return
     _bars([(f"{flag(one.country)} {one.country}", one.people) for one in countries], "people", ",d")
     st.caption("Of those who chose to say it.")

@@ -7,8 +7,9 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import frame, live, texts
+from dashboard.addresses import is_private
 from dashboard.answers import Decisions, Flag
-from dashboard.orders import OrderRefused, Orders, WrongKey, is_private
+from dashboard.orders import OrderRefused, Orders, WrongKey
 
 KEY, TOLD = "organizer-key", "organizer-told"  # in the session
 
@@ -139,7 +140,9 @@ def _flags(flags: list[Flag]) -> None:
             "Peer": [texts.line(one.peer_id, 100) for one in flags],
         }
     )
-    st.dataframe(table, hide_index=True, key="flags", column_config={"What": st.column_config.TextColumn(width="large")})
+    st.dataframe(
+        table, hide_index=True, key="flags", column_config={"What": st.column_config.TextColumn(width="large")}
+    )
 
 
 def _order(label: str, orders: Orders, order: str, **details: Any) -> None:

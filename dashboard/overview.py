@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
-from dashboard import charts, frame, live, texts
+from dashboard import charts, frame, learning, live, people, texts
 from dashboard.answers import Fill, LastHour, Progress, Run
 from dashboard.curves import loss_table
 from dashboard.sentences import show_sentence
@@ -45,8 +45,7 @@ def _how_far() -> None:
     total = max(1, progress.total_steps)
     st.progress(
         min(1.0, progress.step / total),
-        f"**Global step {progress.step:,}** of {total:,} · "
-        f"{texts.percent(min(1.0, progress.step / total))}",
+        f"**Global step {progress.step:,}** of {total:,} · {texts.percent(min(1.0, progress.step / total))}",
     )
     if progress.finished or not progress.target_batch_size:
         return
@@ -55,15 +54,6 @@ def _how_far() -> None:
         gathered,
         f"The next step: {progress.step_samples:,} of {progress.target_batch_size:,} samples",
     )
-    st.caption(_finish(progress))
-
-
-def _finish(progress: Progress) -> str:
-    now = time.time()
-    if progress.finish is None or progress.finish <= now:
-        return "When it will be finished is known once the first steps are done." if progress.step < 2 else ""
-    when = texts.moment(progress.finish, live.zone(), now)
-    return f"At the pace of the last hour it is finished in {texts.span(progress.finish - now)}, {when}."
 
 
 def _who_is_here() -> None:
@@ -71,6 +61,7 @@ def _who_is_here() -> None:
     if here:
         more = f" and {texts.number(len(here) - NAMES_SHOWN)} more" if len(here) > NAMES_SHOWN else ""
         st.markdown("**Here now:** " + ", ".join(texts.name(one.user) for one in here[:NAMES_SHOWN]) + more)
+    st.page_link(people.page(), label="Who makes it happen", icon=":material/groups:")
 
 
 def _join() -> None:
@@ -79,7 +70,9 @@ def _join() -> None:
     with st.container(border=True, key="join"):
         if progress.finished:
             st.subheader("Finished, together", anchor=False)
-            st.markdown("Nobody is needed any more. Who made it is on the page *People*, what it learned on *Learning*.")
+            st.markdown(
+                "Nobody is needed any more. Who made it is on the page *People*, what it learned on *Learning*."
+            )
             return
         st.subheader("Join", anchor=False)
         st.markdown(_who_may(run, progress))
@@ -88,7 +81,9 @@ def _join() -> None:
         with st.container(horizontal=True):
             st.link_button("Colab", colab, icon=":material/open_in_new:")
             st.link_button("Kaggle", kaggle, icon=":material/open_in_new:")
-        st.caption("It is free, takes a minute, and you may leave at any moment. In a notebook write `!` before it.")
+        st.caption(
+            "It is free, takes a minute, and you may leave at any moment. In a notebook, `!` goes before the command."
+        )
 
 
 def _who_may(run: Run, progress: Progress) -> str:
@@ -110,7 +105,10 @@ def notebook_links(notebook: str) -> tuple[str, str]:
     """Where Colab and Kaggle open a notebook of GitHub; without one, where they begin an empty one."""
     parts = urlsplit(notebook.strip())
     if parts.scheme == "https" and parts.hostname == "github.com":
-        return f"{COLAB}/github{quote(parts.path)}", f"{KAGGLE}/kernels/welcome?src={quote(notebook.strip(), safe=':/')}"
+        return (
+            f"{COLAB}/github{quote(parts.path)}",
+            f"{KAGGLE}/kernels/welcome?src={quote(notebook.strip(), safe=':/')}",
+        )
     return f"{COLAB}/#create=true", f"{KAGGLE}/code/new"
 
 
@@ -124,14 +122,33 @@ def _figures() -> None:
         ("People here now", texts.number(progress.users_present), gained.users_present),
         ("People ever", texts.number(progress.users_ever), gained.users_ever),
         ("Hours of computing", texts.number(progress.hours), gained.hours),
-        ("Samples a second", texts.number(progress.samples_per_second), None),
-        ("Held-out loss", texts.DASH if progress.eval_loss is None else f"{progress.eval_loss:.2f}", None),
     )
     with st.container(key="figures"):
         for label, value, change in figures:
             shown = texts.change(change)
             colour = "normal" if change and change > 0 else "off"
-            st.metric(label, value, shown and f"{shown} in an hour", delta_color=colour, border=True, height="stretch")
+            st.metric(
+                label, value, shown and f"{shown} in 1{texts.GAP}h", delta_color=colour, border=True, height="stretch"
+            )
+        _loss(progress)
+        _finish(progress)
+
+
+def _loss(progress: Progress) -> None:
+    value = texts.DASH if progress.eval_loss is None else f"{progress.eval_loss:.2f}"
+    training = None if progress.loss is None else f"training {progress.loss:.2f}"
+    st.metric("Held-out loss", value, training, delta_color="off", delta_arrow="off", border=True, height="stretch")
+
+
+def _finish(progress: Progress) -> None:
+    """The estimate, at the pace of the last hour."""
+    now, value, when = time.time(), texts.DASH, None
+    if progress.finished:
+        value = "now"
+    elif progress.finish is not None:
+        value = texts.span(max(60.0, progress.finish - now))
+        when = texts.moment(progress.finish, live.zone(), now)
+    st.metric("Finished in", value, when, delta_color="off", delta_arrow="off", border=True, height="stretch")
 
 
 def _glimpse() -> None:
@@ -144,6 +161,7 @@ def _glimpse() -> None:
             charts.draw(charts.loss(charts.STEP, 400), loss_table(history, [], charts.STEP, 0.9), "glimpse")
         else:
             frame.nothing_yet("The curve begins with the first global step", "It takes a few people and a few minutes.")
+        st.page_link(learning.page(), label="See it learn", icon=":material/show_chart:")
     with words:
         st.subheader("What it fills in", anchor=False)
         _newest_words(fills.value)
@@ -155,4 +173,4 @@ def _newest_words(fills: list[Fill]) -> None:
         return
     for sentence in fills[-1].sentences[:GLIMPSES]:
         show_sentence(sentence, guesses=3)
-    st.caption(f"At global step {texts.number(fills[-1].step)}. More on the page *Learning*.")
+    st.caption(f"Its best guesses for a missing word, at global step {fills[-1].step:,}.")

@@ -5,6 +5,7 @@ import time
 
 import pandas as pd
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
 from dashboard import charts, frame, live, person, texts
 from dashboard.answers import Leader
@@ -12,11 +13,17 @@ from dashboard.packing import pack
 
 PERIODS = {"Whole run": "run", "7 days": "week", "Today": "day"}
 SEEN = ("here now", "today", "in the last 7 days", "earlier")
-LIGHT, DARK = ("#0072b2", "#56b4e9", "#e69f00", "#c5ced6"), ("#56b4e9", "#2bbd93", "#e69f00", "#475663")
+LIGHT, LIGHT_INKS = ("#0072b2", "#56b4e9", "#e69f00", "#c5ced6"), ("#ffffff", "#1b2733")
+DARK, DARK_INKS = ("#56b4e9", "#2bbd93", "#e69f00", "#7d8e9d"), ("#0b1117", "#0b1117")
 MOST_BUBBLES = 200
 SMALLEST = 0.1  # radius of a bubble, by that of the largest: who gave little is seen, too
 ASPECT = 2.4  # of the bubbles on a broad screen
 ROWS_SEEN = 14
+
+
+def page() -> StreamlitPage:
+    """Where it is."""
+    return st.Page(show, title="People", icon=":material/groups:", url_path="people")
 
 
 def show() -> None:
@@ -46,7 +53,7 @@ def _leaderboard() -> None:
     _rows(table)
     here = sum(1 for one in found.value if one.sessions_present)
     st.caption(
-        f"{texts.count(len(found.value), 'person', 'people')}, {texts.number(here)} here now. "
+        f"{texts.count(len(found.value), 'person', 'people')}, {texts.number(here)} here now (●). "
         "Choose a row to see somebody's page. Names with ~ were chosen freely, the others are of the Hugging Face Hub."
     )
 
@@ -56,9 +63,9 @@ def _table(at: float, period: str, zone: str, _leaders: list[Leader]) -> pd.Data
     return pd.DataFrame(
         {
             "Rank": range(1, len(_leaders) + 1),
+            "Here": ["●" if one.sessions_present else "" for one in _leaders],
             "Avatar": [texts.picture(one.avatar) for one in _leaders],
             "Name": [texts.line(one.user, texts.LONGEST_NAME) for one in _leaders],
-            "Here": ["●" if one.sessions_present else "" for one in _leaders],
             "Samples": [one.samples for one in _leaders],
             "Share": [one.share for one in _leaders],
             "Hours": [one.hours for one in _leaders],
@@ -74,9 +81,9 @@ def _rows(table: pd.DataFrame) -> None:
     most = float(table["Share"].max()) or 1.0
     columns = {
         "Rank": st.column_config.NumberColumn("#", width=40),
-        "Avatar": st.column_config.ImageColumn("", width=44),
-        "Name": st.column_config.TextColumn(width=220),
-        "Here": st.column_config.TextColumn("Here", width=52, help="whether somebody is training now"),
+        "Here": st.column_config.TextColumn("", width=28, help="● is training now"),
+        "Avatar": st.column_config.ImageColumn("", width=36),
+        "Name": st.column_config.TextColumn(width=170),
         "Samples": st.column_config.NumberColumn(format="compact"),
         "Share": st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=most),
         "Hours": st.column_config.NumberColumn(format="compact"),
@@ -111,8 +118,8 @@ def _bubbles() -> None:
     if not any(one.samples for one in found.value):
         return
     st.subheader("Everybody", anchor=False)
-    colours, text = (DARK, "#0b1117") if live.is_dark() else (LIGHT, "#ffffff")
-    charts.draw(charts.bubbles(colours, SEEN, ASPECT, text=text), _circles(found.at, found.value), "bubbles")
+    colours, inks = (DARK, DARK_INKS) if live.is_dark() else (LIGHT, LIGHT_INKS)
+    charts.draw(charts.bubbles(colours, inks, SEEN, ASPECT), _circles(found.at, found.value), "bubbles")
     left = len(found.value) - MOST_BUBBLES
     others = f" The {MOST_BUBBLES} with most are drawn, {texts.number(left)} more are in the table." if left > 0 else ""
     st.caption(f"A bubble is a person, its area what they gave, its colour when they were here last.{others}")
