@@ -34,8 +34,9 @@ class Run(Answer):
 
 
 class LastHour(Answer):
-    """How much the run has gained; people present may be fewer."""
+    """How much the run has gained; people present may be fewer. A young run has not seen a whole hour."""
 
+    seconds: float = 3600.0
     steps: int = 0
     samples: int = 0
     tokens: int = 0
@@ -90,11 +91,11 @@ class Evaluation(Answer):
 
 
 class Minute(Answer):
-    """How the swarm was in a while; rounds and failures are those of that while."""
+    """How the swarm was in a while, on average; rounds and failures are those of that while."""
 
     time: float
-    sessions: int = 0
-    users: int = 0
+    sessions: float = 0.0
+    users: float = 0.0
     samples_per_second: float = 0.0
     tokens_per_second: float = 0.0
     averaging_rounds: int = 0

@@ -82,9 +82,9 @@ def days() -> dict[str, Any]:
                 "utcyearmonthdate(day):T",
                 title=None,
                 scale=alt.Scale(type="utc"),
-                axis=alt.Axis(format="%d %b", labelOverlap=True, tickCount=6),
+                axis=alt.Axis(format="%d %b", labelOverlap="greedy", tickCount="day"),
             ),
-            alt.Y("share:Q", title="share of the day", axis=alt.Axis(format=".1~%")),
+            alt.Y("share:Q", title=None, axis=alt.Axis(format=".1~%")),
             tooltip=[
                 alt.Tooltip("utcyearmonthdate(day):T", title="day", format="%d %B"),
                 alt.Tooltip("share:Q", format=".2%"),

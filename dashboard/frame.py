@@ -23,7 +23,7 @@ STYLE = """<style>
 @media (max-width: 640px) {
   .stMainBlockContainer {padding-left: 1rem; padding-right: 1rem; padding-top: 4rem}
   .st-key-figures, .st-key-person-figures, .st-key-machine-figures {grid-template-columns: 1fr 1fr}
-  .stMetric {padding: .75rem !important} h1 {font-size: 1.75rem !important}}
+  [data-testid="stMetricValue"] {font-size: 1.3rem} h1 {font-size: 1.75rem !important}}
 </style>"""
 
 

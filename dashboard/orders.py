@@ -16,6 +16,10 @@ class OrderRefused(Exception):
     """It was not done; the message says why, in one line for people."""
 
 
+class NotKnown(OrderRefused):
+    """The coordinator has nothing of the kind."""
+
+
 class WrongKey(OrderRefused):
     """The key is not this run's."""
 
@@ -31,9 +35,12 @@ class Orders:
         """What is decided now."""
         return self._read(Decisions, self._ask("GET", "decisions"))
 
-    def flags(self) -> list[Flag]:
-        """What looked odd."""
-        return self._read(list[Flag], self._ask("GET", "flags"))
+    def flags(self) -> list[Flag] | None:
+        """What looked odd; None of a coordinator that does not watch for it."""
+        try:
+            return self._read(list[Flag], self._ask("GET", "flags"))
+        except NotKnown:
+            return None
 
     def give(self, order: str, **body: Any) -> Decisions:
         """`ban` and `unban` (name), `announce` (text), `pause`, `resume`, `stop`."""
@@ -57,7 +64,7 @@ class Orders:
         if answer.status_code in (401, 403):
             raise WrongKey("this is not the admin key of this run")
         if answer.status_code == 404:
-            raise OrderRefused("this coordinator does not know how; it is older than these pages")
+            raise NotKnown("this coordinator does not know how; it is older than these pages")
         if answer.status_code != 200:
             raise OrderRefused(_reason(answer))
         return answer.content

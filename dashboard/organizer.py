@@ -123,10 +123,10 @@ def _people(orders: Orders, decisions: Decisions) -> None:
             _order("Let in again", orders, "unban", name=banned)
 
 
-def _flags(flags: list[Flag]) -> None:
+def _flags(flags: list[Flag] | None) -> None:
     st.markdown("**What looked odd**")
     if not flags:
-        st.caption("Nothing.")
+        st.caption("This coordinator does not watch for it." if flags is None else "Nothing.")
         return
     zone, now = live.zone(), time.time()
     table = pd.DataFrame(

@@ -115,6 +115,7 @@ def notebook_links(notebook: str) -> tuple[str, str]:
 def _figures() -> None:
     progress = live.coordinator().progress().value
     gained = progress.last_hour or LastHour()
+    lately = f"in 1{texts.GAP}h" if gained.seconds > 3500 else f"in {gained.seconds / 60:.0f}{texts.GAP}min"
     figures = (
         ("Global step", f"{progress.step:,}", gained.steps),
         ("Samples", texts.number(progress.samples), gained.samples),
@@ -128,7 +129,7 @@ def _figures() -> None:
             shown = texts.change(change)
             colour = "normal" if change and change > 0 else "off"
             st.metric(
-                label, value, shown and f"{shown} in 1{texts.GAP}h", delta_color=colour, border=True, height="stretch"
+                label, value, shown and f"{shown} {lately}", delta_color=colour, border=True, height="stretch"
             )
         _loss(progress)
         _finish(progress)

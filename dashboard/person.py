@@ -1,5 +1,6 @@
 """Somebody's page, at ?user=NAME: what they gave, when, on what, and a badge to show it."""
 
+import datetime
 import time
 from urllib.parse import quote
 
@@ -8,7 +9,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from dashboard import charts, frame, live, texts
-from dashboard.answers import Person, Run
+from dashboard.answers import Day, Person, Run
 from dashboard.client import NotThere
 
 
@@ -78,7 +79,9 @@ def _days(person: Person) -> None:
     if not person.days:
         frame.nothing_yet("No day yet", "A day counts with the first sample that goes into a global step.")
         return
-    table = pd.DataFrame([{"day": one.day, "share": one.share, "samples": one.samples} for one in person.days])
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    days = [*person.days, Day(day=today)]  # of none until now, so that the chart reaches to the present
+    table = pd.DataFrame([{"day": one.day, "share": one.share, "samples": one.samples} for one in days])
     table["day"] = pd.to_datetime(table["day"], errors="coerce")
     charts.draw(charts.days(), table, "days")
 
