@@ -2,20 +2,22 @@
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import JSON, Double, Engine, cast, func, select
+from sqlalchemy import JSON, Engine, func, select
 from sqlalchemy.orm import Mapped, mapped_column
 
+from coordinator.ledger_curves import GrowingTable, Span, StepBucket, spans, step_buckets
 from coordinator.ledger_database import INSERTS, ledger_errors, reading, writing
 from coordinator.ledger_questions import clock, is_present, whole_sum
-from coordinator.ledger_schema import Base, SessionRow, StepRow
+from coordinator.ledger_schema import Base, EvaluationRecord, EvaluationRow, SessionRow, StepRow
 
 logger = logging.getLogger(__name__)
 
 MINUTE = 60  # seconds
+SETTLED_STEPS = 100  # global steps; what peers still report of older ones is too little to be seen in a curve
 
 # What the ledger keeps
 
@@ -79,37 +81,6 @@ class Minute:
 
 
 @dataclass(frozen=True)
-class Span:
-    """Minutes of the run, one after the other: when the last of them began (unix seconds), and means over them.
-
-    Tokens per second and rounds of averaging are counted from the end of the span before, also where nobody looked
-    for a while in between.
-    """
-
-    time: int
-    sessions: float
-    users: float
-    samples_per_second: float
-    tokens_per_second: float
-    data_wait_fraction: float
-    averaging_seconds: float | None
-    averaging_rounds: int
-    averaging_failures: int
-
-
-@dataclass(frozen=True)
-class StepBucket:
-    """Successive global steps: the last of them and when it was counted; means over them, the loss over samples."""
-
-    step: int
-    time: float | None
-    samples: float
-    tokens: float
-    peers: float
-    loss: float
-
-
-@dataclass(frozen=True)
 class FilledSentence:
     """A sentence with `[MASK]` in it, and the likeliest tokens for it with their probabilities, best first."""
 
@@ -131,6 +102,8 @@ class History:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._minutes = GrowingTable(_CURVE_COLUMNS, again=MINUTE)
+        self._steps = GrowingTable(_STEP_COLUMNS, again=SETTLED_STEPS)
 
     def note_minute(self, step: int, *, averaging_seconds: float | None, now: float | None = None) -> None:
         """Keep what the run is like now; a later look in the same minute replaces an earlier one."""
@@ -167,37 +140,23 @@ class History:
 
     def minutes(self, points: int) -> list[Span]:
         """The whole run in at most so many spans of equal length; those in which nobody looked are left out."""
-        ends = select(func.min(MinuteRow.time), func.max(MinuteRow.time))
         with reading(self._engine) as connection:
-            found: Any = connection.execute(ends).one()
-            first, last = found
-            if first is None:
-                return []
-            width = _width(first // MINUTE, last // MINUTE, points)
-            span = (MinuteRow.time - first) // MINUTE // width
-            query = select(*_MEANS, *(func.max(one) for one in _SUMS)).group_by(span).order_by(span)
-            rows = connection.execute(query).all()
-            began = connection.execute(select(*_SUMS).where(MinuteRow.time == first)).one()
-        return _spans(began, rows)
+            rows = self._minutes.read(connection)
+        return spans(rows, points, MINUTE)
 
     def steps(self, points: int) -> list[StepBucket]:
         """The whole run in at most so many buckets of successive global steps."""
-        ends = select(func.min(StepRow.step), func.max(StepRow.step))
         with reading(self._engine) as connection:
-            found: Any = connection.execute(ends).one()
-            first, last = found
-            if first is None:
-                return []
-            bucket = (StepRow.step - first) // _width(first, last, points)
-            query = select(
-                func.max(StepRow.step),
-                func.max(StepRow.time),
-                _mean(StepRow.samples),
-                _mean(StepRow.tokens),
-                _mean(StepRow.peers),
-                func.sum(StepRow.loss_sum) / func.sum(StepRow.samples),
-            )
-            return [StepBucket(*row) for row in connection.execute(query.group_by(bucket).order_by(bucket))]
+            rows = self._steps.read(connection)
+        return step_buckets(rows, points)
+
+    def evaluations(self, points: int) -> list[EvaluationRecord]:
+        """At most so many held-out evaluations by global step, evenly chosen, the newest among them."""
+        with reading(self._engine) as connection:
+            steps = list(connection.scalars(select(EvaluationRow.step).order_by(EvaluationRow.step)))
+            query: Any = select(*EvaluationRow.__table__.columns.values()).order_by(EvaluationRow.step)
+            query = query.where(EvaluationRow.step.in_(spread(steps, points)))
+            return [EvaluationRecord(*row) for row in connection.execute(query)]
 
     def started(self) -> float | None:
         """When the first global step was counted; None before it, and where an older program counted it."""
@@ -235,49 +194,20 @@ def spread(items: Sequence[Any], points: int) -> list[Any]:
     return [items[round(number * (len(items) - 1) / (points - 1))] for number in range(points)]
 
 
-def _spans(began: Sequence[Any], rows: Iterable[Sequence[Any]]) -> list[Span]:
-    """Spans from rows of `_MEANS` and `_SUMS` at the end of each; `began` are the sums where the first one begins."""
-    found, before = [], began
-    for row in rows:
-        sessions, users, speed, waited, averaging, *sums = row
-        seconds, tokens, rounds, failures = (now - then for now, then in zip(sums, before, strict=True))
-        found.append(
-            Span(
-                time=sums[0],
-                sessions=sessions,
-                users=users,
-                samples_per_second=speed,
-                tokens_per_second=tokens / seconds if seconds else 0.0,
-                data_wait_fraction=waited,
-                averaging_seconds=averaging,
-                averaging_rounds=rounds,
-                averaging_failures=failures,
-            )
-        )
-        before = sums
-    return found
-
-
-def _width(first: int, last: int, points: int) -> int:
-    """How many of the numbers from `first` to `last` go into one of at most so many buckets."""
-    return (last - first) // points + 1
-
-
-def _mean(column: Any) -> Any:
-    """A mean of whole numbers as a float; PostgreSQL would make a decimal of it."""
-    return cast(func.sum(column), Double) / func.count()
-
-
 def _sentence(stored: dict[str, Any]) -> FilledSentence:
     return FilledSentence(stored["text"], tuple((token, probability) for token, probability in stored["guesses"]))
 
 
 _MINUTE_COLUMNS = [getattr(MinuteRow, name) for name in Minute.__dataclass_fields__]
-_MEANS = [
-    _mean(MinuteRow.sessions),
-    _mean(MinuteRow.users),
-    func.avg(MinuteRow.samples_per_second),
-    func.avg(MinuteRow.data_wait_fraction),
-    func.avg(MinuteRow.averaging_seconds),
+_CURVE_COLUMNS = [
+    MinuteRow.time,
+    MinuteRow.sessions,
+    MinuteRow.users,
+    MinuteRow.samples_per_second,
+    MinuteRow.data_wait_fraction,
+    MinuteRow.averaging_seconds,
+    MinuteRow.tokens,
+    MinuteRow.averaging_rounds,
+    MinuteRow.averaging_failures,
 ]
-_SUMS: list[Any] = [MinuteRow.time, MinuteRow.tokens, MinuteRow.averaging_rounds, MinuteRow.averaging_failures]
+_STEP_COLUMNS = [StepRow.step, StepRow.time, StepRow.samples, StepRow.tokens, StepRow.peers, StepRow.loss_sum]

@@ -23,7 +23,7 @@ from coordinator.http.history_answers import (
 )
 from coordinator.http.kept import KEPT, UNAVAILABLE, kept
 from coordinator.ledger import EvaluationRecord
-from coordinator.ledger_history import Fills, spread
+from coordinator.ledger_history import Fills
 from swarm.run_file import OptimizerSection
 from trainer.averaging.lamb import learning_rate_at
 
@@ -62,7 +62,7 @@ def _history(desk: Desk, points: int) -> Callable[[], Response]:
     history = desk.ledger.history
     answer = HistoryAnswer(
         steps=[StepBucketAnswer(**asdict(one)) for one in history.steps(points)],
-        evaluations=[_evaluation(one) for one in spread(desk.ledger.evaluations(), points)],
+        evaluations=[_evaluation(one) for one in history.evaluations(points)],
         minutes=[SpanAnswer(**asdict(one)) for one in history.minutes(points)],
         learning_rate=planned_rates(desk.run.optimizer),
     )

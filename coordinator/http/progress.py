@@ -12,7 +12,7 @@ __all__ = ["ProgressAnswer", "expected_finish", "tell_progress"]
 
 HOUR = 3600.0  # seconds
 NEWEST_STEPS = 1000
-NEWEST_EVALUATIONS = 1000
+MOST_EVALUATIONS = 1000
 
 
 def tell_progress(desk: Desk, progress: Progress, totals: Totals, now: float | None = None) -> ProgressAnswer:
@@ -40,7 +40,7 @@ def tell_progress(desk: Desk, progress: Progress, totals: Totals, now: float | N
         stopped=decisions.stopped,
         announcement=decisions.announcement,
         steps=[StepAnswer(**asdict(one)) for one in ledger.steps(since)],
-        evaluations=[EvaluationAnswer(**asdict(one)) for one in ledger.evaluations()[-NEWEST_EVALUATIONS:]],
+        evaluations=[EvaluationAnswer(**asdict(one)) for one in ledger.history.evaluations(MOST_EVALUATIONS)],
     )
 
 

@@ -100,7 +100,7 @@ class ProgressAnswer(Answer):
     stopped: bool
     announcement: str
     steps: list[StepAnswer] = Field(description="the newest global steps, in order")
-    evaluations: list[EvaluationAnswer] = Field(description="the newest evaluations, in order")
+    evaluations: list[EvaluationAnswer] = Field(description="in order; of very many some, the newest among them")
 
 
 class CheckpointAnswer(Answer):

@@ -1,0 +1,97 @@
+"""The month goes on while it is served: those who are there report as peers do, through the real ledger."""
+
+import threading
+import time
+from collections import deque
+
+from coordinator.history import Historian
+from coordinator.ledger import Contribution, Ledger, SessionReport
+from swarm.records import CONTRIBUTIONS_KEPT
+from swarm.run_file import RunFile
+from tests.recorded_month.training import KEPT_OF_SPEED
+from tests.recorded_month.writing import TOKENS, filled
+
+TICK = 2.0  # seconds between two looks
+
+
+class GoingOn:
+    """Global steps after those of the ledger, by the sessions that are there; in a thread, from `start` to `stop`."""
+
+    def __init__(self, run: RunFile, ledger: Ledger):
+        self._run, self._ledger = run, ledger
+        self._historian = Historian(ledger)
+        self._here = [one for one in ledger.sessions() if one.present]
+        self._speed = sum(one.samples_per_second for one in self._here) * KEPT_OF_SPEED
+        progress = ledger.progress()
+        self.step, self._loss = progress.step + 1, progress.loss or 10.4
+        self._gathered, self._rounds = 0.0, 0
+        self._recent: dict[str, deque[Contribution]] = {
+            one.session_id: deque(maxlen=CONTRIBUTIONS_KEPT) for one in self._here
+        }
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="going-on", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and wait for it."""
+        self._closing.set()
+        self._thread.join()
+
+    def gathered(self) -> int:
+        """Samples towards the next global step."""
+        return int(self._gathered)
+
+    def tell(self, now: float) -> None:
+        """All who are there report what they have brought so far."""
+        self._ledger.record(
+            [
+                SessionReport(
+                    session_id=one.session_id,
+                    user=one.user,
+                    peer_id=one.peer_id,
+                    client_mode=one.client_mode,
+                    device=one.device,
+                    started=one.started,
+                    last_seen=now,
+                    step=self.step,
+                    samples_per_second=one.samples_per_second,
+                    averaging_rounds=one.averaging_rounds + self._rounds,
+                    averaging_failures=one.averaging_failures,
+                    data_wait_fraction=one.data_wait_fraction,
+                    left=False,
+                    contributions=tuple(self._recent[one.session_id]),
+                )
+                for one in self._here
+            ],
+            now,
+        )
+        self._historian.note(self.step)
+
+    def _work(self) -> None:
+        before = time.time()
+        while not self._closing.wait(TICK):
+            now = time.time()
+            self._gathered += self._speed * (now - before)
+            before = now
+            while self._gathered >= self._run.averaging.target_batch_size:
+                self._take_step(now)
+            self.tell(now)
+
+    def _take_step(self, now: float) -> None:
+        target = self._run.averaging.target_batch_size
+        for one in self._here:
+            samples = round(target * one.samples_per_second * KEPT_OF_SPEED / self._speed)
+            self._recent[one.session_id].append(Contribution(self.step, samples, samples * TOKENS, self._loss))
+        self._gathered -= target
+        self._rounds += 1
+        self.step += 1
+        settings = self._run.coordinator
+        if self.step % settings.evaluate_every == 0:
+            self._ledger.record_evaluation(
+                self.step, self._loss + 0.06, sentence_order_loss=0.28, samples=1024, sentence_order_accuracy=0.89
+            )
+        if self.step % settings.checkpoint_every == 0:
+            self._ledger.history.record_fills(self.step, filled(settings.probes, self.step), now)
