@@ -183,7 +183,7 @@ class Coordinator:
         until = time.monotonic() + PATIENCE
         try:
             with self._http.stream("GET", kind.path, params=parameters) as answer:
-                if answer.status_code == 404 and kind.about_somebody:
+                if answer.status_code in (404, 422) and kind.about_somebody:  # 422: no name that anybody could have
                     raise NotThere(kind.path)
                 if answer.status_code == 404:
                     raise Away(f"the coordinator has no {kind.path}; it is older than these pages")

@@ -159,7 +159,7 @@ def _carry_out(orders: Orders, order: str, done: str, **body: Any) -> None:
         st.session_state[TOLD] = (True, done)
     except OrderRefused as refused:
         st.session_state[TOLD] = (False, texts.plain(str(refused)))
-    st.rerun(scope="fragment")
+    st.rerun()
 
 
 def _forget() -> None:
