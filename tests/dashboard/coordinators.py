@@ -14,11 +14,15 @@ AWAY = None
 
 
 class Switch:
-    """A port that leads to one address or another, or to nobody; turning it breaks what is open."""
+    """A port that leads to one address or another, or to nobody; turning it breaks what is open.
+
+    `asked` counts the requests that went through.
+    """
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.asked = 0
         self._target: tuple[str, int] | None = AWAY
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -62,6 +66,7 @@ class Switch:
     def _carry(self, one: socket.socket, other: socket.socket) -> None:
         try:
             while piece := one.recv(65536):
+                self.asked += piece.startswith(b"GET ")
                 other.sendall(piece)
         except OSError:
             pass
