@@ -70,9 +70,7 @@ def _join() -> None:
     with st.container(border=True, key="join"):
         if progress.finished:
             st.subheader("Finished, together", anchor=False)
-            st.markdown(
-                "Nobody is needed any more. Who made it is on the page *People*, what it learned on *Learning*."
-            )
+            st.markdown("Nobody is needed any more. The model is what everybody who came has made of it.")
             return
         st.subheader("Join", anchor=False)
         st.markdown(_who_may(run, progress))
@@ -128,9 +126,7 @@ def _figures() -> None:
         for label, value, change in figures:
             shown = texts.change(change)
             colour = "normal" if change and change > 0 else "off"
-            st.metric(
-                label, value, shown and f"{shown} {lately}", delta_color=colour, border=True, height="stretch"
-            )
+            st.metric(label, value, shown and f"{shown} {lately}", delta_color=colour, border=True, height="stretch")
         _loss(progress)
         _finish(progress)
 
@@ -145,8 +141,9 @@ def _finish(progress: Progress) -> None:
     """The estimate, at the pace of the last hour."""
     now, value, when = time.time(), texts.DASH, None
     if progress.finished:
-        value = "now"
-    elif progress.finish is not None:
+        st.metric("Finished", "yes", border=True, height="stretch")
+        return
+    if progress.finish is not None:
         value = texts.span(max(60.0, progress.finish - now))
         when = texts.moment(progress.finish, live.zone(), now)
     st.metric("Finished in", value, when, delta_color="off", delta_arrow="off", border=True, height="stretch")
