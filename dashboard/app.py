@@ -4,22 +4,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import frame, learning, live, machines, organizer, overview, people, person, texts
+from dashboard import frame, live, places, texts
 from dashboard.client import Away
 
 
 def main() -> None:
     """One look at one page."""
-    pages = [
-        st.Page(overview.show, title="Overview", icon=":material/home:", url_path="overview", default=True),
-        learning.page(),
-        people.page(),
-        st.Page(machines.show, title="Machines", icon=":material/memory:", url_path="machines"),
-        st.Page(organizer.show, title="Organizer", icon=":material/key:", url_path="organizer"),
-        person.page(),
-    ]
     st.set_page_config(page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
-    page = st.navigation(pages, position="top")
+    page = st.navigation(places.pages(), position="top")
     if not live.url():
         frame.no_url()
         return

@@ -59,10 +59,16 @@ def across(steps: Sequence[int], times: Sequence[float | None], axis: str) -> li
     """Where points stand on an axis. A step whose time nobody noted stands between its neighbours."""
     if axis == STEP or not steps:
         return [float(step) for step in steps]
-    known = [(step, time) for step, time in zip(steps, times, strict=True) if time is not None]
+    known = [(float(step), time) for step, time in zip(steps, times, strict=True) if time is not None]
+    return between(steps, known)
+
+
+def between(places: Sequence[float], known: Sequence[tuple[float, float]]) -> list[float]:
+    """Values at some places on the lines between known points, which rise; NaN where nothing is known."""
     if not known:
-        return [math.nan for _ in steps]
-    return [float(time) for time in np.interp(steps, *zip(*known, strict=True))]
+        return [math.nan for _ in places]
+    at, values = [place for place, _ in known], [value for _, value in known]
+    return [float(value) for value in np.interp(np.asarray(places, dtype=float), at, values)]
 
 
 def smoothed(values: Sequence[float], weight: float) -> list[float]:
@@ -78,13 +84,13 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
 def swarm_table(at: float, axis: str, fields: tuple[tuple[str, str], ...], _history: History) -> pd.DataFrame:
     """Rows of some fields of `Minute`, each under a name of its own."""
     minutes = _history.minutes
-    known = [(one.time, one.step) for one in _history.steps if one.time is not None]
+    known = [(one.time, float(one.step)) for one in _history.steps if one.time is not None]
     times = [one.time for one in minutes]
-    places = times if axis == TIME else list(np.interp(times, *zip(*known, strict=True))) if known else []
+    places = times if axis == TIME else between(times, known)
     rows = [
         {"x": place, "value": value_of(one, field), "what": name}
         for field, name in fields
-        for place, one in zip(places, minutes[: len(places)], strict=True)
+        for place, one in zip(places, minutes, strict=True)
     ]
     return _typed(pd.DataFrame(rows, columns=["x", "value", "what"]), axis)
 
@@ -101,14 +107,15 @@ def value_of(minute: Minute, field: str) -> float | None:
 def rate_table(at: float, axis: str, now: int, _history: History) -> pd.DataFrame:
     """The learning rate until the global step `now`, and as it is planned; against time only what is past."""
     plan = _history.learning_rate
-    known = [(one.step, one.time) for one in _history.steps if one.time is not None]
-    rows: list[dict[str, Any]] = []
-    for one in plan:
-        past = one.step <= now
-        if axis == STEP:
-            rows.append({"x": one.step, "value": one.rate, "what": "so far" if past else "planned"})
-        elif past and known:
-            rows.append({"x": np.interp(one.step, *zip(*known, strict=True)), "value": one.rate, "what": "so far"})
+    if axis == TIME:
+        plan = [one for one in plan if one.step <= now]
+    known = [(float(one.step), one.time) for one in _history.steps if one.time is not None]
+    steps = [float(one.step) for one in plan]
+    places = between(steps, known) if axis == TIME else steps
+    rows = [
+        {"x": place, "value": one.rate, "what": "so far" if one.step <= now else "planned"}
+        for place, one in zip(places, plan, strict=True)
+    ]
     return _typed(pd.DataFrame(rows, columns=["x", "value", "what"]), axis)
 
 

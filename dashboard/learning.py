@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pandas as pd
 import streamlit as st
-from streamlit.navigation.page import StreamlitPage
 
 from dashboard import charts, curves, frame, live, texts
 from dashboard.answers import Checkpoint, Fill, History
@@ -12,11 +11,6 @@ from dashboard.client import Found
 from dashboard.sentences import show_sentence, way_to
 
 SMOOTHINGS = {"None": 0.0, "Some": 0.8, "Strong": 0.95}
-
-
-def page() -> StreamlitPage:
-    """Where it is."""
-    return st.Page(show, title="Learning", icon=":material/show_chart:", url_path="learning")
 
 
 def show() -> None:

@@ -6,9 +6,8 @@ from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
-from dashboard import charts, frame, learning, live, people, texts
+from dashboard import frame, live, places, texts
 from dashboard.answers import Fill, LastHour, Progress, Run
-from dashboard.curves import loss_table
 from dashboard.sentences import show_sentence
 
 COLAB, KAGGLE = "https://colab.research.google.com", "https://www.kaggle.com"
@@ -61,7 +60,7 @@ def _who_is_here() -> None:
     if here:
         more = f" and {texts.number(len(here) - NAMES_SHOWN)} more" if len(here) > NAMES_SHOWN else ""
         st.markdown("**Here now:** " + ", ".join(texts.name(one.user) for one in here[:NAMES_SHOWN]) + more)
-    st.page_link(people.page(), label="Who makes it happen", icon=":material/groups:")
+    st.page_link(places.people(), label="Who makes it happen", icon=":material/groups:")
 
 
 def _join() -> None:
@@ -125,8 +124,14 @@ def _figures() -> None:
     with st.container(key="figures"):
         for label, value, change in figures:
             shown = texts.change(change)
-            colour = "normal" if change and change > 0 else "off"
-            st.metric(label, value, shown and f"{shown} {lately}", delta_color=colour, border=True, height="stretch")
+            st.metric(
+                label,
+                value,
+                shown and f"{shown} {lately}",
+                delta_color="normal" if change and change > 0 else "off",
+                border=True,
+                height="stretch",
+            )
         _loss(progress)
         _finish(progress)
 
@@ -150,6 +155,9 @@ def _finish(progress: Progress) -> None:
 
 
 def _glimpse() -> None:
+    from dashboard import charts  # the figures above do not wait for what draws
+    from dashboard.curves import loss_table
+
     coordinator = live.coordinator()
     history, fills = coordinator.history(), coordinator.fills()
     curve, words = st.columns([3, 2], gap="large")
@@ -159,7 +167,7 @@ def _glimpse() -> None:
             charts.draw(charts.loss(charts.STEP, 400), loss_table(history, [], charts.STEP, 0.9), "glimpse")
         else:
             frame.nothing_yet("The curve begins with the first global step", "It takes a few people and a few minutes.")
-        st.page_link(learning.page(), label="See it learn", icon=":material/show_chart:")
+        st.page_link(places.learning(), label="See it learn", icon=":material/show_chart:")
     with words:
         st.subheader("What it fills in", anchor=False)
         _newest_words(fills.value)

@@ -5,9 +5,8 @@ import time
 
 import pandas as pd
 import streamlit as st
-from streamlit.navigation.page import StreamlitPage
 
-from dashboard import charts, frame, live, person, texts
+from dashboard import charts, frame, live, places, texts
 from dashboard.answers import Leader
 from dashboard.packing import pack
 
@@ -19,11 +18,6 @@ MOST_BUBBLES = 200
 SMALLEST = 0.1  # radius of a bubble, by that of the largest: who gave little is seen, too
 ASPECT = 2.4  # of the bubbles on a broad screen
 ROWS_SEEN = 14
-
-
-def page() -> StreamlitPage:
-    """Where it is."""
-    return st.Page(show, title="People", icon=":material/groups:", url_path="people")
 
 
 def show() -> None:
@@ -106,7 +100,7 @@ def _rows(table: pd.DataFrame) -> None:
     if rows and rows[0] < len(table):
         user = str(table["user"].iloc[rows[0]])
         st.page_link(
-            person.page(),
+            places.person(),
             label=f"The page of {texts.name(user)}",
             icon=":material/person:",
             query_params={"user": user},

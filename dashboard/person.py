@@ -6,16 +6,10 @@ from urllib.parse import quote
 
 import pandas as pd
 import streamlit as st
-from streamlit.navigation.page import StreamlitPage
 
 from dashboard import charts, frame, live, texts
 from dashboard.answers import Day, Person, Run
 from dashboard.client import NotThere
-
-
-def page() -> StreamlitPage:
-    """Where it is; its query parameter says whose it is."""
-    return st.Page(show, title="Person", icon=":material/person:", url_path="person", visibility="hidden")
 
 
 def show() -> None:

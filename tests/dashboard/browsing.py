@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Route
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
@@ -74,6 +74,10 @@ class Reader:
         if message.type == "error" and not looking_for_base(str(message.location.get("url", ""))):
             self.problems.append(f"console: {message.text}")
 
+    def _dialog(self, dialog: Dialog) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
     def _route(self, route: Route, request: Request) -> None:
         parts = urlsplit(request.url)
         if parts.scheme in ("data", "blob") or parts.hostname == "127.0.0.1":
@@ -105,7 +109,7 @@ def reading(
     reader = Reader(page, url)
     page.on("console", reader._console)
     page.on("pageerror", lambda error: reader.problems.append(f"script: {error}"))
-    page.on("dialog", lambda dialog: (reader.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("dialog", reader._dialog)
     context.route("**/*", reader._route)
     try:
         yield reader
