@@ -1,13 +1,18 @@
 """What `sahaj admin` does: the organizer's word to a running coordinator."""
 
+import json
+import time
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from app.joining.address import is_private
 from app.joining.door import Door
-from app.joining.problems import AdminKeyProblem, CommandRefused, JoinProblem
+from app.joining.problems import AdminKeyProblem, CommandRefused, JoinProblem, ManifestProblem
+from trainer.terminal_text import printable
 
 LONGEST_KEY = 1024  # characters
 LONGEST_NAME, LONGEST_TEXT, LONGEST_STEP = 100, 500, 12  # characters
@@ -25,6 +30,7 @@ class Action(str, Enum):
     RESUME = "resume"
     RESTORE = "restore"
     STOP = "stop"
+    FLAGS = "flags"
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,14 @@ MEANINGS = {
         "The run is stopped: trainers say goodbye within a minute. `sahaj admin URL resume` takes it back, "
         "Ctrl-C ends the coordinator.",
     ),
+    Action.FLAGS: Meaning(None, "Nothing is known against anybody."),
 }
 
 
 def admin(
     url: str, key_file: Path, action: Action | str, argument: str | None = None, *, insecure: bool = False
 ) -> str:
-    """Carry out an action at a running coordinator; returns one line that says what is so now.
+    """Carry out an action at a running coordinator; returns what is so now, for people.
 
     Args:
         argument: a name to allow, ban or unban, or the text of an announcement (empty: none any more).
@@ -78,6 +85,8 @@ def admin(
             )
         key = read_key(key_file)
         try:
+            if action is Action.FLAGS:
+                return describe_flags(door.ask("GET", "/api/admin/flags", bearer=key), time.time())
             door.ask("POST", f"/api/admin/{action.value}", bearer=key, body=body)
         except JoinProblem as problem:
             if problem.status in (401, 403):
@@ -115,6 +124,24 @@ def body_of(action: Action, argument: str | None) -> dict[str, Any]:
     return {key: text}
 
 
+def describe_flags(answer: bytes, now: float) -> str:
+    """A line for each; `now` is the unix time.
+
+    Raises:
+        ManifestProblem: the answer is none of a coordinator.
+    """
+    try:
+        flags = [_Flag.model_validate(one) for one in json.loads(answer)]
+    except (ValueError, TypeError):
+        raise ManifestProblem("the coordinator's answer is not a list of flags; is it of another version?") from None
+    lines = [
+        f"{printable(one.user)} ({printable(one.peer_id)}) {printable(one.what)}"
+        f" - {one.times:,} times, last {_ago(now - one.last)} ago"
+        for one in flags
+    ]
+    return "\n".join(lines) or MEANINGS[Action.FLAGS].done
+
+
 def read_key(path: Path) -> str:
     """The organizer's key.
 
@@ -149,3 +176,18 @@ def _done_without(action: Action) -> str:
 def _example(action: Action) -> str:
     examples = {Action.ANNOUNCE: "'Back at nine'", Action.RESTORE: "1200"}
     return f"sahaj admin URL {action.value} {examples.get(action, 'alice')}"
+
+
+class _Flag(BaseModel):
+    user: str
+    peer_id: str
+    what: str
+    times: int
+    last: float
+
+
+def _ago(seconds: float) -> str:
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{max(0.0, seconds):.0f} s"

@@ -3,12 +3,13 @@
 import os
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from app.joining.home import cache_folder
+from swarm import logs
 from swarm.countries import country_code
 from swarm.errors import SahajError
 
@@ -47,6 +48,9 @@ CountryOption = Annotated[
     typer.Option(metavar="XX", parser=country_code, help="your country, as BD; shown only as a count of people"),
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="show each step, and what hivemind and libp2p say")]
+LogLevelOption = Annotated[
+    logs.Level, typer.Option("--log-level", envvar="SAHAJ_LOG_LEVEL", help="from which level on messages are logged")
+]
 
 
 @app.command()
@@ -97,9 +101,10 @@ def coordinator(
     listen: ListenOption = [],  # noqa: B006
     announce: AnnounceOption = [],  # noqa: B006
     verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
     """Open a run, or go on with it: the first peer, the ledger, the checkpoints."""
-    _quiet(verbose=verbose)
+    _quiet(verbose=verbose, log_level=log_level)
     _stop_at_once()
     from swarm.run_file import load_run
 
@@ -138,9 +143,10 @@ def train(
     compile: CompileOption = False,
     country: CountryOption = None,
     verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
     """Join a run that gives no passes, by an address, and train until it is done or you leave (Ctrl-C)."""
-    _quiet(verbose=verbose)
+    _quiet(verbose=verbose, log_level=log_level)
     _stop_at_once()
     from swarm.run_file import load_run
 
@@ -193,9 +199,10 @@ def join(
     compile: CompileOption = False,
     country: CountryOption = None,
     verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
     """Join the run behind a link, and train until it is done or you leave (Ctrl-C)."""
-    _quiet(verbose=verbose)
+    _quiet(verbose=verbose, log_level=log_level)
     _stop_at_once()
     from app.joining.join import JoinOptions
     from app.joining.join import join as join_run
@@ -225,7 +232,7 @@ def admin(
     action: Annotated[
         str,
         typer.Argument(
-            help="allow, disallow, ban, unban, announce, pause, resume, restore or stop", show_default=False
+            help="allow, disallow, ban, unban, announce, pause, resume, restore, stop or flags", show_default=False
         ),
     ],
     argument: Annotated[
@@ -278,27 +285,36 @@ def info(checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", show_d
 
 def main() -> None:
     """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
+    logs.catch_what_threads_drop(_unknown_log())
     try:
         app()
     except SahajError as error:
+        logs.said(f"ended: {error}")
         typer.echo(f"sahaj: {error}", err=True)
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
         _say_stopped()
         sys.exit(130)
-    except Exception:  # a mistake of ours: threads of hivemind would keep the process from ending
-        traceback.print_exc()
+    except Exception as error:  # a mistake of ours: threads of hivemind would keep the process from ending
+        typer.echo(f"sahaj: {logs.unforeseen(error, 'the program has failed', _unknown_log())}", err=True)
         sys.stderr.flush()
         os._exit(1)
 
 
 def _say(line: str) -> None:
     """A line at once, also into a pipe."""
+    logs.said(line)
     typer.echo(line)
     sys.stdout.flush()
 
 
+def _unknown_log() -> Path:
+    """Folder for the log of what fails before it has one of its own."""
+    return cache_folder() / logs.FOLDER
+
+
 def _say_stopped() -> None:
+    logs.said("stopped")
     typer.echo("sahaj: stopped", err=True)
 
 
@@ -309,18 +325,18 @@ def _stop_at_once() -> None:
     end_at_once_on_signal(_say_stopped)
 
 
-def _quiet(*, verbose: bool) -> None:
-    """Settle how much the libraries say; it has to be done before they are imported."""
+def _quiet(*, verbose: bool, log_level: logs.Level = logs.Level.INFO) -> None:
+    """Settle how much the program and its libraries say; it has to be done before those are imported."""
+    logs.begin(log_level, verbose=verbose)
+    # until its messages are in our log hivemind writes to the console; libp2p's daemon would take over this level
     os.environ.setdefault("HIVEMIND_LOGLEVEL", "INFO" if verbose else "CRITICAL")
+    os.environ.setdefault("GOLOG_LOG_LEVEL", "error")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "info" if verbose else "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     if not verbose:
-        import logging
         import warnings
 
         warnings.filterwarnings("ignore")  # deprecations inside of libraries: nothing a volunteer can do about
-        # what peers that vanish leave behind in asyncio; rounds that fail are told in words of our own
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from app.demo_story import Story
 from app.demo_summary import SUMMARY, Summary, problems, save_summary, summarize
 from coordinator.ledger import open_ledger
 from coordinator.reception import URL
+from swarm import logs
 from swarm.durable import write_file
 from swarm.errors import SahajError
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
@@ -55,6 +56,7 @@ def run_demo(options: DemoOptions) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the peers are ended either way
     began = time.monotonic()
     run = prepare_run(options, console)
+    logs.write_to(out / "logs", "demo")
     console.rule("the run")
     state = out / "coordinator"
     coordinator = start_peer(

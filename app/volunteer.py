@@ -2,11 +2,14 @@
 
 import contextlib
 import getpass
+import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 
+from swarm import logs
 from swarm.dht import Network
 from swarm.errors import RunFileError, SahajError
 from swarm.run_file import RunFile
@@ -58,8 +61,10 @@ def volunteer(
         relays=relays,
     )
     with contextlib.ExitStack() as stack:
-        folder = state or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sahaj-")))
+        folder = state or Path(stack.enter_context(_passing_folder()))
         with ConsoleView(Console()) as view:
+            if problem := logs.write_to(folder / logs.FOLDER, "trainer"):
+                view.message(problem)
             options = TrainerOptions(
                 name=name,
                 state_folder=folder,
@@ -71,6 +76,18 @@ def volunteer(
                 steps=Steps(view.message if verbose else None),
             )
             train(run, options, view, process_started)
+
+
+@contextlib.contextmanager
+def _passing_folder() -> Iterator[Path]:
+    """A folder for this process alone; it stays only if the program fails, for its log tells why."""
+    folder = Path(tempfile.mkdtemp(prefix="sahaj-"))
+    try:
+        yield folder
+    except (SahajError, KeyboardInterrupt, SystemExit):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def user_name() -> str:

@@ -5,15 +5,22 @@
 A guarded swarm (a coordinator and two trainers) has one core, the attackers another: they stand for machines
 elsewhere, and what they take from the swarm is the work of refusing them. The attackers are those of tests/access:
 calls of all kinds without a pass and with a forged one, absurd progress with a real one, and a crowd at the door, all
-the while. Quiet and attacked times take turns in one run, and what counts is the share of the core that the trainers'
-own processes have: a shared machine's speed drifts by more than the difference. Run it from the repository's root.
+the while. Attacked and quiet times take turns in one run. Two cores of one machine are no two machines: each computes
+more slowly while the other one is busy. So in the quiet times a neighbour takes as much of the attackers' core as
+they did, and does nothing to the swarm. Two ratios: of the samples that the ledger counted in a second, and of the
+share of the core that the trainers' own processes had, which a drift of the machine's speed does not touch.
+Run it from the repository's root.
 """
 
+import contextlib
+import hashlib
 import json
+import multiprocessing
 import os
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -28,26 +35,31 @@ from app.demo_corpus import prepare_corpus
 from benchmarks import command
 from swarm.durable import write_file
 from swarm.errors import SahajError
+from swarm.orphans import end_with_parent
 from swarm.run_file import dump_run, load_run, parse_run
-from tests.access.guarded_swarm import TRAINERS, GuardedSwarm
+from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm
 from tests.peers.small_swarm import run_content
 from tokenizer.command import train_from_run
 
 STEP_SAMPLES = 4096  # some 10 s of one core
 LOOK_EVERY = 0.1  # seconds
+NEIGHBOUR_SLICE = 0.02  # seconds
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Medians over the repeats; speeds in samples per second."""
 
-    ratio: float  # of the share of the core for the trainers' own processes: under attack to alone
+    ratio: float  # of the counted samples per second: under attack to alone
+    share_ratio: float  # of the share of the core for the trainers' own processes
     alone_share: float
     attacked_share: float
     alone_samples_per_second: float
     attacked_samples_per_second: float
     calls_per_second: float  # of the attackers, all kinds together
+    failures: int  # rounds that failed under attack, of both trainers
     ratios: list[float]  # of each repeat
+    share_ratios: list[float]
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,7 @@ class Pace:
 
     share: float  # of its core, for the trainers' own processes
     samples_per_second: float
+    failures: int  # averaging rounds
 
 
 def main(
@@ -85,25 +98,61 @@ def compare(swarm: GuardedSwarm, seconds: float, repeats: int) -> Comparison:
     attacked: list[Pace] = []
     calls = 0
     for number in range(repeats):
-        alone.append(_pace(swarm, seconds))
         with swarm.attacking("siege", seconds=seconds) as attack:
             swarm.wait(lambda: attack.begun("siege"), "beginning of the attack")
+            before = _seconds_of(attack)
             attacked.append(_pace(swarm, seconds))
+            busy = (_seconds_of(attack) - before) / seconds
             swarm.wait(lambda: attack.process.poll() is not None, "end of the attack")
             if attack.process.returncode:
                 raise SahajError(f"the attack has failed: {attack.words()}")
             calls += attack.got("siege")["calls"]
-        console.print(f"repeat {number + 1}: alone {alone[-1]}, under attack {attacked[-1]}")
-    ratios = [one.share / other.share for one, other in zip(attacked, alone, strict=True)]
+        with _neighbour(busy):
+            alone.append(_pace(swarm, seconds))
+        console.print(f"repeat {number + 1}: under attack {attacked[-1]}, alone {alone[-1]}, neighbour {busy:.2f}")
+    ratios = [one.samples_per_second / other.samples_per_second for one, other in zip(attacked, alone, strict=True)]
+    shares = [one.share / other.share for one, other in zip(attacked, alone, strict=True)]
     return Comparison(
         ratio=round(statistics.median(ratios), 4),
+        share_ratio=round(statistics.median(shares), 4),
         alone_share=round(statistics.median(one.share for one in alone), 4),
         attacked_share=round(statistics.median(one.share for one in attacked), 4),
         alone_samples_per_second=round(statistics.median(one.samples_per_second for one in alone), 1),
         attacked_samples_per_second=round(statistics.median(one.samples_per_second for one in attacked), 1),
         calls_per_second=round(calls / (repeats * seconds), 1),
+        failures=sum(one.failures for one in attacked),
         ratios=[round(one, 4) for one in ratios],
+        share_ratios=[round(one, 4) for one in shares],
     )
+
+
+@contextlib.contextmanager
+def _neighbour(share: float) -> Iterator[None]:
+    """A process that takes this share of the attackers' core while the block runs, in slices as theirs."""
+    process = multiprocessing.get_context("spawn").Process(target=_keep_busy, args=(share,), daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def _keep_busy(share: float) -> None:
+    end_with_parent()
+    block = os.urandom(1 << 16)
+    while True:
+        until = time.monotonic() + NEIGHBOUR_SLICE * share
+        while time.monotonic() < until:
+            hashlib.sha256(block)
+        time.sleep(NEIGHBOUR_SLICE * max(0.0, 1.0 - share))
+
+
+def _seconds_of(attack: Attack) -> float:
+    """Seconds of a processor that the attackers' processes have had."""
+    first = psutil.Process(attack.process.pid)
+    times = [one.cpu_times() for one in (first, *first.children(recursive=True))]
+    return float(sum(one.user + one.system for one in times))
 
 
 def _start(folder: Path) -> GuardedSwarm:
@@ -119,7 +168,7 @@ def _start(folder: Path) -> GuardedSwarm:
 
 def _pace(swarm: GuardedSwarm, seconds: float) -> Pace:
     """Speed counts from the first global step that is taken in the window to the last one."""
-    began, computed, seen = time.monotonic(), _computed(swarm), swarm.done()
+    began, computed, seen, failed = time.monotonic(), _computed(swarm), swarm.done(), swarm.health().failures
     taken: list[tuple[float, int]] = []  # when, and the step
     while time.monotonic() < began + seconds:
         if (done := swarm.done()) > seen:
@@ -130,7 +179,8 @@ def _pace(swarm: GuardedSwarm, seconds: float) -> Pace:
         raise SahajError(f"{len(taken)} global steps in {seconds:.0f} s; measure for longer with --seconds")
     (first_at, first), (last_at, last) = taken[0], taken[-1]
     samples = sum(one.samples for one in swarm.steps() if first <= one.step < last)  # the ledger counts from 0
-    return Pace(round(share, 4), round(samples / (last_at - first_at), 1))
+    speed = samples / (last_at - first_at)
+    return Pace(round(share, 4), round(speed, 1), swarm.health().failures - failed)
 
 
 def _computed(swarm: GuardedSwarm) -> float:
@@ -151,7 +201,7 @@ def _print(result: Comparison) -> None:
         f"{result.attacked_share:.3f}",
         f"{result.attacked_samples_per_second:,.1f}",
     )
-    table.add_row("ratio", f"{result.ratio:.3f}")
+    table.add_row("ratio", f"{result.share_ratio:.3f}", f"{result.ratio:.3f}")
     Console().print(table)
 
 

@@ -4,54 +4,31 @@ import datetime
 import importlib.metadata
 import itertools
 import math
-import queue
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.checkpoints import (
-    Checkpoint,
-    TrainerState,
-    list_checkpoints,
-    load_checkpoint,
-    prune,
-    restore_model,
-    save_checkpoint,
-)
+from coordinator.accounts import Accounts
+from coordinator.checkpoints import TrainerState, prune, restore_model, save_checkpoint
 from coordinator.evaluation import Evaluation, evaluate
 from coordinator.history import Historian
 from coordinator.ledger import Ledger
-from coordinator.monitor import note_sessions
-from coordinator.notice_board import NoticeBoard
 from coordinator.probes import Probe, fill
+from coordinator.recall import Recall
 from coordinator.replica import Replica, Snapshot
-from coordinator.rollback import (
-    BAD_STEPS,
-    RECENT_STEPS,
-    CannotGoBack,
-    Pace,
-    has_exploded,
-    is_bad,
-    newest_good,
-    step_to_go_on_at,
-)
 from coordinator.tracking import Tracker
 from swarm.errors import SahajError
-from swarm.gate import Gate
+from swarm.logs import keep_story
 from swarm.run_file import CoordinatorSection, RunFile
-from trainer.averaging import RoundFailed
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 
 LOOK_EVERY = 1.0  # seconds between two readings of the swarm's records
 LONGEST_PAUSE = 60.0  # seconds between two tries of something that fails
-WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses are compared
 
 
 @dataclass(frozen=True)
@@ -68,8 +45,6 @@ class Office:
     tracker: Tracker
     say: Callable[[str], None]
     autocast: bool  # evaluate in bfloat16
-    board: NoticeBoard | None  # on which peers are called back; none where no passes are given
-    orders: "queue.SimpleQueue[int]"  # global steps whose checkpoint the organizer wants to go back to
     historian: Historian
     probes: list[Probe]  # fixed sentences with masks, to be filled at checkpoints
 
@@ -77,14 +52,14 @@ class Office:
 class Bookkeeper:
     """Follows the replica and the session records in a thread of its own; the swarm never waits for it."""
 
-    def __init__(self, office: Office, dht: DHT, replica: Replica, *, evaluated: int, saved: int, gate: Gate | None):
+    def __init__(
+        self, office: Office, replica: Replica, accounts: Accounts, recall: Recall, *, evaluated: int, saved: int
+    ):
         """`evaluated` and `saved` are the newest global steps with a held-out loss and a checkpoint, or -1."""
-        self._office, self._dht, self._replica, self._gate = office, dht, replica, gate
+        self._office, self._replica, self._accounts, self._recall = office, replica, accounts, recall
         self._evaluated, self._saved = evaluated, saved
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
-        self._pace = Pace()
-        self._went_on_at = self._seen  # global step since which training losses are compared
 
     def work(self, stop: threading.Event) -> None:
         """Look, write, rest, until `stop` is set; then save what is not saved yet."""
@@ -94,20 +69,22 @@ class Bookkeeper:
             pause = LOOK_EVERY if well else min(2 * pause, LONGEST_PAUSE)
         if self._replica.step > max(self._saved, 0):
             self._guarded(lambda: self._save(self._replica.snapshot()))
-        self._guarded(self._note_sessions)
+        self._guarded(lambda: self._accounts.bring_up_to_date(final=True))
+
+    def _follow_order(self) -> None:
+        if self._recall.follow_order():
+            self._save(self._replica.snapshot())  # or a restarted coordinator would not have it
 
     def _look(self, stop: threading.Event) -> None:
-        sessions = self._note_sessions()
+        sessions = self._accounts.bring_up_to_date()
         step = self._replica.step
         self._office.historian.note(step)
         if step != self._seen:
             self._seen = step
-            self._pace.reached(step, time.monotonic())
+            self._recall.reached(step)
             self._tell(step, sessions)
-            if self._looks_exploded(step):
-                self._office.say(f"global step {step}: the training loss has risen; looking at the held-out text")
+            if self._recall.is_worried(step):
                 self._evaluated = min(self._evaluated, step - self._office.run.coordinator.evaluate_every)  # it is due
-                self._went_on_at = step  # one look is enough
         if not any(self._due(step)):
             return
         snapshot = self._replica.snapshot()
@@ -116,13 +93,11 @@ class Bookkeeper:
         if evaluation_due or (checkpoint_due and snapshot.step > self._evaluated):
             self._scores = self._evaluate(snapshot, stop) if self._office.held_out else None
             self._evaluated = snapshot.step
-            if self._scores and self._go_back_if_bad(self._scores.masked_lm_loss):
-                return  # the snapshot is of what was left behind
+            if self._scores and self._recall.go_back_if_bad(self._scores.masked_lm_loss):
+                self._save(self._replica.snapshot())
+                return  # the other snapshot is of what was left behind
         if checkpoint_due:
             self._save(snapshot)
-
-    def _note_sessions(self) -> int:
-        return note_sessions(self._dht, self._office.run.name, self._office.ledger, self._replica.step, self._gate)
 
     def _due(self, step: int) -> tuple[bool, bool]:
         """Whether an evaluation and a checkpoint are due at this global step."""
@@ -131,61 +106,6 @@ class Bookkeeper:
             is_due(step, self._evaluated, settings.evaluate_every, total),
             step > 0 and is_due(step, self._saved, settings.checkpoint_every, total),
         )
-
-    def _looks_exploded(self, step: int) -> bool:
-        """Whether the training losses since the swarm last went back are a reason to evaluate now."""
-        steps = self._office.ledger.steps(since=max(self._went_on_at, step - WATCHED))
-        return has_exploded([one.loss for one in steps])
-
-    def _go_back_if_bad(self, loss: float) -> bool:
-        """Call the swarm back if a held-out loss is that of a model that has gone astray; returns whether it was."""
-        best = min((one.loss for one in self._office.ledger.evaluations()), default=math.inf)
-        if not is_bad(loss, best):
-            return False
-        why = f"The held-out loss has risen from {best:.2f} to {loss:.2f}"
-        self._go_back(newest_good(list_checkpoints(self._office.folder), best), why)
-        return True
-
-    def _follow_order(self) -> None:
-        """Go back to the checkpoint that the organizer wants; try again later if it does not work now."""
-        if self._office.orders.empty():
-            return
-        wanted = self._office.orders.get()
-        there = [one for one in list_checkpoints(self._office.folder) if one.step == wanted]
-        try:
-            self._go_back(there[0] if there else None, "The organizer wants it")
-        except RoundFailed:
-            self._office.orders.put(wanted)
-            raise
-
-    def _go_back(self, checkpoint: Checkpoint | None, why: str) -> None:
-        """Call the swarm to the state of this checkpoint.
-
-        Raises:
-            CannotGoBack: with the reason; nothing was changed.
-        """
-        board, total = self._office.board, self._office.run.optimizer.total_steps
-        if checkpoint is None:
-            raise CannotGoBack(f"{why}, but there is no good checkpoint to go back to")
-        if board is None:
-            raise CannotGoBack(
-                f"{why}, but in a run that gives no passes nobody can be called back; stop all peers, remove the "
-                f"checkpoints after {checkpoint.path}, and start the coordinator again"
-            )
-
-        def call_everybody(newest: int) -> int:
-            step = step_to_go_on_at(newest, self._pace.step_seconds)
-            if step >= total:
-                raise CannotGoBack(f"{why}, but the run is nearly over; use {checkpoint.path}")
-            board.restored(step)  # first: a step that nobody is at does no harm
-            return step
-
-        step = self._replica.go_back(load_checkpoint(checkpoint.path), call_everybody)
-        self._went_on_at = step
-        self._office.say(
-            f"{why}: the swarm goes back to the state of global step {checkpoint.step}, as global step {step}"
-        )
-        self._save(self._replica.snapshot())  # or a restarted coordinator would not have it
 
     def _tell(self, step: int, sessions: int) -> None:
         progress = self._office.ledger.progress()
@@ -265,6 +185,7 @@ class Bookkeeper:
             self._office.say(f"problem: {error}")
             return False
         except Exception as error:
+            keep_story(error, "the books could not be kept")
             self._office.say(f"problem: the books could not be kept ({type(error).__name__}: {error})")
             return False
         return True

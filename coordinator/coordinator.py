@@ -11,15 +11,18 @@ from urllib.parse import urlsplit
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from coordinator.accounts import Accounts
 from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, load_newest_checkpoint
 from coordinator.guard import post_guard
 from coordinator.history import Historian
 from coordinator.ledger import open_ledger
 from coordinator.probes import read_probes
+from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
 from coordinator.replica import Replica
 from coordinator.tracking import open_tracker
+from swarm import logs
 from swarm.dht import Network, addresses, is_loopback, join_dht
 from swarm.durable import write_file
 from swarm.fingerprint import Fingerprint, differences, fingerprint
@@ -62,7 +65,9 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     newest = newest_that_fits(folder / "checkpoints", ours)
     model = build_model(run, tokenizer)
     ledger = open_ledger(run.coordinator.ledger, folder)
-    identity = load_identity(folder / "identity.key")
+    identity = load_identity(folder / "identity.key")  # whoever has it has the folder, and its logs, to itself
+    if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):
+        say(problem)
     network = Network(
         initial_peers=options.initial_peers,
         listen=options.listen or tuple(run.coordinator.listen),
@@ -94,6 +99,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                     ledger=ledger,
                     step=lambda: replica.step,
                     gathered=lambda: replica.samples_gathered,
+                    stepped_at=lambda: replica.stepped_at,
                     restore=orders.put,
                     folder=folder,
                 )
@@ -104,6 +110,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             say(f"  {way_in}")
             for warning in warnings:
                 say(warning)
+            historian = Historian(ledger)
             office = Office(
                 run=run,
                 fingerprint=ours.digest,
@@ -115,23 +122,31 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 tracker=open_tracker(run, folder),
                 say=say,
                 autocast=torch.cpu._is_avx512_bf16_supported(),
-                board=guard.board if guard else None,
-                orders=orders,
-                historian=Historian(ledger),
+                historian=historian,
                 probes=probes,
             )
             bookkeeper = Bookkeeper(
                 office,
-                dht,
                 replica,
+                Accounts(run, dht, ledger, replica, historian, gate, say),
+                Recall(
+                    Reins(
+                        replica=replica,
+                        board=guard.board if guard else None,
+                        orders=orders,
+                        ledger=ledger,
+                        folder=office.folder,
+                        total_steps=run.optimizer.total_steps,
+                        say=say,
+                    )
+                ),
                 evaluated=max((one.step for one in evaluations), default=-1),
                 saved=newest.trainer_state.step if newest else -1,
-                gate=gate,
             )
             books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
             books.start()
             try:
-                replica.follow(asked_to_leave, say, office.historian.round_ended)
+                replica.follow(asked_to_leave, say)
             finally:
                 asked_to_leave.set()
                 books.join()

@@ -1,7 +1,6 @@
 """Writing down what the run is like over time: a row a minute, and what the model puts for masks."""
 
 import statistics
-import threading
 import time
 from collections.abc import Callable
 
@@ -11,19 +10,17 @@ from trainer.averaging import RoundReport
 
 
 class Historian:
-    """Notes the run's figures once a minute. Rounds may be told from another thread."""
+    """Notes the run's figures once a minute; not for several threads."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.time):
         self._ledger, self._clock = ledger, clock
-        self._lock = threading.Lock()
         self._rounds: list[float] = []  # seconds of those that ended since the last row
         self._noted: int | None = None  # the newest minute with a row
 
     def round_ended(self, report: RoundReport) -> None:
         """A round of averaging has ended for the coordinator; alone there was nothing to average."""
         if report.peers != 1:
-            with self._lock:
-                self._rounds.append(report.seconds)
+            self._rounds.append(report.seconds)
 
     def note(self, step: int) -> None:
         """Write a row if a new minute has begun.
@@ -35,9 +32,6 @@ class Historian:
         minute = int(now) // MINUTE
         if minute == self._noted:
             return
-        with self._lock:
-            rounds = list(self._rounds)
-        self._ledger.history.note_minute(step, averaging_seconds=statistics.fmean(rounds) if rounds else None, now=now)
-        self._noted = minute
-        with self._lock:
-            del self._rounds[: len(rounds)]
+        seconds = statistics.fmean(self._rounds) if self._rounds else None
+        self._ledger.history.note_minute(step, averaging_seconds=seconds, now=now)
+        self._noted, self._rounds = minute, []

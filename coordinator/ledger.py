@@ -16,6 +16,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, select
 
+from coordinator.ledger_audit import AuditBook
+from coordinator.ledger_backup import back_up, put_back
 from coordinator.ledger_census import Census
 from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors, reading, writing
 from coordinator.ledger_entry import PRESENT_SECONDS, gather
@@ -72,12 +74,12 @@ class Ledger:
 
     All methods raise `LedgerError` if the database fails. A failed `record` loses nothing: peers repeat
     their contributions, and those that were counted are not counted again. `history` is the run over time, `census`
-    is about people and their machines.
+    is about people and their machines, `audit` about what the coordinator saw of averaging.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.history, self.census = History(engine), Census(engine)
+        self.history, self.census, self.audit = History(engine), Census(engine), AuditBook(engine)
         self._written: dict[str, SessionReport] = {}  # the newest reports that are in the ledger, by session
 
     def record(self, reports: Iterable[SessionReport], now: float | None = None) -> None:
@@ -203,6 +205,16 @@ class Ledger:
             count = connection.execute(steps).scalar_one()
             users, sessions, samples, tokens, rounds, failures, waited, hours = connection.execute(people).one()
         return Totals(count, samples, tokens, users, sessions, rounds, failures, waited, hours)
+
+    def back_up(self) -> None:
+        """Copy an SQLite ledger; raises `LedgerBroken` if a page of it cannot be read."""
+        with ledger_errors(self._engine.url):
+            back_up(self._engine)
+
+    def put_back(self) -> str | None:
+        """Go on from the copy, if there is one; returns what was done, for people."""
+        self.close()
+        return put_back(self._engine.url)
 
     def close(self) -> None:
         """Let go of the database. The ledger can be used again; it reconnects."""

@@ -1,7 +1,9 @@
 """Reaching the ledger's database: SQLite or PostgreSQL, transactions in it, and what to say when it fails."""
 
 import contextlib
+import logging
 import math
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,13 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, SQLAlchemyError
 
+from coordinator.ledger_backup import put_back
 from coordinator.ledger_upgrade import NewerLedger, is_up_to_date, upgrade
 from swarm.errors import SahajError
+
+logger = logging.getLogger(__name__)
 
 # the two databases whose INSERT knows ON CONFLICT, in the same words
 INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
@@ -26,13 +31,29 @@ class LedgerError(SahajError):
     exit_status = 7
 
 
+class LedgerBroken(LedgerError):
+    """A page of the database cannot be read."""
+
+
 def connect(url: str, state_folder: Path, patience: float) -> Engine:
     """Connect to the database at `url` and see to its tables; arguments and errors as `open_ledger`."""
     place = _database_url(url, state_folder)
+    try:
+        return _connect(place, patience)
+    except LedgerBroken:
+        if (done := put_back(place)) is None:
+            raise
+        logger.warning("%s", done)
+        return _connect(place, patience)
+
+
+def _connect(place: URL, patience: float) -> Engine:
     with ledger_errors(place):
         engine = _engine(place, patience)
         try:
             with engine.connect() as connection:
+                if place.get_backend_name() == "sqlite":
+                    _check(connection)
                 ready = is_up_to_date(connection)
             if not ready:  # whoever opens it at the same time has to wait, and then finds it ready
                 with writing(engine) as connection:
@@ -74,7 +95,8 @@ def ledger_errors(place: URL) -> Iterator[None]:
     except SQLAlchemyError as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
         reason = " ".join(str(cause).split()) or type(cause).__name__
-        raise LedgerError(f"ledger {_name(place)}: {reason}; {_way_out(reason)}") from error
+        kind = LedgerBroken if _is_broken(reason) else LedgerError
+        raise kind(f"ledger {_name(place)}: {reason}; {_way_out(reason)}") from error
 
 
 def _database_url(url: str, state_folder: Path) -> URL:
@@ -132,10 +154,21 @@ def _on_begin(engine: Engine, *, begin: list[str], begin_writing: list[str]) -> 
             connection.exec_driver_sql(statement)
 
 
+def _check(connection: Connection) -> None:
+    """Read every page, which takes about a second for a gigabyte; raises as the database does."""
+    found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    if found != "ok":
+        raise DatabaseError("PRAGMA quick_check", None, sqlite3.DatabaseError(f"malformed: {found}"))
+
+
+def _is_broken(reason: str) -> bool:
+    return "not a database" in reason or "malformed" in reason
+
+
 def _way_out(reason: str) -> str:
     if "locked" in reason or "lock timeout" in reason:
         return "another process is writing to it; stop that one or choose another coordinator.ledger"
-    if "not a database" in reason or "malformed" in reason:
+    if _is_broken(reason):
         return "the file is broken; move it away, and the ledger starts anew from what peers still report"
     return "see that the database can be reached and written to"
 

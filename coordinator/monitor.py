@@ -1,4 +1,4 @@
-"""Reading what peers signed, and handing it to the ledger."""
+"""Reading what peers signed."""
 
 import logging
 import math
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
-from coordinator.ledger import Contribution, Ledger, SessionReport
+from coordinator.ledger import Contribution, SessionReport
 from swarm.countries import COUNTRIES
 from swarm.dht import is_loopback, leads_to
 from swarm.gate import Gate
@@ -18,17 +18,6 @@ from swarm.records import SessionRecord, read_sessions
 logger = logging.getLogger(__name__)
 
 MOST_WAYS = 7  # peers that a newcomer is told of, beside the coordinator
-
-
-def note_sessions(dht: DHT, run_name: str, ledger: Ledger, newest_step: int, gate: Gate | None = None) -> int:
-    """Read all session records of the DHT into the ledger; returns how many sessions are there now.
-
-    Contributions to steps after `newest_step`, the one that the coordinator is at, wait in their records until it
-    has come so far; trainers may be done with that one a moment before it.
-    """
-    records = named_by_pass(read_sessions(dht, run_name), gate)
-    ledger.record(session_reports(records, newest_step))
-    return sum(not record.left for _, record in records)
 
 
 def other_ways_in(dht: DHT, run_name: str, gate: Gate | None, *, loopback: bool) -> list[str]:
@@ -65,7 +54,7 @@ def named_by_pass(
     return named
 
 
-def session_reports(records: Iterable[tuple[PeerID, SessionRecord]], newest_step: int) -> list[SessionReport]:
+def session_reports(records: Iterable[tuple[PeerID, SessionRecord]]) -> list[SessionReport]:
     """Signed records as the ledger takes them; the peer id is that of the signature, not a claim."""
     return [
         SessionReport(
@@ -86,7 +75,7 @@ def session_reports(records: Iterable[tuple[PeerID, SessionRecord]], newest_step
             contributions=tuple(
                 Contribution(step=one.step, samples=one.samples, tokens=one.tokens, loss=one.loss)
                 for one in record.contributions
-                if math.isfinite(one.loss) and one.step <= newest_step
+                if math.isfinite(one.loss)
             ),
         )
         for signer, record in records

@@ -36,6 +36,7 @@ class Reception:
     ledger: Ledger
     step: Callable[[], int]
     gathered: Callable[[], int]  # samples of all peers towards the next global step
+    stepped_at: Callable[[], float]
     restore: Callable[[int], None]  # takes the order to go back to a checkpoint
     folder: Path  # of the coordinator's state
 
@@ -59,6 +60,7 @@ def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Ident
         addresses=Remembered(lambda: _ways_in(dht, reception.run.name, guard), WAYS_REMEMBERED),
         step=reception.step,
         gathered=reception.gathered,
+        stepped_at=reception.stepped_at,
         restore=reception.restore,
         checkpoints=folder / "checkpoints",
         admin_key=load_admin_key(folder / FILE),

@@ -5,6 +5,7 @@ the same LAMB step as everybody, it reduces parts for peers that accept no conne
 the newest state to give when no trainer can.
 """
 
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -47,6 +48,9 @@ class Replica:
     ):
         self._model = model
         self._turn = threading.Lock()  # of whoever changes the state
+        self.stepped_at = time.time()  # unix time, seconds: when the newest global step was taken, or this began
+        self._ended: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
+        self._known_until = 0
         if newest is not None:
             restore_model(model, newest.model_state)
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -66,19 +70,34 @@ class Replica:
         """Samples of all peers towards the next global step, as they report them."""
         return int(self.optimizer.tracker.global_progress.samples_accumulated)
 
-    def follow(
-        self, stop: threading.Event, say: Callable[[str], None], note_round: Callable[[RoundReport], None]
-    ) -> None:
-        """Keep up with the swarm until `stop` is set; tells of rounds that failed, and notes all that ended."""
+    @property
+    def known_until(self) -> int:
+        """Global steps of which this copy knows how their rounds ended; `ended_rounds` has told of them."""
+        return self._known_until
+
+    def ended_rounds(self) -> list[RoundReport]:
+        """The rounds in which this copy took part and that ended since this was last asked."""
+        ended = []
+        while not self._ended.empty():
+            ended.append(self._ended.get())
+        return ended
+
+    def follow(self, stop: threading.Event, say: Callable[[str], None]) -> None:
+        """Keep up with the swarm until `stop` is set; tells of rounds that failed."""
         with self._turn:
             self.optimizer.load_state_from_peers()
+        seen = self.step
         while not stop.wait(POLL):
             with self._turn:
                 self.optimizer.poll()
+            if self.step != seen:
+                seen, self.stepped_at = self.step, time.time()
+            settled = self.optimizer.settled_step
             for report in self.optimizer.ended_rounds():
-                note_round(report)
+                self._ended.put(report)
                 if report.problem:
                     say(report.describe_failure())
+            self._known_until = settled
 
     def go_back(self, older: LoadedCheckpoint, choose_step: Callable[[int], int]) -> int:
         """Have this older state under a newer global step; returns that step.

@@ -21,6 +21,7 @@ from swarm.errors import SwarmError
 from swarm.gate import Gate
 from swarm.guarded_dht import GuardedProtocol, PassAuthorizer
 from swarm.identity import Identity
+from swarm.logs import adopt_hivemind
 from swarm.messages import limit_messages
 from swarm.noticing import keep_noticing
 from swarm.orphans import end_with_parent
@@ -84,6 +85,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
         shut_out_whoever_is_refused()
     _start_shared_memory()
     limit_messages()
+    adopt_hivemind()
     try:
         dht = Node(
             initial_peers=list(network.initial_peers) or None,

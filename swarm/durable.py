@@ -21,14 +21,22 @@ def write_file(path: Path, content: bytes | str) -> None:
     Raises:
         StorageError: the disk is full or the folder cannot be written.
     """
-    data = content.encode() if isinstance(content, str) else content
+    with whole_file(path) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield the name of a file to write; it takes the name `path` only when the block ends without an error.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written.
+    """
     partial = _partial_name(path)
     with _all_or_nothing(path, partial):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield partial
+        _fsync(partial)
         partial.replace(path)
         _fsync(path.parent)
 

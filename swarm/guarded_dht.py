@@ -38,7 +38,7 @@ from swarm.shut_out import caller, note_refusal
 logger = get_logger(__name__)
 
 LONGEST_LIFE = 300.0  # seconds to come after which no record may expire; ours live at most two minutes
-LONGEST_VALUE = 16 * 1024  # bytes of a record with its seal; ours take up to 5 kB
+LONGEST_VALUE = 32 * 1024  # bytes of a record with its seal; ours take 5 kB, and up to 25 with the coordinator away
 LONGEST_NOTICES = NOTICES + 4096  # bytes of a record of the authority's notices
 LONGEST_SUBKEY = 1024  # bytes; a public key takes some 400
 MOST_KEYS = 64  # in one call; an answer holds all that is known under each

@@ -66,6 +66,14 @@ def read_pass(shown: bytes) -> Pass:
     return Pass(user, expires, signature)
 
 
+def is_coordinators(shown: bytes) -> bool:
+    """Whether a pass that was checked before is the coordinator's own."""
+    try:
+        return read_pass(shown).user == COORDINATOR
+    except PassRefused:
+        return False
+
+
 def check_pass(shown: Pass, authority: bytes, run_name: str, peer_id: PeerID, now: float | None = None) -> None:
     """Whether the authority gave this pass to this peer, for this run, and it has not expired at `now`.
 

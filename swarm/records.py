@@ -32,16 +32,27 @@ from swarm.identity import Identity, peer_id_of
 logger = get_logger(__name__)
 
 CONTRIBUTIONS_KEPT = 16  # global steps of history in a record: a reader may miss so many and lose nothing
+UNHEARD_KEPT = 128  # more of them while the coordinator is away
+MOST_SIGHTINGS = 4  # in a contribution; records travel through the DHT
+PEER_MARK = 8  # last bytes of a peer id, enough to tell members of a group apart
 RECORD_LIFETIME = 120.0  # seconds until the record of a silent peer expires
 
 
+class Sighting(BaseModel):
+    """What the author of a record saw another member of its group bring to a global step."""
+
+    peer: conbytes(min_length=PEER_MARK, max_length=PEER_MARK, strict=True)  # type: ignore[valid-type]
+    samples: conint(ge=0, strict=True)  # type: ignore[valid-type]
+
+
 class Contribution(BaseModel):
-    """What one session brought to one global step."""
+    """What one session brought to one global step, and what it saw others bring where the coordinator was not there."""
 
     step: conint(ge=0, strict=True)  # type: ignore[valid-type]
     samples: conint(ge=0, strict=True)  # type: ignore[valid-type]
     tokens: conint(ge=0, strict=True)  # type: ignore[valid-type]
     loss: StrictFloat  # mean over the samples, in nats
+    seen: conlist(Sighting, max_items=MOST_SIGHTINGS) = []  # type: ignore[valid-type]
 
 
 class SessionRecord(BaseModel):
@@ -66,7 +77,9 @@ class SessionRecord(BaseModel):
     averaging_failures: conint(ge=0, strict=True)  # type: ignore[valid-type]
     data_wait_fraction: confloat(ge=0.0, le=1.0, strict=True)  # type: ignore[valid-type]
     left: StrictBool
-    contributions: conlist(Contribution, max_items=CONTRIBUTIONS_KEPT)  # type: ignore[valid-type]
+    contributions: conlist(  # type: ignore[valid-type]
+        Contribution, max_items=CONTRIBUTIONS_KEPT + UNHEARD_KEPT
+    )
 
 
 class SessionSchema(BaseModel):
@@ -119,6 +132,11 @@ def _parse(items: Sequence[tuple[bytes, ValueWithExpiration]]) -> list[tuple[Pee
         except (ValidationError, ValueError) as error:
             logger.debug(f"ignored a malformed session record: {error!r}")
     return sessions
+
+
+def mark_of(peer_id: PeerID) -> bytes:
+    """How a testimony names a peer."""
+    return bytes(peer_id.to_bytes()[-PEER_MARK:])
 
 
 def signer(subkey: bytes) -> PeerID:

@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from swarm.logs import said
 from trainer.terminal_text import fit, printable, wrap
 
 TREND = 24  # global steps in the small curve of the loss
@@ -102,6 +103,7 @@ class ConsoleView:
 
     def message(self, text: str) -> None:
         """Tell the volunteer something, in one line."""
+        said(text)
         with self._showing():
             if self._live is None:
                 self._say(text)
@@ -111,6 +113,7 @@ class ConsoleView:
 
     def farewell(self, text: str) -> None:
         """Leave the last view where it is and say goodbye below it."""
+        said(text)
         with self._showing():
             self._close()
             self._console.print()

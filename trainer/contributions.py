@@ -1,20 +1,28 @@
 """What this session brought to the swarm: samples count once the round they went into has worked."""
 
+import logging
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from swarm.records import CONTRIBUTIONS_KEPT
+from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_KEPT
 from trainer.averaging import RoundReport
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Brought:
-    """Samples of one peer that went into one global step; `loss` is their mean, in nats."""
+    """Samples of one peer that went into one global step; `loss` is their mean, in nats.
+
+    `seen` are the samples of its group's members, by peer id, where this peer is the one to tell the coordinator.
+    """
 
     step: int
     samples: int
     tokens: int
     loss: float
+    seen: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -32,9 +40,12 @@ class Contributions:
         self.tokens = 0
         self.steps = 0  # global steps that they went into
         self.rounds = 0
+        self.last_round = 0  # the number of the newest one that has ended
         self.failures = 0
         self.loss: float | None = None  # of the last global step, this peer's own
         self.recent: deque[Brought] = deque(maxlen=CONTRIBUTIONS_KEPT)
+        self.unheard: deque[Brought] = deque(maxlen=UNHEARD_KEPT)  # older ones, of which the coordinator may not know
+        self._assisted = 0  # global steps in a row whose round the coordinator was in
         self._window = _Window()
         self._in_flight: dict[int, _Window] = {}  # by the number of the round
 
@@ -56,6 +67,7 @@ class Contributions:
     def round_ended(self, report: RoundReport) -> None:
         """A round that worked turns what was in flight into a contribution; one that failed loses it."""
         window = self._in_flight.pop(report.number, None) or _Window()
+        self.last_round = report.number
         if report.peers > 1 or report.problem:
             self.rounds += 1
         if report.problem:
@@ -63,11 +75,30 @@ class Contributions:
             return
         if window.samples == 0:
             return
-        brought = Brought(report.step, window.samples, window.tokens, window.loss_sum / window.samples)
+        seen = {} if report.assisted or not report.weights else report.weights
+        brought = Brought(report.step, window.samples, window.tokens, window.loss_sum / window.samples, seen)
         self.samples += brought.samples
         self.tokens += brought.tokens
         self.steps += 1
         self.loss = brought.loss
+        self._keep(brought, assisted=report.assisted)
+        logger.info(
+            "global step %d: brought %d samples, %d tokens, loss %.3f; averaged with %d others in %.1f s",
+            brought.step + 1,
+            brought.samples,
+            brought.tokens,
+            brought.loss,
+            report.peers - 1,
+            report.seconds,
+        )
+
+    def _keep(self, brought: Brought, *, assisted: bool) -> None:
+        """Tell of it for a while: until the coordinator has been there for long enough to have read it."""
+        self._assisted = self._assisted + 1 if assisted else 0
+        if self._assisted >= CONTRIBUTIONS_KEPT:
+            self.unheard.clear()
+        elif len(self.recent) == CONTRIBUTIONS_KEPT:
+            self.unheard.append(self.recent[0])
         self.recent.append(brought)
 
     def thanks(self) -> str:

@@ -4,34 +4,50 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
 import psutil
 
 PATIENCE = 8.0  # seconds from the signal to the end, whatever the process is waiting for
+GRACE = 5.0  # seconds after SIGTERM in which a global step may be finished; `docker stop` leaves ten in all
+
+
+class Asked(threading.Event):
+    """Set when somebody has asked this process to leave."""
+
+    until = 0.0  # monotonic seconds until which what was begun may be finished
+
+    def left(self) -> float:
+        """Seconds that are left for that."""
+        return max(0.0, self.until - time.monotonic())
 
 
 @contextlib.contextmanager
-def leaving_on_signal(say_goodbye: Callable[[], None], *, patience: float = PATIENCE) -> Iterator[threading.Event]:
-    """Yield an event that SIGINT or SIGTERM sets.
+def leaving_on_signal(
+    say_goodbye: Callable[[], None], *, patience: float = PATIENCE, grace: float = 0.0
+) -> Iterator[Asked]:
+    """Yield an event that SIGINT or SIGTERM sets; SIGTERM leaves `grace` seconds to finish what was begun.
 
-    If the block has not ended `patience` seconds later (it may be waiting for peers that are gone),
+    If the block has not ended `patience` seconds after that (it may be waiting for peers that are gone),
     `say_goodbye` is called and the process ends with status 0. A second signal ends it at once.
     Enter it after hivemind's processes have started: they make the main process deaf to SIGINT.
     """
-    asked, left = threading.Event(), threading.Event()
+    asked, left = Asked(), threading.Event()
 
     def guard() -> None:
         asked.wait()
-        if not left.wait(patience):
+        if not left.wait(asked.left() + patience):
             say_goodbye()
             end_process()
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         if asked.is_set():
             say_goodbye()
             end_process()
+        if number == signal.SIGTERM:
+            asked.until = time.monotonic() + grace
         asked.set()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}

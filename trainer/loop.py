@@ -15,7 +15,7 @@ from tokenizer.loading import load_tokenizer
 from trainer.averaging import make_optimizer
 from trainer.console import ConsoleView
 from trainer.data import Feed
-from trainer.leaving import end_helpers, leaving_on_signal
+from trainer.leaving import GRACE, end_helpers, leaving_on_signal
 from trainer.micro_batch import find_pace
 from trainer.model import build_model, parameter_groups
 from trainer.organizer import Organizer
@@ -34,6 +34,7 @@ class TrainerOptions:
     network: Network
     device: str | None = None  # as torch names it; found if absent
     micro_batch: int | None = None  # samples in a forward pass; found if absent
+    grace: float = GRACE  # seconds after SIGTERM in which the global step may be finished
     compile: bool = False  # torch.compile: slower to start, faster on long runs
     country: str | None = None  # ISO 3166, where the person wants it counted
     identity: Identity | None = None  # loaded already; from the state folder if absent
@@ -84,7 +85,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             options.when_joined()
         with (
             Feed(documents, tokenizer, run, batch_size=options.micro_batch or 4, seed=seed) as feed,
-            leaving_on_signal(lambda: view.farewell(session.contributions.thanks())) as asked_to_leave,
+            leaving_on_signal(lambda: view.farewell(session.contributions.thanks()), grace=options.grace) as asked,
         ):
             with steps("asking the swarm for its state"):
                 if optimizer.load_state_from_peers():
@@ -95,7 +96,9 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             work = Work(run, options.name, model, optimizer, session, feed, pace, compile=options.compile)
             organizer = Organizer(options.gate, identity)
             counted = False
-            while not asked_to_leave.is_set() and not work.is_done() and not organizer.ending():
+            while not work.is_done() and not organizer.ending():
+                if asked.is_set() and not work.can_finish_step(asked.left()):
+                    break
                 work.compute(feed.next())
                 for message in [*organizer.news(), *work.settle()]:
                     view.message(message)

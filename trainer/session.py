@@ -4,12 +4,13 @@ import time
 import uuid
 
 from hivemind.dht import DHT
+from hivemind.p2p import PeerID
 
 from swarm.dht import addresses
 from swarm.gate import Gate
 from swarm.identity import Identity
-from swarm.records import Contribution, SessionRecord, publish
-from trainer.contributions import Contributions
+from swarm.records import MOST_SIGHTINGS, Contribution, SessionRecord, Sighting, mark_of, publish
+from trainer.contributions import Brought, Contributions
 
 PUBLISH_EVERY = 10.0  # seconds between two records when nothing has happened
 MOST_ADDRESSES = 4  # of one peer
@@ -66,8 +67,18 @@ class Session:
             data_wait_fraction=min(1.0, max(0.0, float(data_wait))),
             left=left,
             contributions=[
-                Contribution(step=one.step, samples=one.samples, tokens=one.tokens, loss=one.loss)
-                for one in brought.recent
+                Contribution(
+                    step=one.step, samples=one.samples, tokens=one.tokens, loss=one.loss, seen=self._sightings(one)
+                )
+                for one in (*brought.unheard, *brought.recent)
             ],
         )
         publish(self._dht, self._run_name, self._identity, record, wait=wait)
+
+    def _sightings(self, brought: Brought) -> list[Sighting]:
+        """Only where names are real: others would have nothing to lose by a false one."""
+        if self._gate is None:
+            return []
+        seen = {PeerID.from_base58(name): samples for name, samples in brought.seen.items()}
+        others = [Sighting(peer=mark_of(one), samples=round(samples)) for one, samples in seen.items()]
+        return others[:MOST_SIGHTINGS]

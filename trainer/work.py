@@ -4,6 +4,7 @@ import math
 import time
 
 import torch
+from hivemind.utils import get_dht_time
 
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile
@@ -42,6 +43,7 @@ class Work:
         self._scaler = pace.precision.scaler()
         self._scaled = torch.optim.SGD(model.parameters(), lr=0.0)  # tells the scaler which gradients; never stepped
         self._speed = pace.samples_per_second
+        self._last_round: int | None = None  # number of the round that a leaving peer waits for
         self._started = time.monotonic()
         self._last = self._started
 
@@ -100,6 +102,20 @@ class Work:
             self._optimizer.finish_round()
             self._messages += self.settle()
         return self._optimizer.local_epoch >= total  # a round that failed has gone back by one
+
+    def can_finish_step(self, seconds: float) -> bool:
+        """Whether the samples of this peer that wait for a global step now will be in one, so many seconds from now.
+
+        Asked again and again by a peer that has to leave; samples that it computes meanwhile do not count.
+        """
+        optimizer = self._optimizer
+        if self._last_round is None:
+            self._last_round = optimizer.rounds_begun + (optimizer.samples_gathered > 0)
+        if seconds <= 0 or self._session.contributions.last_round >= self._last_round:
+            return False
+        if optimizer.rounds_begun >= self._last_round:  # it is being averaged
+            return True
+        return optimizer.tracker.estimated_next_update_time - get_dht_time() < seconds
 
     def settle(self) -> list[str]:
         """Take in how rounds ended; returns what a volunteer should hear."""

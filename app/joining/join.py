@@ -30,6 +30,7 @@ from app.joining.problems import (
 )
 from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.token import HubToken, ask_for_token, check_token, find_token
+from swarm import logs
 from swarm.joining import JoinAnswer, JoinRequest
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
@@ -148,7 +149,9 @@ def _enter(
         from swarm.identity import load_identity
         from swarm.passes import check_pass, read_pass
     home = options.state or default_folder(door.base)
-    identity = load_identity(home / IDENTITY)
+    identity = load_identity(home / IDENTITY)  # whoever has it has the folder, and its logs, to itself
+    if problem := logs.write_to(home / logs.FOLDER, "trainer"):
+        say(problem)
     request = JoinRequest(
         # pydantic takes bytes of this kind in base64
         public_key=base64.b64encode(identity.private_key.get_public_key().to_bytes()),

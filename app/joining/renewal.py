@@ -16,6 +16,7 @@ from app.joining.hearing import Hearing, keep_hearing
 from app.joining.problems import Banned, CoordinatorAway, JoinProblem, NoAnswer, NoSuchHost, RunFinished, TlsProblem
 from swarm.errors import SahajError
 from swarm.joining import JoinAnswer
+from swarm.logs import keep_story
 from swarm.passes import Pass, check_pass, read_pass
 
 LONGEST_PAUSE = 60.0  # seconds between two attempts
@@ -87,6 +88,8 @@ class Renewal:
                 return
             except Exception as problem:  # whatever it is, training goes on, and the next attempt may do better
                 failures += 1
+                if not isinstance(problem, SahajError):
+                    keep_story(problem, "the pass could not be renewed")
                 asked_pause = min(getattr(problem, "retry_after", 0.0), LONGEST_PAUSE)
                 self._tell(_describe(problem))
             else:

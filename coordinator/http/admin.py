@@ -1,8 +1,9 @@
-"""`/api/admin/...`: the organizer's orders, and what they have led to, with the admin key as bearer."""
+"""`/api/admin/...`: the organizer's orders, and what is for the organizer alone, with the admin key as bearer."""
 
 import contextlib
 import hmac
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Security
@@ -57,6 +58,19 @@ class StepOrder(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     step: Annotated[int, Field(ge=0)] = Field(description="global step of a checkpoint that the coordinator holds")
+
+
+class FlagAnswer(BaseModel):
+    """The newest of a kind about a peer; times are unix seconds."""
+
+    user: str
+    peer_id: str
+    kind: str
+    what: str = Field(description="one line, to be read after the user's name")
+    step: int
+    times: int = Field(description="how often there was one")
+    first: float
+    last: float
 
 
 class DecisionsAnswer(BaseModel):
@@ -135,7 +149,16 @@ def admin_routes(desk: Desk, people: People) -> APIRouter:
 
     for path, order in (("/pause", board.pause), ("/resume", board.resume), ("/stop", board.stop)):
         router.add_api_route(path, _without_body(order, decided), methods=["POST"], response_model=DecisionsAnswer)
+    _add_flags(router, desk)
     return router
+
+
+def _add_flags(router: APIRouter, desk: Desk) -> None:
+    @router.get("/flags", response_model=list[FlagAnswer])
+    def flags() -> Response:
+        """What the organizer should know about peers, the newest first."""
+        found = [FlagAnswer(**asdict(one) | {"kind": one.kind.value}) for one in desk.ledger.audit.flags()]
+        return JSONResponse([one.model_dump() for one in found], headers=NO_STORE)
 
 
 def spellings(name: str, known: list[str]) -> set[str]:

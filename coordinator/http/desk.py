@@ -44,6 +44,7 @@ class Desk:
     addresses: Callable[[], list[str]]  # where the coordinator's peer can be reached, and some others
     step: Callable[[], int]  # global step now
     gathered: Callable[[], int]  # samples of all peers towards the next one
+    stepped_at: Callable[[], float]  # since when, in unix seconds
     restore: Callable[[int], None]  # takes the order to go back to the checkpoint of a global step
     checkpoints: Path  # folder
     admin_key: str

@@ -1,13 +1,19 @@
 """`/metrics`: where the run is, in the words of Prometheus."""
 
+import contextlib
+import datetime
+import time
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from coordinator.http.desk import Desk
-from coordinator.ledger import LedgerError, Progress, Totals
+from coordinator.checkpoint_folder import TrainerState, newest_checkpoint
+from coordinator.http.desk import Desk, Remembered
+from coordinator.ledger import LedgerError, Progress, SessionSummary, Totals
+
+KEPT = 5.0  # seconds that is remembered what costs the disk or the ledger something
 
 
 class Joins:
@@ -37,6 +43,8 @@ class Figures:
 class _RunCollector(Collector):
     def __init__(self, desk: Desk, progress: Callable[[], Progress], totals: Callable[[], Totals]):
         self._desk, self._progress, self._totals = desk, progress, totals
+        self._sessions = Remembered(desk.ledger.sessions, KEPT)
+        self._newest = Remembered(lambda: newest_saved(desk), KEPT)
 
     def describe(self) -> list[Metric]:
         """Nothing: Prometheus would ask the ledger for it at registration."""
@@ -49,14 +57,39 @@ class _RunCollector(Collector):
         yield GaugeMetricFamily("sahaj_total_steps", "global steps of the run", self._desk.run.optimizer.total_steps)
         yield GaugeMetricFamily("sahaj_paused", "1 while no newcomers are let in", decisions.paused)
         yield GaugeMetricFamily("sahaj_stopped", "1 after the organizer has ended the run", decisions.stopped)
+        yield GaugeMetricFamily(
+            "sahaj_last_step_timestamp_seconds",
+            "unix time of the newest global step, or of the coordinator's start if there was none since",
+            self._desk.stepped_at(),
+        )
+        if (newest := self._newest()) is not None:
+            yield GaugeMetricFamily("sahaj_checkpoint_step", "global step of the newest whole checkpoint", newest.step)
+            with contextlib.suppress(ValueError):  # somebody has written another time into it
+                yield GaugeMetricFamily(
+                    "sahaj_checkpoint_age_seconds",
+                    "seconds since the newest whole checkpoint was saved",
+                    seconds_since(newest.saved_at, time.time()),
+                )
+        yield from self._from_ledger()
+
+    def _from_ledger(self) -> Iterator[Metric]:
         try:
-            progress, totals = self._progress(), self._totals()
+            progress, totals, sessions = self._progress(), self._totals(), self._sessions()
+            newest = self._desk.ledger.steps(progress.step)
         except LedgerError:
             return
         yield GaugeMetricFamily("sahaj_sessions", "sessions present", progress.sessions_present)
         yield GaugeMetricFamily("sahaj_users", "users present", progress.users_present)
         yield GaugeMetricFamily(
             "sahaj_samples_per_second", "speed of all sessions present", progress.samples_per_second
+        )
+        yield GaugeMetricFamily(
+            "sahaj_step_peers", "sessions in the newest global step of the ledger", newest[-1].peers if newest else 0
+        )
+        yield GaugeMetricFamily(
+            "sahaj_data_wait_fraction",
+            "fraction of their time that sessions present have waited for data, their mean",
+            data_wait(sessions),
         )
         if progress.loss is not None:
             yield GaugeMetricFamily("sahaj_loss", "training loss of the newest global step, nats", progress.loss)
@@ -70,3 +103,24 @@ class _RunCollector(Collector):
         yield CounterMetricFamily(
             "sahaj_averaging_failures", "failed averaging rounds, summed over sessions", totals.averaging_failures
         )
+
+
+def data_wait(sessions: list[SessionSummary]) -> float:
+    """Mean fraction of the time that those present have waited for data; 0 if nobody is there."""
+    waits = [one.data_wait_fraction for one in sessions if one.present]
+    return sum(waits) / len(waits) if waits else 0.0
+
+
+def newest_saved(desk: Desk) -> TrainerState | None:
+    """The state of the newest whole checkpoint, if there is one."""
+    found = newest_checkpoint(desk.checkpoints)
+    return found.state if found else None
+
+
+def seconds_since(saved_at: str, now: float) -> float:
+    """Seconds from an ISO 8601 time to `now`, in unix seconds.
+
+    Raises:
+        ValueError: it is no such time.
+    """
+    return now - datetime.datetime.fromisoformat(saved_at).timestamp()

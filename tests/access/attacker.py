@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.access import at_the_door, inside, noise, outside, siege
+from tests.access import at_the_door, freeloader, inside, noise, outside, siege
 from tests.access.credentials import Scene
 from tests.access.intruder import say
 
@@ -39,6 +39,7 @@ CASES: dict[str, Callable[..., Any]] = {
         inside.odd_times,
         inside.absurd_step_in_group,
         inside.odd_records,
+        freeloader.freeloader,
         noise.noise,
         noise.endless,
         at_the_door.flood,

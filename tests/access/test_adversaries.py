@@ -11,6 +11,7 @@ import pytest
 
 from app.admin import admin
 from app.joining.problems import Banned
+from coordinator.flags import Kind
 from coordinator.http.admin_key import FILE
 from coordinator.http.desk import Limits
 from tests.access.at_the_door import ATTEMPTS, QUIET
@@ -33,7 +34,7 @@ OUTSIDERS = (
     "group_without_pass",
     "flood",
 )
-LIARS = ("absurd_progress", "two_voices", "absurd_samples", "odd_times", "absurd_step_in_group")
+LIARS = ("absurd_progress", "two_voices", "absurd_samples", "odd_times", "absurd_step_in_group", "freeloader")
 INSIDERS = ("replayed", "for_others", "odd_records", "patient", *LIARS)
 NOISY = ("noise", "endless")
 
@@ -180,6 +181,15 @@ def test_samples_that_nobody_can_have_computed(swarm: GuardedSwarm, inside: Insi
     taken = [step for step in swarm.steps() if inside.first_step < step.step < inside.steps_done]
     poor = [step for step in taken if step.samples < WELL_FILLED * swarm.target]
     assert len(poor) <= 1, f"global steps on a part of the batch: {poor}"
+
+
+def test_samples_that_no_group_got(swarm: GuardedSwarm, inside: Inside):
+    assert inside.attack.got("freeloader")["stored"] > 0, "nobody heard the lies"
+    kinds = {(flag.user, flag.kind) for flag in swarm.ledger.audit.flags()}
+    assert kinds == {("~freeloader", Kind.CLAIM)}, "somebody honest was flagged, or the liar was not"
+    credit = {leader.user: leader.samples for leader in swarm.ledger.leaderboard()}
+    assert credit["~freeloader"] == 0
+    assert all(credit[f"~{name}"] > 0 for name in TRAINERS)
 
 
 def test_oversized_and_malformed_messages(noise: Noise):

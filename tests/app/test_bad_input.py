@@ -65,10 +65,10 @@ class Ended:
     stderr: str
 
 
-def sahaj(*arguments: object, cwd: Path) -> Ended:
+def sahaj(*arguments: object, cwd: Path, **environment: str) -> Ended:
     with tempfile.TemporaryDirectory() as said:
         out, err = Path(said) / "out", Path(said) / "err"
-        status = start_forked(arguments, out, err, cwd=cwd).wait(PATIENCE)
+        status = start_forked(arguments, out, err, cwd=cwd, environment=environment).wait(PATIENCE)
         return Ended(status, out.read_text(), err.read_text())
 
 
@@ -184,6 +184,20 @@ def test_a_port_in_use_is_named(run_file: Path):
         done = sahaj("coordinator", run_file, "--listen", address, cwd=run_file.parent)
     assert_one_line(done, address, "port is in use")
     assert not (run_file.parent / "river-state" / "addresses.txt").exists()
+
+
+@pytest.mark.swarm
+@pytest.mark.parametrize(
+    ("options", "environment"), [(["--log-level", "debug"], {}), ([], {"SAHAJ_LOG_LEVEL": "debug"})]
+)
+def test_the_log_too_says_why_a_coordinator_ended(run_file: Path, options: list[str], environment: dict[str, str]):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"/ip4/127.0.0.1/tcp/{taken.getsockname()[1]}"
+        done = sahaj("coordinator", run_file, "--listen", address, *options, cwd=run_file.parent, **environment)
+    lines = (run_file.parent / "river-state" / "logs" / "coordinator.jsonl").read_text().splitlines()
+    messages = [json.loads(line)["message"] for line in lines]
+    assert "the log begins, at level debug" in messages
+    assert done.stderr == f"sahaj: {messages[-1].removeprefix('ended: ')}\n"
 
 
 @pytest.mark.parametrize("command", ["coordinator", "train"])

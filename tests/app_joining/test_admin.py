@@ -1,5 +1,7 @@
 """The organizer's commands, against a server that speaks the contract."""
 
+import json
+import time
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,21 @@ def test_the_coordinator_is_away(server: StandIn, key_file: Path):
     server.close()
     with pytest.raises(CoordinatorAway):
         admin(server.url, key_file, "pause")
+
+
+def test_flags_are_told_a_line_each(server: StandIn, key_file: Path):
+    server.answers["GET /api/admin/flags"] = Answer(body="[]")
+    assert admin(server.url, key_file, "flags") == "Nothing is known against anybody."
+    about = {"user": "~e\x1b[31mve", "peer_id": "QmPeer", "what": "claimed too much", "times": 1200}
+    server.answers["GET /api/admin/flags"] = Answer(body=json.dumps([about | {"last": time.time() - 7200}] * 2))
+    first, second = admin(server.url, key_file, "flags").split("\n")
+    assert first == second
+    assert first.isprintable()
+    assert first.endswith("ve (QmPeer) claimed too much - 1,200 times, last 2 h ago")
+    assert (server.heard[-1].method, server.heard[-1].bearer) == ("GET", KEY)
+
+
+def test_an_answer_that_is_no_list_of_flags(server: StandIn, key_file: Path):
+    server.answers["GET /api/admin/flags"] = Answer(body={"detail": "?"})
+    with pytest.raises(JoinProblem, match="not a list of flags"):
+        admin(server.url, key_file, "flags")

@@ -51,6 +51,7 @@ def service(tokenizer_files: dict[str, bytes], tmp_path: Path, monkeypatch: pyte
             addresses=lambda: ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"],
             step=lambda: 0,
             gathered=lambda: 12,
+            stepped_at=lambda: 0.0,
             restore=lambda step: None,
             checkpoints=state / "checkpoints",
             admin_key=load_admin_key(state / "admin.key"),

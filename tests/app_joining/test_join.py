@@ -1,5 +1,7 @@
 """The whole way of `sahaj join`, with a stand-in for the coordinator and for training itself."""
 
+import base64
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +12,11 @@ import pytest
 from app.joining.door import Access, RunInfo
 from app.joining.join import JoinOptions, join, warning_about_token, who
 from app.joining.problems import ManifestProblem, NameProblem, TokenMissing, TokenTooStrong, WrongFingerprint
+from swarm import logs
 from swarm.errors import SwarmError
 from tests.app_joining.conftest import RUN, Trained
 from tests.app_joining.stand_in import Answer, Heard, StandIn
+from tests.swarm_log.conftest import begun as begun
 
 SECRET = "hf_very_secret"
 OPEN, CLOSED = RunInfo(access=Access(open=True)), RunInfo(access=Access(open=False))
@@ -21,6 +25,29 @@ MINE = {"name": "alice", "auth": {"accessToken": {"role": "read"}}}
 
 def options(tmp_path: Path, **changes: Any) -> JoinOptions:
     return replace(JoinOptions(state=tmp_path / "peer", device="cpu"), **changes)
+
+
+def test_no_secret_is_in_the_log_of_a_join_however_much_is_logged(
+    opened: StandIn,
+    hub: StandIn,
+    trained: Trained,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    begun: None,
+):
+    logs.begin(logs.Level.DEBUG)
+    hub.answers["GET /api/whoami-v2"] = Answer(body=MINE)
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    join(opened.url, options(tmp_path))
+    [(_, trainer, _, _)] = trained.calls
+    logging.getLogger("trainer.example").error("a library quotes its headers: {'authorization': 'Bearer %s'}", SECRET)
+    log = (tmp_path / "peer" / logs.FOLDER / "trainer.jsonl").read_bytes()
+    assert b"The leaderboard calls you alice" in log and b"a library quotes" in log
+    shown = trainer.gate.own.to_bytes()
+    key = trainer.identity.path.read_bytes()
+    for secret in (SECRET.encode(), shown, shown[-32:], key, key[-32:]):
+        assert secret not in log
+        assert base64.b64encode(secret)[:20] not in log and secret.hex().encode()[:20] not in log
 
 
 def test_with_a_token(

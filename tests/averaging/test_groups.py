@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +20,16 @@ from trainer.leaving import end_process
 pytestmark = pytest.mark.swarm
 PATIENCE = 90.0  # seconds
 MATCHMAKING = 2.0  # seconds; both begin to look well within it
+PARTS = 3 * 2**19  # numbers that three peers cut in three
 SLOW = 2 * ALONE  # seconds that the DHT takes
 
 
 @contextlib.contextmanager
-def averager(folder: Path, number: int, known: list[str]) -> Iterator[StepwiseAverager]:
+def averager(folder: Path, number: float, known: list[str], size: int = 10) -> Iterator[StepwiseAverager]:
     network = Network(initial_peers=known, listen=("/ip4/127.0.0.1/tcp/0",))
     dht = join_dht("groups", load_identity(folder / f"{number}.key"), network)
     one = StepwiseAverager(
-        [torch.full((10,), float(number))],
+        [torch.full((size,), float(number))],
         dht,
         prefix="groups",
         gate=None,
@@ -72,4 +74,33 @@ def find_each_other(folder: Path) -> None:
         for one in (first, second):
             with one.get_tensors() as (mean,):
                 torch.testing.assert_close(mean, torch.full((10,), 0.5))
+    end_process()
+
+
+def test_numbers_that_are_not_finite_are_left_out_and_their_sender_is_named(tmp_path: Path):
+    said = tmp_path / "said"
+    try:
+        status = start_function(average_with_a_broken_one, tmp_path, out=said).wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        status = -1
+    assert status == 0, said.read_text()
+
+
+def average_with_a_broken_one(folder: Path) -> None:
+    """Of three averagers that reduce a part each, one has numbers that are not finite."""
+    with (
+        averager(folder, 0, [], size=PARTS) as first,
+        averager(folder, 2, addresses(first.dht), size=PARTS) as second,
+        averager(folder, math.nan, addresses(first.dht), size=PARTS) as broken,
+    ):
+        members = (first, second, broken)
+        rounds = [one.step(gather=0, weight=1.0, wait=False, timeout=30.0, allow_retries=False) for one in members]
+        groups = [one.result(30.0) for one in rounds]
+        for one, group in zip(members[:2], groups, strict=False):
+            assert group.problem == "33% of the mean was lost: numbers were not finite"  # the part that it reduced
+            assert group.not_finite == [broken.peer_id]
+            assert group.weights == {first.peer_id: 1.0, second.peer_id: 1.0}
+            with one.get_tensors() as (mean,):
+                assert torch.isfinite(mean).all()
+                assert (mean == 1.0).sum() >= 0.6 * PARTS
     end_process()

@@ -1,35 +1,26 @@
-"""How much a peer may weigh in a mean."""
+"""How much a peer may weigh in a mean, and what is known of it afterwards."""
 
-import asyncio
 import math
-from collections.abc import AsyncIterator
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from hivemind.proto import averaging_pb2
 
-from trainer.averaging.groups import StepwiseAverager
-
-AVERAGER: Any = SimpleNamespace(heaviest=100.0)
-
-
-def passed_on(*weights: float) -> list[float]:
-    async def parts() -> AsyncIterator[averaging_pb2.AveragingData]:
-        for weight in weights:
-            yield averaging_pb2.AveragingData(weight=weight)
-
-    async def collect() -> list[float]:
-        return [part.weight async for part in StepwiseAverager._within_weight(AVERAGER, parts())]
-
-    return asyncio.run(collect())
+from trainer.averaging.witness import Weighed
 
 
 def test_a_peer_weighs_what_it_has_computed_up_to_some_batches():
-    assert passed_on(0.0, 1.0, 100.0, 101.0, 1e30) == pytest.approx([0.0, 1.0, 100.0, 100.0, 100.0])
+    weighed = Weighed(heaviest=100.0)
+    assert [weighed.weigh(claim) for claim in (0.0, 1.0, 100.0, 101.0, 1e30)] == [0.0, 1.0, 100.0, 100.0, 100.0]
+
+
+def test_a_peer_has_brought_what_its_lightest_part_weighs():
+    weighed = Weighed(heaviest=100.0)
+    assert weighed.weight is None
+    for claim in (50.0, 3.0, 1e30):
+        weighed.weigh(claim)
+    assert weighed.weight == 3.0
 
 
 @pytest.mark.parametrize("weight", [-1.0, math.inf, math.nan])
 def test_what_is_no_weight_leaves_the_peer_out(weight: float):
     with pytest.raises(ValueError, match="no weight"):
-        passed_on(1.0, weight)
+        Weighed(heaviest=100.0).weigh(weight)

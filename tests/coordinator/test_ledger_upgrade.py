@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
@@ -71,6 +73,31 @@ def test_a_first_ledger_keeps_all_its_sums_and_goes_on(ledger_url: str, tmp_path
     ledger.record([report("a", steps={STEPS: (30, 8.0)}, last_seen=5001.0)])  # the others are rolled up now
     ledger.record([report("b", user="bo", steps=late), report("a", steps={0: (30, 8.0)}, last_seen=5002.0)])
     assert ledger.totals().samples == A_SAMPLES + B_SAMPLES + 6 * 10 + 30
+    ledger.close()
+
+
+def test_a_ledger_from_before_the_history_keeps_all_its_rows_and_goes_on(
+    ledger_url: str, tmp_path: Path, report: Report
+) -> None:
+    url = write_first_ledger(ledger_url, tmp_path)
+    engine = create_engine(url)
+    with engine.connect() as connection, connection.begin():
+        config = Config()
+        config.set_main_option("script_location", str(Path(coordinator.migrations.__file__).parent))
+        config.attributes |= {"connection": connection, "version_table": VERSION_TABLE}
+        command.upgrade(config, "0002")
+        assert "country" not in {one["name"] for one in inspect(connection).get_columns("sessions")}
+    engine.dispose()
+    ledger = open_ledger(ledger_url, tmp_path)
+    expect_all_of_the_first_ledger(ledger)
+    history = ledger.history
+    assert history.started() is None and history.evaluations(50)[0].sentence_order_accuracy is None
+    buckets = history.steps(50)
+    assert (buckets[-1].step, buckets[-1].time) == (STEPS - 1, None)
+    ledger.record([report("c", user="di", country="BD", steps={STEPS: (30, 8.0)}, last_seen=5000.0)], now=5000.0)
+    assert history.steps(50)[-1].time == 5000.0
+    assert [(one.country, one.people) for one in ledger.census.countries()] == [("BD", 1)]
+    assert len(ledger.census.days("asha")) == 1
     ledger.close()
 
 

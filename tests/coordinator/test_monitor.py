@@ -1,6 +1,8 @@
 """What the ledger is told of the records that peers signed."""
 
+import pytest
 from hivemind.p2p import PeerID
+from pydantic.v1 import ValidationError
 
 from coordinator.monitor import session_reports
 from swarm.records import Contribution, SessionRecord
@@ -8,13 +10,13 @@ from swarm.records import Contribution, SessionRecord
 PEER = PeerID(b"\x12\x20" + bytes(32))
 
 
-def record(*steps: int, loss: float = 5.0) -> SessionRecord:
+def record(*steps: int, loss: float = 5.0, country: str = "") -> SessionRecord:
     return SessionRecord(
         session_id="0" * 32,
         name="asha",
         shown_pass=b"",
         device="CPU",
-        country="BD",
+        country=country,
         client_mode=False,
         addresses=[],
         started=1.0,
@@ -29,20 +31,28 @@ def record(*steps: int, loss: float = 5.0) -> SessionRecord:
     )
 
 
-def told(one: SessionRecord, newest_step: int) -> list[int]:
-    (report,) = session_reports([(PEER, one)], newest_step)
+def told(one: SessionRecord) -> list[int]:
+    (report,) = session_reports([(PEER, one)])
     return [contribution.step for contribution in report.contributions]
 
 
-def test_contributions_to_steps_that_nobody_has_taken_wait():
-    assert told(record(6, 7, 8, 2**40), newest_step=7) == [6, 7]
-    assert told(record(6, 7, 8), newest_step=8) == [6, 7, 8]  # the coordinator has caught up
-
-
 def test_a_contribution_without_a_loss_is_none():
-    assert told(record(6, loss=float("nan")), newest_step=7) == []
+    assert told(record(6)) == [6]
+    assert told(record(6, loss=float("nan"))) == []
+
+
+@pytest.mark.parametrize(("said", "kept"), [("BD", "BD"), ("", None), ("XX", None)])
+def test_a_country_is_kept_if_it_is_one(said: str, kept: str | None):
+    (report,) = session_reports([(PEER, record(country=said))])
+    assert report.country == kept
+
+
+@pytest.mark.parametrize("country", ["bd", "BGD", "B\n", "<b"])
+def test_a_record_with_anything_else_for_a_country_is_none(country: str):
+    with pytest.raises(ValidationError):
+        record(country=country)
 
 
 def test_a_session_is_the_signers_whatever_it_says():
-    (report,) = session_reports([(PEER, record())], newest_step=0)
+    (report,) = session_reports([(PEER, record())])
     assert (report.peer_id, report.user) == (str(PEER), "asha")

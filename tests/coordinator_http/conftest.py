@@ -1,15 +1,19 @@
 import base64
 import importlib.metadata
 import json
+import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy
 import pytest
 from hivemind.utils.crypto import RSAPrivateKey
+from safetensors.numpy import save_file
 
+from coordinator.checkpoint_folder import TrainerState
 from coordinator.http.admin_key import load_admin_key
 from coordinator.http.server import Server
 from coordinator.http.service import Desk, Limits, make_app
@@ -29,7 +33,7 @@ def make_run(**access: Any) -> RunFile:
     content = {
         "name": "test-run",
         "data": {"train": [{"path": "river.txt"}], "max_length": 64},
-        "coordinator": {"ledger": "postgresql://keeper:hidden-word@db/ledger"},
+        "coordinator": {"ledger": "postgresql://keeper:hidden-word@db/ledger", "probes": ["To the [MASK]."]},
         "optimizer": {"warmup_steps": 10, "total_steps": 100},
         "access": access or {"users": ["asha"]},
     }
@@ -71,6 +75,24 @@ def public_keys() -> list[bytes]:
 @pytest.fixture(scope="session")
 def our_fingerprint() -> Fingerprint:
     return fingerprint(make_run(), "a" * 64)
+
+
+def small_checkpoint(folder: Path, step: int, saved_at: str) -> None:
+    """A whole checkpoint, of a model with a single weight."""
+    path = folder / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    state = TrainerState("test-run", step, 64, 9.25, saved_at, "fingerprint", "sahaj")
+    for name, content in (
+        ("config", {}),
+        ("tokenizer", {}),
+        ("tokenizer_config", {}),
+        ("trainer_state", asdict(state)),
+    ):
+        (path / f"{name}.json").write_text(json.dumps(content))
+    (path / "run.yaml").write_text("name: test-run\n")
+    save_file({"weight": numpy.zeros(1, dtype=numpy.float32)}, path / "model.safetensors")
+    with zipfile.ZipFile(path / "optimizer.pt", "w"):
+        pass
 
 
 def as_peer(public_key: bytes, version: str = OURS) -> dict[str, Any]:
@@ -136,6 +158,7 @@ def serve(
             addresses=lambda: [ADDRESS],
             step=lambda: step[0],
             gathered=lambda: 12,
+            stepped_at=lambda: 1700000000.0,
             restore=lambda step: None,
             checkpoints=state / "checkpoints",
             admin_key=load_admin_key(state / "admin.key"),

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.flags import Flag, Kind
 from coordinator.http.admin_key import load_admin_key, read_admin_key
 from swarm.errors import SwarmError
 from tests.coordinator_http.conftest import Service
@@ -121,3 +122,16 @@ def test_the_key_file_is_the_organizers_alone(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(SwarmError, match="state folder"):
         read_admin_key(tmp_path / "absent")
+
+
+def test_flags_are_for_the_organizer_alone(serve: Serve) -> None:
+    service = serve(open=True)
+    key = {"Authorization": f"Bearer {service.desk.admin_key}"}
+    assert service.client.get("/api/admin/flags").status_code == 401
+    assert service.client.get("/api/admin/flags", headers=key).json() == []
+    flag = Flag(Kind.CLAIM, "~eve", "peer-e", 4, "claimed 9 samples of global step 5, of which 0 were averaged")
+    service.desk.ledger.audit.write([], [flag], now=50.0)
+    answer = service.client.get("/api/admin/flags", headers=key)
+    assert answer.headers["cache-control"] == "no-store"
+    about = {"user": "~eve", "peer_id": "peer-e", "kind": "claim", "what": flag.what, "step": 4}
+    assert answer.json() == [about | {"times": 1, "first": 50.0, "last": 50.0}]

@@ -2,20 +2,25 @@ import base64
 import datetime
 import hashlib
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from coordinator.http.figures import data_wait
 from coordinator.http.people import first_day
 from coordinator.http.people_answers import Period
+from coordinator.http.public import join_command
+from coordinator.ledger import Ledger
 from swarm.notices import read_notices
-from tests.coordinator_http.conftest import Service
+from tests.coordinator_http.conftest import Service, make_run, small_checkpoint
 from tests.hub_stand_in import HubStandIn
 
 Serve = Callable[..., Service]
-PUBLIC = ("run", "progress", "leaderboard", "sessions", "checkpoints", "notices")
+PUBLIC = ("run", "progress", "leaderboard", "sessions", "checkpoints", "notices", "history", "fills", "machines")
 
 
 def test_public_answers_may_be_kept_and_only_read(serve: Serve) -> None:
@@ -38,12 +43,25 @@ def test_what_the_run_is_and_where_it_is(serve: Serve) -> None:
     client = serve(open=True, users=["asha"], organizations=["river"]).client
     run = client.get("/api/run").json()
     assert (run["name"], run["total_steps"], run["model"]["hidden_size"]) == ("test-run", 100, 1024)
+    assert run["join"] == f"sahaj join {client.base_url}".rstrip("/")
+    assert run["probes"] == ["To the [MASK]."]
     assert run["access"] == {"open": True, "by_list": True, "organizations": ["river"]}
     progress = client.get("/api/progress").json()
     assert (progress["step"], progress["samples"], progress["eval_loss"]) == (7, 80, 9.25)
     assert [(one["step"], one["samples"], one["peers"]) for one in progress["steps"]] == [(1, 40, 2), (2, 40, 2)]
     assert [one["step"] for one in progress["evaluations"]] == [2]
     assert client.get("/api/checkpoints").json() == []
+
+
+def test_the_way_to_join_is_the_public_url_or_the_one_that_was_come_by(serve: Serve) -> None:
+    client = serve(open=True).client
+    for told in ("http://run.example:81", "http://[::1]:8"):
+        join = client.get("/api/run", headers={"Host": told.removeprefix("http://")}).json()["join"]
+        assert join == f"sahaj join {told}"
+    assert "reboot" not in client.get("/api/run", headers={"Host": "x$(reboot)"}).json()["join"]
+    assert join_command(make_run(open=True), "http://x$(reboot)/") == "sahaj join URL"
+    public = serve(open=True, url="https://run.example.org/").client
+    assert public.get("/api/run").json()["join"] == "sahaj join https://run.example.org"
 
 
 def test_of_people_only_name_and_avatar_are_told(serve: Serve, hub_stand_in: HubStandIn) -> None:
@@ -111,22 +129,58 @@ def test_notices_are_signed_and_told_plainly(serve: Serve) -> None:
     assert set(first) == {"signed", "announcement", "paused", "stopped"}
 
 
-def test_metrics_are_what_prometheus_reads(serve: Serve) -> None:
-    service = serve(open=True)
-    service.join(name="boat")
-    service.join(name="~boat")
+def metrics(service: Service) -> dict[tuple[str, ...], float]:
     answer = service.client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
-    found = {
+    return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(answer.text)
         for sample in family.samples
     }
+
+
+def test_metrics_are_what_prometheus_reads(serve: Serve) -> None:
+    service = serve(open=True)
+    service.join(name="boat")
+    service.join(name="~boat")
+    found = metrics(service)
     assert found[("sahaj_step",)] == 7
     assert found[("sahaj_samples_total",)] == 80
     assert found[("sahaj_held_out_loss",)] == 9.25
+    assert found[("sahaj_averaging_rounds_total",)] == 6
     assert found[("sahaj_averaging_failures_total",)] == 2
+    assert found[("sahaj_step_peers",)] == 2
+    assert found[("sahaj_last_step_timestamp_seconds",)] == 1700000000.0
     assert found[("sahaj_joins_total", "joined")] == found[("sahaj_joins_total", "malformed")] == 1
+
+
+def test_metrics_tell_the_age_of_the_newest_whole_checkpoint(serve: Serve) -> None:
+    service = serve(open=True)
+    assert ("sahaj_checkpoint_age_seconds",) not in metrics(service), "there is none"
+    hours = {3: 5, 5: 2, 7: 1}
+    for step, ago in hours.items():
+        saved = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=ago)
+        small_checkpoint(service.desk.checkpoints, step, saved.isoformat(timespec="seconds"))
+    (service.desk.checkpoints / "checkpoint-7" / "model.safetensors").write_bytes(b"cut sh")
+    found = metrics(serve(open=True))  # another service: figures are remembered for some seconds
+    assert found[("sahaj_checkpoint_step",)] == 5
+    assert found[("sahaj_checkpoint_age_seconds",)] == pytest.approx(2 * 3600, abs=30)
+
+
+def test_operators_are_told_of_every_figure_and_of_no_other(serve: Serve, pytestconfig: pytest.Config) -> None:
+    service = serve(open=True)
+    service.join(name="boat")
+    small_checkpoint(service.desk.checkpoints, 5, "2026-01-02T03:04:05+00:00")
+    served = {name for name, *_ in metrics(service) if not name.endswith("_created")}
+    told = set(re.findall(r"sahaj_[a-z_]+", (pytestconfig.rootpath / "docs" / "operations.md").read_text()))
+    assert told == served
+
+
+def test_data_wait_is_of_those_who_are_there(ledger: Ledger) -> None:
+    gone, *_ = ledger.sessions(now=1e9)
+    there = [replace(gone, present=True, data_wait_fraction=share) for share in (0.1, 0.3)]
+    assert data_wait([gone, *there]) == pytest.approx(0.2)
+    assert data_wait([gone]) == 0.0
 
 
 def test_openapi_describes_the_answers(serve: Serve) -> None:

@@ -39,7 +39,10 @@ def tokenizer_folder(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def small_swarm(corpus: Path, tokenizer_folder: Path, tmp_path: Path) -> Iterator[Callable[..., SmallSwarm]]:
-    """`small_swarm(total_steps=3)`: a run whose coordinator is up; all its processes are killed in the end."""
+    """`small_swarm(total_steps=3)`: a run whose coordinator is up; all its processes are killed in the end.
+
+    Its peers are honest: nobody may be flagged.
+    """
     made: list[SmallSwarm] = []
 
     def make(**settings: Any) -> SmallSwarm:
@@ -48,5 +51,7 @@ def small_swarm(corpus: Path, tokenizer_folder: Path, tmp_path: Path) -> Iterato
         return made[-1]
 
     yield make
+    flags = [flag for one in made for flag in one.ledger.audit.flags()]
     for one in made:
         one.kill_all()
+    assert not flags, "honest peers were flagged"

@@ -54,7 +54,11 @@ def record(folder: Path, *, people: int = 300, days: float = 30, now: float, sta
 def month_run(folder: Path, total_steps: int = 125_000) -> RunFile:
     """The Bengali run, open to everybody."""
     content = load_run(Path(runs.__path__[0]) / "bengali.yaml").model_dump()
-    content["optimizer"]["total_steps"] = total_steps
+    optimizer = content["optimizer"]
+    content["optimizer"] = optimizer | {
+        "total_steps": total_steps,
+        "warmup_steps": min(optimizer["warmup_steps"], total_steps // 10),
+    }
     content["coordinator"]["keep_every"] = 10_000
     content["access"] = {"open": True, "organizations": ["river-people"]}
     return parse_run(content, folder / "run.yaml")

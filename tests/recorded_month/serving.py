@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import io
 import json
+import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -51,6 +52,7 @@ def serving(run: RunFile, folder: Path, port: int = 0, *, going_on: bool = True)
         addresses=list,
         step=lambda: swarm.step if ledger.progress().loss is not None else 0,
         gathered=swarm.gathered,
+        stepped_at=time.time,
         restore=lambda step: None,
         checkpoints=folder / "checkpoints",
         admin_key=load_admin_key(folder / FILE),

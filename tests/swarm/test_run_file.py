@@ -170,6 +170,22 @@ MISTAKES = [
         "name: tiny\ndata: {train: [{weight: 2.0}]}",
         "data.train.0: a data source must have exactly one of hub and path, got neither",
     ),
+    (
+        SMALLEST + "coordinator: {probes: [To the sea.]}",
+        "coordinator.probes: each sentence must have [MASK] in it exactly once, got 'To the sea.'",
+    ),
+    (
+        SMALLEST + "coordinator: {probes: ['[MASK] the [MASK]']}",
+        "coordinator.probes: each sentence must have [MASK] in it exactly once, got '[MASK] the [MASK]'",
+    ),
+    (
+        SMALLEST + 'coordinator: {probes: ["To\\nthe [MASK]"]}',
+        "coordinator.probes: each sentence must be one line of 200 letters at most, got 'To\\nthe [MASK]'",
+    ),
+    (
+        SMALLEST + "coordinator: {probes: [" + "'[MASK]', " * 11 + "]}",
+        "coordinator.probes must have at most 10 entries, got ",
+    ),
     # values that do not go together
     (
         SMALLEST + "model: {hidden_size: 250, num_attention_heads: 4}",

@@ -1,6 +1,8 @@
 """Samples count once the round they went into has worked."""
 
-from swarm.records import CONTRIBUTIONS_KEPT
+from dataclasses import replace
+
+from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_KEPT
 from trainer.averaging import RoundReport
 from trainer.contributions import Brought, Contributions
 
@@ -102,3 +104,39 @@ def test_a_round_that_began_while_nothing_was_counted_is_no_contribution() -> No
     books = Contributions()
     books.round_ended(ended(0))
     assert (books.samples, books.rounds) == (0, 1)
+
+
+def contribute(books: Contributions, steps: range, *, assisted: bool) -> None:
+    for step in steps:
+        books.computed(1, 10, 5.0)
+        books.round_began(step)
+        books.round_ended(replace(ended(step), assisted=assisted, weights={"me": 1.0, "you": 2.0}))
+
+
+def test_while_the_coordinator_is_there_only_the_last_steps_are_told_again() -> None:
+    books = Contributions()
+    contribute(books, range(3 * CONTRIBUTIONS_KEPT), assisted=True)
+    assert [one.step for one in books.recent] == list(range(2 * CONTRIBUTIONS_KEPT, 3 * CONTRIBUTIONS_KEPT))
+    assert not books.unheard
+    assert not any(one.seen for one in books.recent)
+
+
+def test_while_it_is_away_all_steps_are_told_until_it_has_been_back_for_a_while() -> None:
+    books = Contributions()
+    contribute(books, range(20), assisted=True)
+    contribute(books, range(20, 100), assisted=False)
+    told = [one.step for one in (*books.unheard, *books.recent)]
+    assert told[-80:] == list(range(20, 100))
+    assert books.recent[-1].seen == {"me": 1.0, "you": 2.0}
+    contribute(books, range(100, 100 + CONTRIBUTIONS_KEPT - 1), assisted=True)
+    assert {20, 99} <= {one.step for one in (*books.unheard, *books.recent)}
+    contribute(books, range(200, 201), assisted=True)
+    assert not books.unheard
+
+
+def test_of_a_long_absence_the_newest_steps_are_told() -> None:
+    books = Contributions()
+    contribute(books, range(1000), assisted=False)
+    assert [one.step for one in (*books.unheard, *books.recent)] == list(
+        range(1000 - UNHEARD_KEPT - CONTRIBUTIONS_KEPT, 1000)
+    )

@@ -7,6 +7,7 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
 - in a guarded run they show their passes too: whoever has none cannot join a group, is left out of one, and
   gets no state. Upstream serves everybody who knows an address.
 - nobody weighs more in a mean than some target batches. Upstream takes any weight that it is told.
+- whoever reduces a part tells afterwards what each member brought to it (`witness.py`).
 - a part of the mean that was lost with the peer that reduced it is a failure. Upstream keeps the
   local values of that part and calls the round a success.
 - a search for a group that ends without one says so at once, and it ends when nobody else is there after
@@ -22,7 +23,8 @@ The seam for later work: `_aggregate_with_group` also decides which part each pe
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, AsyncIterator  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
@@ -38,10 +40,11 @@ from hivemind.utils.asyncio import achain, anext, as_aiter, cancel_and_wait
 
 from swarm.gate import Gate
 from swarm.orphans import end_with_parent
-from swarm.passes import PassRefused
+from swarm.passes import PassRefused, is_coordinators
 from swarm.shut_out import note_refusal
-from trainer.averaging.claims import believed_step, believed_weight, is_beside
+from trainer.averaging.claims import believed_step, is_beside
 from trainer.averaging.streams import until_end, with_end
+from trainer.averaging.witness import Weighed, brought, members_not_finite, watch
 
 logger = get_logger(__name__)
 
@@ -94,9 +97,16 @@ class PacedKeys(GroupKeyManager):
 
 
 class Group(dict[PeerID, Any]):
-    """The peers that averaged, with what they told each other; `problem` tells why the result cannot be used."""
+    """The peers that averaged, with what they told each other.
 
-    problem: str | None = None
+    `weights` are those of the part that this peer reduced, by member; None if it reduced none. `not_finite` are
+    members that sent numbers that are not finite.
+    """
+
+    problem: str | None = None  # why the result cannot be used
+    assisted: bool = False  # the coordinator is one of them
+    weights: dict[PeerID, float] | None = None
+    not_finite: Sequence[PeerID] = ()
 
 
 class StepwiseAverager(DecentralizedAverager):
@@ -105,10 +115,12 @@ class StepwiseAverager(DecentralizedAverager):
     Args:
         gate: shows our pass and checks theirs; absent where everybody may take part.
         heaviest: the greatest weight that a peer has in a mean.
+        assists: this is the coordinator's, which computes nothing; the others are told.
     """
 
-    def __init__(self, *args: Any, gate: Gate | None, heaviest: float, **kwargs: Any):
-        self.gate, self.heaviest = gate, heaviest
+    def __init__(self, *args: Any, gate: Gate | None, heaviest: float, assists: bool = False, **kwargs: Any):
+        self.gate, self.heaviest, self.assists = gate, heaviest, assists
+        self._weighed: dict[bytes, dict[PeerID, Weighed]] = {}  # by group, while its round lasts
         super().__init__(*args, **kwargs)
 
     def run(self) -> None:
@@ -136,7 +148,7 @@ class StepwiseAverager(DecentralizedAverager):
 
     def step(self, *args: Any, gather: int | None = None, **kwargs: Any) -> Any:
         """See upstream; `gather` is the global step."""
-        return super().step(*args, gather=[gather, self._own_pass()], **kwargs)
+        return super().step(*args, gather=[gather, self._own_pass(), self.assists], **kwargs)
 
     async def _step(self, **kwargs: Any) -> None:
         # upstream names these classes where it makes the objects
@@ -148,9 +160,9 @@ class StepwiseAverager(DecentralizedAverager):
         told = {
             peer_id: told
             for peer_id, told in zip(group_info.peer_ids, map(_told, group_info.gathered), strict=True)
-            if peer_id == self.peer_id or self._admits(peer_id, told[1])
+            if peer_id == self.peer_id or self._admits(peer_id, told.shown)
         }
-        steps = {peer_id: step for peer_id, (step, _) in told.items()}
+        steps = {peer_id: one.step for peer_id, one in told.items()}
         newest = believed_step(list(steps.values()))
         members = [peer_id for peer_id, step in steps.items() if step == newest]
         problem = None
@@ -163,21 +175,31 @@ class StepwiseAverager(DecentralizedAverager):
             failed.problem = problem
             return failed
         kept = narrowed(group_info, members)
-        averaged = Group(await super()._aggregate_with_group(kept, **kwargs))
-        container = (await self._running_groups[kept.group_id]).tensor_part_container
+        registered = self._running_groups[kept.group_id]
+        watch(registered, self.peer_id)
+        try:
+            averaged = Group(await super()._aggregate_with_group(kept, **kwargs))
+            runner = await registered
+        finally:
+            weighed = self._weighed.pop(kept.group_id, {})
+        averaged.weights = brought(runner, weighed.items(), self.peer_id)
+        averaged.assisted = any(told[peer_id].is_coordinators(self.gate) for peer_id in members)
+        averaged.not_finite = members_not_finite(runner)
+        container = runner.tensor_part_container
         if container.failed_size:
             lost = container.failed_size / container.total_size
-            averaged.problem = f"{lost:.0%} of the mean was lost with a peer that left"
+            why = "numbers were not finite" if averaged.not_finite else "a peer left"
+            averaged.problem = f"{lost:.0%} of the mean was lost: {why}"
         return averaged
 
     async def rpc_join_group(
         self, request: averaging_pb2.JoinRequest, context: P2PContext
     ) -> AsyncIterator[averaging_pb2.MessageFromLeader]:
         """See upstream."""
-        step, shown = _told(request.gather)
+        theirs = _told(request.gather)
         own_search = self._matchmaking.step_control
-        near = own_search is None or is_beside(step, _told(own_search.data_for_gather)[0])
-        if not self._admits(context.remote_id, shown) or not near:
+        near = own_search is None or is_beside(theirs.step, _told(own_search.data_for_gather).step)
+        if not self._admits(context.remote_id, theirs.shown) or not near:
             yield averaging_pb2.MessageFromLeader(code=averaging_pb2.PROTOCOL_VIOLATION)
             return
         async for message in with_end(super().rpc_join_group(request, context), averaging_pb2.MessageFromLeader()):
@@ -198,7 +220,8 @@ class StepwiseAverager(DecentralizedAverager):
         self, stream: AsyncIterator[averaging_pb2.AveragingData], context: P2PContext
     ) -> AsyncIterator[averaging_pb2.AveragingData]:
         """See upstream."""
-        stream = self._within_weight(stream)
+        weighed = Weighed(self.heaviest)
+        stream = _weighed(stream, weighed)
         first = await anext(stream)
         patience = self.allreduce_kwargs["sender_timeout"]
         for _ in range(int(patience / REGISTRATION_POLL)):
@@ -209,6 +232,7 @@ class StepwiseAverager(DecentralizedAverager):
             note_refusal()
             yield averaging_pb2.AveragingData(code=averaging_pb2.BAD_GROUP_ID)
             return
+        self._weighed.setdefault(first.group_id, {})[context.remote_id] = weighed
         averaged = super().rpc_aggregate_part(achain(as_aiter(first), stream), context)
         end = averaging_pb2.AveragingData()
         async for message in with_end(averaged, end):
@@ -223,14 +247,6 @@ class StepwiseAverager(DecentralizedAverager):
             if not group.cancel() and not group.cancelled() and not group.exception():
                 group.result().finalize(cancel=True)
         await super()._shutdown(timeout)
-
-    async def _within_weight(
-        self, stream: AsyncIterator[averaging_pb2.AveragingData]
-    ) -> AsyncIterator[averaging_pb2.AveragingData]:
-        """The parts that a peer sends, none heavier than possible; with what is no weight the peer is left out."""
-        async for part in stream:
-            part.weight = believed_weight(part.weight, self.heaviest)
-            yield part
 
     def _own_pass(self) -> bytes:
         return self.gate.own.to_bytes() if self.gate else b""
@@ -261,13 +277,35 @@ def narrowed(group: GroupInfo, members: Collection[PeerID]) -> GroupInfo:
     return GroupInfo(group.group_id, tuple(group.peer_ids[i] for i in kept), tuple(group.gathered[i] for i in kept))
 
 
-def _told(gathered: bytes) -> tuple[int, bytes]:
-    """Global step and pass in what a peer told its group: bandwidth, mode, and the `gather` of the round.
+async def _weighed(
+    stream: AsyncIterator[averaging_pb2.AveragingData], weighed: Weighed
+) -> AsyncIterator[averaging_pb2.AveragingData]:
+    """The parts that a peer sends, none heavier than possible; with what is no weight the peer is left out."""
+    async for part in stream:
+        part.weight = weighed.weigh(part.weight)
+        yield part
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a peer told its group."""
+
+    step: int
+    shown: bytes  # its pass
+    assists: bool  # it says that it is the coordinator
+
+    def is_coordinators(self, gate: Gate | None) -> bool:
+        """Whether to believe that; its pass was checked before, where there are passes."""
+        return self.assists and (gate is None or is_coordinators(self.shown))
+
+
+def _told(gathered: bytes) -> Told:
+    """What is in a peer's message to its group: bandwidth, mode, and the `gather` of the round.
 
     Something else counts as a step that nobody is at, without a pass.
     """
     try:
-        step, shown = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
-        return int(step), bytes(shown)
+        step, shown, *assists = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
+        return Told(int(step), bytes(shown), assists == [True])
     except Exception:
-        return -1, b""
+        return Told(-1, b"", False)

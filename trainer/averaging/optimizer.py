@@ -11,6 +11,7 @@ What this changes in hivemind's `Optimizer`:
 - leaving takes seconds, even in the middle of a round.
 """
 
+import math
 import queue
 import time
 from collections.abc import Callable, Iterable
@@ -30,6 +31,7 @@ from swarm.run_file import RunFile
 from trainer.averaging.claims import HEAVIEST
 from trainer.averaging.compression import gradient_compression, state_compression
 from trainer.averaging.gradients import SwarmGradientAverager
+from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.rounds import RoundFailed, RoundReport
@@ -89,7 +91,11 @@ class SwarmOptimizer(Optimizer):
             grad_compression=gradient_compression(averaging.compression),
             state_averaging_compression=state_compression(averaging.compression),
             grad_averager_factory=partial(
-                SwarmGradientAverager, request_timeout=averaging.request_timeout, gate=gate, heaviest=self._heaviest
+                SwarmGradientAverager,
+                request_timeout=averaging.request_timeout,
+                gate=gate,
+                heaviest=self._heaviest,
+                assists=holds_state,
             ),
             averager_opts={"request_timeout": averaging.request_timeout},
             tracker_opts={"max_refresh_period": min(10.0, max(1.0, averaging.matchmaking_time))},
@@ -145,6 +151,12 @@ class SwarmOptimizer(Optimizer):
     def samples_gathered(self) -> int:
         """This peer's samples that wait for the next round."""
         return int(self.grad_averager.local_samples_accumulated)
+
+    @property
+    def settled_step(self) -> int:
+        """Global steps that this peer has taken, without one whose round is still open."""
+        step = self.local_epoch
+        return step - 1 if self._round_open or not self.state_averager.settled.is_set() else step
 
     def ended_rounds(self) -> list[RoundReport]:
         """The rounds that ended since this was last asked."""
@@ -244,29 +256,42 @@ class SwarmOptimizer(Optimizer):
         if self._round_open:
             self.tracker.round_began()
         else:
-            self._report(peers=1)
+            self._report()
         return self._round_open
 
     def _average_gradients_and_load_into_optimizer(self, maybe_step_control: StepControl | None) -> None:
         """Runs in the background: wait for the round; without a usable gradient, undo the step."""
         assert maybe_step_control is not None
         try:
-            group = maybe_step_control.result(self.averaging_timeout)
+            group, norm = self._result_of(maybe_step_control)
+            self.tracker.round_ended()
+            self._load_averaged_gradients_into_optimizer_()
+            self._report(group, norm)
+        finally:
+            self._round_open = False
+
+    def _result_of(self, control: StepControl) -> tuple[Group, float]:
+        """The group that has averaged and the norm of the gradient; if there is none, the step is undone.
+
+        Raises:
+            RoundFailed: with the reason.
+        """
+        group: Group | None = None
+        try:
+            group = control.result(self.averaging_timeout)
+            assert group is not None
             if group.problem:
                 raise RoundFailed(group.problem)
             with self.grad_averager.get_tensors() as gradients:
-                if not all(torch.isfinite(gradient).all() for gradient in gradients):
-                    raise RoundFailed("the averaged gradient is not finite")
+                norm = float(torch.stack(torch._foreach_norm(list(gradients))).norm())
+            if not math.isfinite(norm):
+                raise RoundFailed("the averaged gradient is not finite")
         except BaseException as error:
-            maybe_step_control.cancel()
+            control.cancel()
             self._go_back(self._round[1])
-            self._report(problem=str(error) or type(error).__name__)
+            self._report(group, problem=str(error) or type(error).__name__)
             raise RoundFailed(str(error)) from None
-        finally:
-            self._round_open = False
-        self.tracker.round_ended()
-        self._load_averaged_gradients_into_optimizer_()
-        self._report(peers=len(group))
+        return group, norm
 
     def _go_back(self, step: int) -> None:
         """The step was not taken: be at `step` again."""
@@ -279,9 +304,24 @@ class SwarmOptimizer(Optimizer):
         behind = self.tracker.global_epoch - self.local_epoch
         return behind > 0 or (behind < 0 and self.client_mode)
 
-    def _report(self, *, peers: int = 0, problem: str | None = None) -> None:
+    def _report(self, group: Group | None = None, norm: float | None = None, problem: str | None = None) -> None:
+        """`group` is the one that averaged; none, and no problem: this peer took the step alone."""
         number, step, samples, began = self._round
-        self._reports.put(RoundReport(number, step, samples, peers, time.monotonic() - began, problem))
+        weights = group.weights if group is not None else None
+        self._reports.put(
+            RoundReport(
+                number,
+                step,
+                samples,
+                peers=len(group) if group is not None else int(problem is None),
+                seconds=time.monotonic() - began,
+                problem=problem,
+                gradient_norm=norm,
+                weights=None if weights is None else {str(peer_id): weight for peer_id, weight in weights.items()},
+                not_finite=[str(peer_id) for peer_id in group.not_finite] if group is not None else (),
+                assisted=group is not None and group.assisted,
+            )
+        )
 
     def load_state_from_peers(self, **kwargs: Any) -> bool:
         """Take over the newest state of the swarm; samples gathered so far are dropped.

@@ -1,5 +1,6 @@
 """How a round of gradient averaging ends."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -17,6 +18,10 @@ class RoundReport:
     peers: int  # size of the group, this peer included; 1: alone, nothing to average
     seconds: float  # from the beginning of the round to its end
     problem: str | None  # why it failed
+    gradient_norm: float | None = None  # of the mean over all samples of the step; None without one
+    weights: Mapping[str, float] | None = None  # samples by peer id, as far as this peer reduced a part; else None
+    not_finite: Sequence[str] = ()  # ids of peers that sent numbers that are not finite
+    assisted: bool = False  # the coordinator was in the group
 
     def describe_failure(self) -> str:
         """One line for people, who count global steps from 1."""

@@ -1,0 +1,104 @@
+"""Accounts of who did what: read from peers' records, settled with what was averaged, written into the ledger."""
+
+import math
+import time
+from collections.abc import Callable
+
+from hivemind.dht import DHT
+
+from coordinator.audit import REMEMBERED, Audit, Evidence
+from coordinator.flags import Flag, Kind, SeenRound
+from coordinator.history import Historian
+from coordinator.ledger import Ledger
+from coordinator.ledger_database import LedgerBroken
+from coordinator.monitor import named_by_pass, session_reports
+from coordinator.replica import Replica
+from swarm.gate import Gate
+from swarm.records import SessionRecord, read_sessions
+from swarm.run_file import RunFile
+from trainer.averaging import RoundReport
+from trainer.averaging.claims import HEAVIEST
+
+BACK_UP_EVERY = 60.0  # seconds; half of the life of a peer's record
+
+
+class Accounts:
+    """One reading after the other; not for several threads."""
+
+    def __init__(
+        self,
+        run: RunFile,
+        dht: DHT,
+        ledger: Ledger,
+        replica: Replica,
+        historian: Historian,
+        gate: Gate | None,
+        say: Callable[[str], None],
+    ):
+        self._run, self._dht, self._ledger, self._replica, self._gate = run, dht, ledger, replica, gate
+        self._historian, self._say = historian, say
+        heaviest = HEAVIEST * run.averaging.target_batch_size
+        self._audit = Audit(ledger.audit.averaged(REMEMBERED), heaviest, evidence=gate is not None)
+        self._rounds: list[SeenRound] = []  # not written yet
+        self._flags: list[Flag] = []
+        self._backed_up = -math.inf  # monotonic seconds
+
+    def bring_up_to_date(self, *, final: bool = False) -> int:
+        """Read, settle and write; returns how many sessions are there now.
+
+        Contributions to a global step wait in their records until the coordinator knows how its round ended.
+
+        Args:
+            final: it is the last time; wait for nobody.
+
+        Raises:
+            LedgerError: what was found is written the next time.
+        """
+        try:
+            return self._bring_up_to_date(final)
+        except LedgerBroken as error:
+            done = self._ledger.put_back()
+            if done is None:
+                raise
+            self._say(f"problem: {error}")
+            self._say(done)
+            return self._bring_up_to_date(final)
+
+    def _bring_up_to_date(self, final: bool) -> int:
+        known_until = self._replica.step if final else self._replica.known_until
+        reports = self._replica.ended_rounds()
+        records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
+        for report in reports:
+            self._take_in(report, {str(signer): record for signer, record in records})
+        settled, flags = self._audit.settle(
+            session_reports(records), Evidence(records), known_until - 1, time.monotonic(), final=final
+        )
+        self._tell(flags)
+        self._ledger.record(settled)
+        self._ledger.audit.write(self._rounds, self._flags, time.time())
+        self._rounds, self._flags = [], []
+        if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
+            self._ledger.back_up()
+            self._backed_up = time.monotonic()
+        return sum(not record.left for _, record in records)
+
+    def _take_in(self, report: RoundReport, sessions: dict[str, SessionRecord]) -> None:
+        self._historian.round_ended(report)
+        own = str(self._dht.peer_id)
+        if report.problem is None and report.weights is not None and report.gradient_norm is not None:
+            samples = {peer: weight for peer, weight in report.weights.items() if peer != own}
+            seen = SeenRound(report.step, samples, report.gradient_norm, report.seconds)
+            self._audit.saw(seen)
+            self._rounds.append(seen)
+        what = f"sent numbers that are not finite in the round of global step {report.step + 1:,}"
+        self._tell(
+            [
+                Flag(Kind.NUMBERS, sessions[peer].name if peer in sessions else "?", peer, report.step, what)
+                for peer in report.not_finite
+            ]
+        )
+
+    def _tell(self, flags: list[Flag]) -> None:
+        self._flags += flags
+        for one in flags:
+            self._say(f"attention: {one.user} {one.what}")

@@ -1,0 +1,240 @@
+"""What peers claim to have contributed, compared with what groups averaged: credit is for the latter.
+
+The coordinator takes part in averaging and reduces a part, so it knows what every member of its group brought
+(`trainer/averaging/witness.py`). Of a round without the coordinator those members tell who reduced a part, in their
+own records. All of it is decided here, without a database or a network.
+"""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hivemind.p2p import PeerID
+
+from coordinator.flags import Flag, Kind, SeenRound, odd_ones
+from coordinator.ledger_audit import Averaged
+from coordinator.ledger_schema import Contribution, SessionReport
+from swarm.records import SessionRecord, mark_of
+
+REMEMBERED = 200  # newest global steps that a claim may be of; a record carries 16, and stays for two minutes
+EVIDENCE_WAIT = 10.0  # seconds from the first claim of a step until all who saw its round have been heard
+CLAIM_WAIT = 30.0  # seconds from a round until all its members have claimed what they brought
+DENIERS = 2  # users who did not see somebody that they would have seen; one alone may be the liar
+ODD_STEPS = 3  # global steps in a row in which a loss is odd, before anybody hears of it
+LOSSES_WAIT = 4  # global steps until all records of one are there
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What `user` saw somebody bring to a global step."""
+
+    user: str
+    samples: int
+
+
+class Evidence:
+    """What the records of a reading say about others."""
+
+    def __init__(self, records: Iterable[tuple[PeerID, SessionRecord]] = ()):
+        self._about: defaultdict[tuple[int, bytes], list[Sighting]] = defaultdict(list)
+        self._witnesses: defaultdict[int, set[str]] = defaultdict(set)
+        for _, record in records:
+            for contribution in record.contributions:
+                for one in contribution.seen:
+                    self._about[contribution.step, one.peer].append(Sighting(record.name, one.samples))
+                    self._witnesses[contribution.step].add(record.name)
+
+    def about(self, step: int, peer_id: str) -> Sequence[Sighting]:
+        """What was seen of a peer in a global step."""
+        return self._about.get((step, mark_of(PeerID.from_base58(peer_id))), ())
+
+    def witnesses(self, step: int) -> Collection[str]:
+        """The users who have seen anything of a global step."""
+        return self._witnesses.get(step, ())
+
+
+@dataclass
+class _Step:
+    """What is known of one global step."""
+
+    seen: SeenRound | None = None
+    seen_at: float | None = None  # monotonic seconds
+    limit: int | None = None  # samples of it that may still be credited, if only the sum is known
+    first_claim: float = math.inf  # monotonic seconds
+    credited: dict[tuple[str, str], int] = field(default_factory=dict)  # by peer and session
+    losses: dict[str, float] = field(default_factory=dict)  # by peer
+    like: Contribution | None = None  # one of its contributions
+    compared: bool = False  # these losses
+
+
+class Audit:
+    """Follows the newest global steps; not for several threads."""
+
+    def __init__(self, averaged: Mapping[int, Averaged], heaviest: float, *, evidence: bool):
+        """Begin, or go on after a restart.
+
+        Args:
+            averaged: by global step, what the ledger knows.
+            heaviest: the greatest weight that a peer has in a mean, in samples.
+            evidence: whether peers tell what they saw; claims of steps without the coordinator wait for it then.
+        """
+        self._heaviest, self._patience = heaviest, EVIDENCE_WAIT if evidence else 0.0
+        self._steps = {
+            step: _Step(limit=one.samples - sum(one.credited.values()), credited=dict(one.credited))
+            for step, one in averaged.items()
+        }
+        self._late: set[str] = set()  # peers of whom it was said
+        self._odd_for: dict[str, int] = {}  # global steps in a row with an odd loss, by peer
+        self._open: set[int] = set()  # seen global steps that not all members have claimed
+        self._like: Contribution | None = None  # the newest that was credited
+        self._added: dict[str, list[Contribution]] = {}  # by session, credited without a claim
+
+    def saw(self, one: SeenRound) -> None:
+        """A round in which the coordinator took part has worked."""
+        step = self._steps.setdefault(one.step, _Step())
+        step.seen, step.seen_at = one, None
+        self._open.add(one.step)
+
+    def settle(
+        self,
+        reports: Iterable[SessionReport],
+        evidence: Evidence,
+        newest: int,
+        now: float,
+        *,
+        final: bool = False,
+    ) -> tuple[list[SessionReport], list[Flag]]:
+        """The reports with the contributions that are to be credited now, and what to flag.
+
+        Args:
+            newest: global step up to which the coordinator knows how rounds ended; later claims wait.
+            now: monotonic seconds.
+            final: wait for nobody.
+        """
+        settled: list[SessionReport] = []
+        flags: list[Flag] = []
+        for report in reports:
+            kept = []
+            for claim in report.contributions:
+                if claim.step > newest:
+                    continue
+                if claim.step < newest - REMEMBERED:
+                    flags += self._refuse_late(report, claim)
+                    continue
+                samples = self._judge(report, claim, evidence, flags, None if final else now)
+                if samples:
+                    kept.append(claim if samples == claim.samples else _with_samples(claim, samples))
+            settled.append(replace(report, contributions=tuple(kept)))
+        flags += self._odd_losses(settled, newest)
+        settled = self._add_unclaimed(settled, newest, now)
+        self._steps = {step: one for step, one in self._steps.items() if step >= newest - REMEMBERED}
+        self._added = {
+            report.session_id: self._added[report.session_id] for report in settled if report.session_id in self._added
+        }
+        return settled, flags
+
+    def _judge(
+        self,
+        report: SessionReport,
+        claim: Contribution,
+        evidence: Evidence,
+        flags: list[Flag],
+        now: float | None,
+    ) -> int | None:
+        """The samples to credit, always the same for a claim that was heard before; None: it has to wait."""
+        step = self._steps.setdefault(claim.step, _Step())
+        known = step.credited.get((report.peer_id, report.session_id))
+        if known is not None:
+            return known
+        in_group = step.seen is not None and report.peer_id in step.seen.samples
+        if not in_group and step.limit is None and now is not None:
+            step.first_claim = min(step.first_claim, now)
+            if now < step.first_claim + self._patience:
+                return None
+        brought = self._brought(step, report, evidence, claim.step)
+        already = sum(samples for (peer, _), samples in step.credited.items() if peer == report.peer_id)
+        samples = claim.samples if brought is None else max(0, min(claim.samples, round(brought) - already))
+        if step.seen is None and step.limit is not None:
+            step.limit -= samples
+        step.credited[report.peer_id, report.session_id] = samples
+        # a peer that was so fast that it weighed less than it computed has said nothing false
+        if samples < claim.samples and round(brought or 0) < self._heaviest:
+            claimed = f"claimed {claim.samples:,} samples of global step {claim.step + 1:,}"
+            what = f"{claimed}, of which {samples:,} were averaged"
+            flags.append(Flag(Kind.CLAIM, report.user, report.peer_id, claim.step, what))
+        return samples
+
+    def _add_unclaimed(self, reports: Sequence[SessionReport], newest: int, now: float) -> list[SessionReport]:
+        """The reports with what their peers brought and do not claim: they died, or their own round failed in the end.
+
+        How many tokens those samples had, and their loss, is what the step's other samples say.
+        """
+        sessions = {report.peer_id: report.session_id for report in reports}
+        for number in [one for one in self._open if one <= newest]:
+            step = self._steps[number]
+            assert step.seen is not None, "only steps that were seen are open"
+            step.seen_at = now if step.seen_at is None else step.seen_at
+            claimed = {peer for peer, _ in step.credited}
+            missing = {
+                peer: round(one) for peer, one in step.seen.samples.items() if peer not in claimed and round(one)
+            }
+            like = step.like or self._like
+            if not missing or number < newest - REMEMBERED:
+                self._open.discard(number)
+            elif now >= step.seen_at + CLAIM_WAIT and like is not None:
+                for peer in missing.keys() & sessions.keys():
+                    step.credited[peer, sessions[peer]] = missing[peer]
+                    added = _with_samples(replace(like, step=number), missing[peer])
+                    self._added.setdefault(sessions[peer], []).append(added)
+        return [
+            replace(report, contributions=report.contributions + tuple(self._added[report.session_id]))
+            if report.session_id in self._added
+            else report
+            for report in reports
+        ]
+
+    def _brought(self, step: _Step, report: SessionReport, evidence: Evidence, number: int) -> float | None:
+        """What a peer brought to a global step, as others saw it; None: nobody can tell."""
+        if step.seen is not None and report.peer_id in step.seen.samples:
+            return step.seen.samples[report.peer_id]
+        if step.seen is None and step.limit is not None:
+            return step.limit
+        told = [one.samples for one in evidence.about(number, report.peer_id) if one.user != report.user]
+        if told:
+            return statistics.median_low(told)
+        denied = len(set(evidence.witnesses(number)) - {report.user}) >= DENIERS
+        return 0 if denied or step.seen is not None else None
+
+    def _refuse_late(self, report: SessionReport, claim: Contribution) -> list[Flag]:
+        if report.peer_id in self._late:
+            return []
+        self._late.add(report.peer_id)
+        what = f"claimed {claim.samples:,} samples of global step {claim.step + 1:,}, which is long ago"
+        return [Flag(Kind.LATE, report.user, report.peer_id, claim.step, what)]
+
+    def _odd_losses(self, reports: Sequence[SessionReport], newest: int) -> list[Flag]:
+        """Peers whose loss has left the others' for some global steps, by the steps that are new."""
+        for report in reports:
+            for one in report.contributions:
+                self._steps[one.step].losses.setdefault(report.peer_id, one.loss)
+                self._like = self._steps[one.step].like = one
+        flags = []
+        users = {report.peer_id: report.user for report in reports}
+        for number in sorted(self._steps):
+            step = self._steps[number]
+            if step.compared or number > newest - LOSSES_WAIT:
+                continue
+            step.compared = True
+            odd = odd_ones(step.losses)
+            for peer in step.losses:
+                self._odd_for[peer] = self._odd_for.get(peer, 0) + 1 if peer in odd else 0
+                if self._odd_for[peer] == ODD_STEPS and peer in users:
+                    what = f"its training loss is {step.losses[peer]:.2f}, the others' about {odd[peer]:.2f}"
+                    flags.append(Flag(Kind.LOSS, users[peer], peer, number, what))
+        return flags
+
+
+def _with_samples(claim: Contribution, samples: int) -> Contribution:
+    return replace(claim, samples=samples, tokens=claim.tokens * samples // claim.samples)

@@ -1,0 +1,132 @@
+"""What the coordinator saw of averaging, and what it found out about peers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Mapped, mapped_column
+
+from coordinator.flags import Flag, Kind, SeenRound
+from coordinator.ledger_database import INSERTS, ledger_errors, reading, writing
+from coordinator.ledger_schema import Base, ContributionRow, SessionRow
+
+# What the ledger keeps
+
+
+class RoundRow(Base):
+    """A round of averaging in which the coordinator took part; kept for ever, as steps are."""
+
+    __tablename__ = "rounds"
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    samples: Mapped[int]
+    peers: Mapped[int]
+    gradient_norm: Mapped[float]
+    seconds: Mapped[float]
+
+
+class FlagRow(Base):
+    """The newest flag of a kind about a peer; times are unix seconds."""
+
+    __tablename__ = "flags"
+    peer_id: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    user_name: Mapped[str]
+    step: Mapped[int]
+    what: Mapped[str]
+    times: Mapped[int]
+    first: Mapped[float]
+    last: Mapped[float]
+
+
+# What it answers
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """What is known of a global step that was averaged before a restart: samples in all, and by peer and session."""
+
+    samples: int
+    credited: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True)
+class KnownFlag:
+    """The newest flag of a kind about a peer, and how often there was one; times are unix seconds."""
+
+    kind: Kind
+    user: str
+    peer_id: str
+    step: int
+    what: str
+    times: int
+    first: float
+    last: float
+
+
+class AuditBook:
+    """A part of the ledger; every method is one transaction and raises `LedgerError` if the database fails."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+
+    def write(self, rounds: Iterable[SeenRound], flags: Iterable[Flag], now: float) -> None:
+        """Keep what is new; `now` is the unix time."""
+        rows = [
+            {
+                "step": one.step,
+                "samples": one.total,
+                "peers": len(one.samples),
+                "gradient_norm": one.gradient_norm,
+                "seconds": one.seconds,
+            }
+            for one in rounds
+        ]
+        found = list(flags)
+        if not rows and not found:
+            return
+        insert = INSERTS[self._engine.dialect.name]
+        with ledger_errors(self._engine.url), writing(self._engine) as connection:
+            for row in rows:  # a round that is repeated after going back replaces the one before
+                statement = insert(RoundRow).values(row)
+                connection.execute(statement.on_conflict_do_update(index_elements=["step"], set_=row))
+            for one in found:
+                about = {"user_name": one.user, "step": one.step, "what": one.what, "last": now}
+                statement = insert(FlagRow).values(
+                    peer_id=one.peer_id, kind=one.kind.value, times=1, first=now, **about
+                )
+                known = {**about, "times": FlagRow.times + 1}
+                connection.execute(statement.on_conflict_do_update(index_elements=["peer_id", "kind"], set_=known))
+
+    def flags(self) -> list[KnownFlag]:
+        """All of them, the newest first."""
+        query = select(FlagRow).order_by(FlagRow.last.desc(), FlagRow.peer_id)
+        with reading(self._engine) as connection:
+            rows = connection.execute(query).mappings().all()
+        return [
+            KnownFlag(kind=Kind(row["kind"]), user=row["user_name"], **{name: row[name] for name in _AS_THEY_ARE})
+            for row in rows
+        ]
+
+    def gradient_norms(self, since: int) -> list[float]:
+        """Those of the rounds from global step `since` on, in order."""
+        query = select(RoundRow.gradient_norm).where(RoundRow.step >= since).order_by(RoundRow.step)
+        with reading(self._engine) as connection:
+            return list(connection.scalars(query))
+
+    def averaged(self, newest: int) -> dict[int, Averaged]:
+        """By global step, of the newest so many with a round: what was averaged, and who was credited for it."""
+        rounds = select(RoundRow.step, RoundRow.samples).order_by(RoundRow.step.desc()).limit(newest)
+        with reading(self._engine) as connection:
+            samples = {row.step: row.samples for row in connection.execute(rounds)}
+            counted = (
+                select(ContributionRow.step, SessionRow.peer_id, SessionRow.session_id, ContributionRow.samples)
+                .join(SessionRow, SessionRow.session_id == ContributionRow.session_id)
+                .where(ContributionRow.step >= min(samples, default=0))
+            )
+            credited: dict[int, dict[tuple[str, str], int]] = {}
+            for step, peer_id, session_id, credit in connection.execute(counted):
+                credited.setdefault(step, {})[peer_id, session_id] = credit
+        return {step: Averaged(one, credited.get(step, {})) for step, one in samples.items()}
+
+
+_AS_THEY_ARE = ("peer_id", "step", "what", "times", "first", "last")

@@ -1,0 +1,71 @@
+"""A second copy of an SQLite ledger, for the day on which a page of the first cannot be read.
+
+The copy is written by reading every row, so that a broken page is found out while the copy before it is still good. It
+is seldom older than a minute, and peers' records tell again what they did in the last two. PostgreSQL has ways of its
+own to make copies, and its ledgers are left alone.
+"""
+
+import datetime
+import itertools
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DatabaseError
+
+from swarm.durable import whole_file
+
+SUFFIX = "-backup"  # behind the ledger's name
+SIDE_FILES = ("", "-wal", "-shm")  # of an SQLite database
+
+
+def backup_of(place: URL) -> Path | None:
+    """Where the copy of a ledger lies; None: it is given none."""
+    return Path(f"{place.database}{SUFFIX}") if place.get_backend_name() == "sqlite" else None
+
+
+def back_up(engine: Engine) -> None:
+    """Copy the ledger as it is now; the copy before stays until the new one is whole.
+
+    Raises:
+        DatabaseError: the ledger cannot be read; the copy before stays.
+        StorageError: there is no room for the copy; the one before stays.
+    """
+    copy = backup_of(engine.url)
+    if copy is None:
+        return
+    with whole_file(copy) as partial, engine.connect() as connection:
+        driver: Any = connection.connection.driver_connection  # the engine would begin a transaction
+        try:
+            driver.execute("VACUUM INTO ?", (str(partial),))
+        except sqlite3.Error as error:
+            raise DatabaseError("VACUUM INTO", None, error) from error
+
+
+def put_back(place: URL) -> str | None:
+    """Put the copy into the place of a broken ledger, which is moved aside; nobody may have it open for writing.
+
+    Returns what was done, for people; None: there is no copy.
+    """
+    copy, ledger = backup_of(place), Path(str(place.database))
+    if copy is None or not copy.exists():
+        return None
+    aside = _free_name(ledger)
+    for suffix in SIDE_FILES:
+        part = ledger.with_name(ledger.name + suffix)
+        if part.exists():
+            part.replace(aside.with_name(aside.name + suffix))
+    made = datetime.datetime.fromtimestamp(copy.stat().st_mtime).astimezone()
+    with whole_file(ledger) as partial:
+        partial.write_bytes(copy.read_bytes())
+    return (
+        f"{ledger}: was broken and is now {aside.name}; the run goes on from its copy of {made:%H:%M:%S}, and what was "
+        "done since is read from the peers' records again"
+    )
+
+
+def _free_name(ledger: Path) -> Path:
+    names = (ledger.with_name(f"{ledger.name}-broken-{number}") for number in itertools.count(1))
+    return next(name for name in names if not name.exists())

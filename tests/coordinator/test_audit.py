@@ -1,0 +1,218 @@
+"""Credit is for what groups averaged, not for what peers say of themselves."""
+
+from collections.abc import Sequence
+
+import pytest
+from hivemind.p2p import PeerID
+
+from coordinator.audit import CLAIM_WAIT, EVIDENCE_WAIT, ODD_STEPS, REMEMBERED, Audit, Evidence
+from coordinator.flags import Flag, Kind, SeenRound, odd_ones
+from coordinator.ledger import Contribution, SessionReport
+from coordinator.ledger_audit import Averaged
+from swarm.records import Contribution as Told
+from swarm.records import SessionRecord, mark_of
+from swarm.records import Sighting as ToldSighting
+
+HEAVIEST = 4096.0
+NOW = 100.0
+
+
+def peer(number: int) -> PeerID:
+    return PeerID(b"\x12\x20" + bytes(31) + bytes([number]))
+
+
+ASHA, BELA, CARO, DEVI = map(peer, range(4))
+
+
+def report(who: PeerID, claims: dict[int, int], session: str = "a", user: str = "", loss: float = 6.0) -> SessionReport:
+    return SessionReport(
+        session_id=session * 32,
+        user=user or str(who)[-3:],
+        peer_id=str(who),
+        client_mode=False,
+        device="2 cores",
+        started=0.0,
+        last_seen=1.0,
+        step=1,
+        samples_per_second=1.0,
+        averaging_rounds=1,
+        averaging_failures=0,
+        data_wait_fraction=0.0,
+        left=False,
+        contributions=tuple(Contribution(step, samples, 100 * samples, loss) for step, samples in claims.items()),
+    )
+
+
+def seen(step: int, **samples: float) -> SeenRound:
+    names = {"asha": ASHA, "bela": BELA, "caro": CARO, "devi": DEVI}
+    return SeenRound(step, {str(names[name]): one for name, one in samples.items()}, 1.0, 2.0)
+
+
+def witness(user: str, step: int, **samples: int) -> tuple[PeerID, SessionRecord]:
+    """The record of somebody who saw these peers bring these samples."""
+    names = {"asha": ASHA, "bela": BELA, "caro": CARO, "devi": DEVI}
+    told = [ToldSighting(peer=mark_of(names[name]), samples=one) for name, one in samples.items()]
+    record = SessionRecord.construct(
+        name=user, contributions=[Told(step=step, samples=1, tokens=1, loss=1.0, seen=told)]
+    )
+    return ASHA, record
+
+
+def credited(reports: Sequence[SessionReport]) -> dict[str, dict[int, int]]:
+    return {one.peer_id: {claim.step: claim.samples for claim in one.contributions} for one in reports}
+
+
+def settle(
+    audit: Audit, *reports: SessionReport, told: Evidence | None = None, newest: int = 7, now: float = NOW
+) -> tuple[dict[str, dict[int, int]], list[Flag]]:
+    settled, flags = audit.settle(reports, told or Evidence(), newest, now)
+    return credited(settled), flags
+
+
+def test_what_the_coordinator_saw_is_credited_and_no_more():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    audit.saw(seen(5, asha=300.0, bela=200.0))
+    found, flags = settle(audit, report(ASHA, {5: 300}), report(BELA, {5: 5000}))
+    assert found == {str(ASHA): {5: 300}, str(BELA): {5: 200}}
+    (flag,) = flags
+    assert (flag.kind, flag.peer_id, flag.step) == (Kind.CLAIM, str(BELA), 5)
+    assert flag.what == "claimed 5,000 samples of global step 6, of which 200 were averaged"
+    again, flags = settle(audit, report(BELA, {5: 9000}))
+    assert (again, flags) == ({str(BELA): {5: 200}}, [])  # said once
+
+
+def test_tokens_shrink_with_the_samples():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    audit.saw(seen(5, asha=30.0))
+    ((settled,), _) = audit.settle([report(ASHA, {5: 90})], Evidence(), 7, NOW)
+    assert settled.contributions == (Contribution(5, 30, 3000, 6.0),)
+
+
+def test_a_peer_that_was_not_in_the_group_gets_nothing():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    audit.saw(seen(5, asha=300.0))
+    assert settle(audit, report(BELA, {5: 200})) == ({str(BELA): {}}, [])  # another group may yet speak for it
+    found, flags = settle(audit, report(BELA, {5: 200}), now=NOW + EVIDENCE_WAIT)
+    assert found == {str(BELA): {}}
+    assert flags[0].what == "claimed 200 samples of global step 6, of which 0 were averaged"
+
+
+def test_two_sessions_of_a_peer_share_what_it_brought():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    audit.saw(seen(5, asha=300.0))
+    settled, flags = audit.settle(
+        [report(ASHA, {5: 200}, "a"), report(ASHA, {5: 200}, "b")], Evidence(), newest=7, now=NOW
+    )
+    assert [one.contributions[0].samples for one in settled] == [200, 100]
+    assert len(flags) == 1
+
+
+def test_claims_wait_until_the_coordinator_knows_how_the_round_ended():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    assert settle(audit, report(ASHA, {8: 10, 2**40: 10}), newest=7) == ({str(ASHA): {}}, [])
+    audit.saw(seen(8, asha=10.0))
+    assert settle(audit, report(ASHA, {8: 10, 2**40: 10}), newest=8) == ({str(ASHA): {8: 10}}, [])
+
+
+def test_a_claim_of_long_ago_is_refused_and_told_once():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    newest = REMEMBERED + 50
+    found, flags = settle(audit, report(ASHA, {0: 100, 1: 100}), newest=newest)
+    assert found == {str(ASHA): {}}
+    assert [one.kind for one in flags] == [Kind.LATE]
+    assert settle(audit, report(ASHA, {0: 100, 1: 100}), newest=newest)[1] == []
+
+
+def test_a_peer_too_fast_to_weigh_all_it_computed_is_no_liar():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    audit.saw(seen(5, asha=HEAVIEST))
+    assert settle(audit, report(ASHA, {5: 6000})) == ({str(ASHA): {5: 4096}}, [])
+
+
+def test_without_the_coordinator_the_members_of_the_group_are_believed():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    told = Evidence(
+        [witness("asha", 5, bela=200), witness("caro", 5, bela=210, asha=300), witness("devi", 5, bela=9000)]
+    )
+    assert settle(audit, report(BELA, {5: 5000}, user="bela"), told=told) == ({str(BELA): {}}, [])  # more may speak
+    found, flags = settle(audit, report(BELA, {5: 5000}, user="bela"), told=told, now=NOW + 2 * EVIDENCE_WAIT)
+    assert found == {str(BELA): {5: 210}}
+    assert len(flags) == 1
+
+
+def test_nobody_is_a_witness_for_himself():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    told = Evidence([witness("bela", 5, bela=9000), witness("asha", 5, bela=20)])
+    settle(audit, report(BELA, {5: 9000}, user="bela"), told=told)
+    found, _ = settle(audit, report(BELA, {5: 9000}, user="bela"), told=told, now=NOW + 2 * EVIDENCE_WAIT)
+    assert found == {str(BELA): {5: 20}}
+
+
+@pytest.mark.parametrize(("others", "credit"), [(0, {5: 200}), (1, {5: 200}), (2, {})])
+def test_one_who_denies_may_be_the_liar_and_two_are_not(others: int, credit: dict[int, int]):
+    audit = Audit({}, HEAVIEST, evidence=True)
+    told = Evidence([witness(f"user-{number}", 5, caro=10) for number in range(others)])
+    settle(audit, report(BELA, {5: 200}), told=told)
+    found, _ = settle(audit, report(BELA, {5: 200}), told=told, now=NOW + 2 * EVIDENCE_WAIT)
+    assert found == {str(BELA): credit}
+
+
+def test_after_a_restart_no_more_is_credited_than_was_averaged():
+    known = {(str(ASHA), "a" * 32): 100}
+    audit = Audit({5: Averaged(350, known)}, HEAVIEST, evidence=True)
+    again, flags = settle(audit, report(ASHA, {5: 100}))
+    assert (again, flags) == ({str(ASHA): {5: 100}}, [])  # it is in the ledger already
+    found, flags = settle(audit, report(BELA, {5: 200}, "b"), report(CARO, {5: 200}, "c"))
+    assert found == {str(BELA): {5: 200}, str(CARO): {5: 50}}
+    assert [one.peer_id for one in flags] == [str(CARO)]
+    audit.saw(seen(5, caro=170.0))  # the step was done again
+    assert settle(audit, report(CARO, {5: 170}, "d"))[0] == {str(CARO): {5: 120}}
+
+
+def test_where_nobody_tells_what_he_saw_nobody_waits_for_it():
+    audit = Audit({}, HEAVIEST, evidence=False)
+    assert settle(audit, report(BELA, {5: 200})) == ({str(BELA): {5: 200}}, [])
+
+
+def test_what_a_peer_brought_is_credited_although_it_died_before_it_could_tell():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    audit.saw(seen(5, asha=300.0, bela=200.0))
+    alive, dead = report(ASHA, {5: 300}), report(BELA, {4: 90}, "b")
+    audit.saw(seen(4, bela=90.0))
+    assert settle(audit, alive, dead) == ({str(ASHA): {5: 300}, str(BELA): {4: 90}}, [])  # it may yet tell
+    for _ in range(2):  # as long as the record stays, or a full disk would lose it
+        found, flags = settle(audit, alive, dead, now=NOW + CLAIM_WAIT)
+        assert (found, flags) == ({str(ASHA): {5: 300}, str(BELA): {4: 90, 5: 200}}, [])
+    late = settle(audit, alive, report(BELA, {4: 90, 5: 200}, "b"), now=NOW + 2 * CLAIM_WAIT)[0]
+    assert late[str(BELA)] == {4: 90, 5: 200}
+
+
+def test_what_was_added_has_as_many_tokens_as_its_samples_would_have():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    audit.saw(seen(5, asha=300.0, bela=200.0))
+    reports = [report(ASHA, {5: 300}, loss=5.5), report(BELA, {}, "b")]
+    audit.settle(reports, Evidence(), 7, NOW)
+    (_, settled), _ = audit.settle(reports, Evidence(), 7, NOW + CLAIM_WAIT)
+    assert settled.contributions == (Contribution(5, 200, 20000, 5.5),)
+
+
+def test_whose_loss_stays_far_above_the_others_is_marked_once():
+    audit = Audit({}, HEAVIEST, evidence=True)
+    flags = []
+    for step in range(20):
+        audit.saw(seen(step, asha=10.0, bela=10.0, caro=10.0))
+        reports = [
+            report(ASHA, {step: 10}),
+            report(BELA, {step: 10}, "b", loss=6.2),
+            report(CARO, {step: 10}, "c", loss=9.5 if step >= 5 else 6.0),
+        ]
+        flags += settle(audit, *reports, newest=step)[1]
+    (flag,) = flags
+    assert (flag.kind, flag.peer_id, flag.step) == (Kind.LOSS, str(CARO), 5 + ODD_STEPS - 1)
+    assert flag.what == "its training loss is 9.50, the others' about 6.20"
+
+
+def test_of_two_nobody_can_tell_whose_loss_is_odd():
+    assert odd_ones({"a": 6.0, "b": 60.0}) == {}
+    assert odd_ones({"a": 6.0, "b": 6.4, "c": 7.5}) == {"c": 6.4}
+    assert odd_ones({"a": 6.0, "b": 6.4, "c": 1.0}) == {}  # a low loss is a good one, or a lie that harms nobody

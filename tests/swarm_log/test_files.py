@@ -1,0 +1,159 @@
+import logging
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from swarm import log_file, logs
+from tests.swarm_log.conftest import lines, messages
+
+logger = logging.getLogger("trainer.example")
+pytestmark = pytest.mark.usefixtures("begun")
+
+HAMMERED = """
+import logging, multiprocessing, sys, threading
+from pathlib import Path
+from swarm import log_file, logs
+
+log_file.LARGEST, log_file.KEPT = 20_000, 50
+logger = logging.getLogger("trainer.example")
+
+class Averager(multiprocessing.get_context("fork").Process):
+    def run(self):
+        write()
+
+def write():
+    for number in range(300):
+        logger.error("%d %s", number, "x" * 100)
+
+logs.begin(logs.Level.DEBUG)  # at which nothing is left out
+logs.write_to(Path(sys.argv[1]), "trainer")
+threads = [threading.Thread(target=write) for _ in range(2)]
+for thread in threads:
+    thread.start()
+child = Averager()
+child.start()  # in the midst of the others' writing
+for thread in threads:
+    thread.join()
+child.join()
+"""
+
+
+def test_each_process_has_a_file_of_its_own_and_no_line_is_lost_or_torn_when_they_rotate(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", HAMMERED, str(tmp_path)], check=True, timeout=60)
+    expected = {"trainer": 600, "trainer-averager": 300}
+    for name, count in expected.items():
+        files = sorted(tmp_path.glob(f"{name}.jsonl*"))
+        assert len(files) > 2
+        found = [line for file in files for line in lines(file) if line["logger"] == "trainer.example"]
+        assert len(found) == count
+        assert {line["process"] for line in found} == {name}
+        assert len({line["pid"] for line in found}) == 1
+    assert {path.name.partition(".")[0] for path in tmp_path.iterdir()} == set(expected)
+
+
+def test_old_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_file, "LARGEST", 5000)
+    logs.write_to(tmp_path, "trainer")
+    for number in range(500):
+        logs.said(f"{number} {'x' * 100}")
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(sizes) == log_file.KEPT + 1 and max(sizes) <= 5000
+    assert messages(tmp_path / "trainer.jsonl")[-1].startswith("499 ")
+
+
+def test_what_was_said_before_the_folder_was_known_is_in_the_log(tmp_path: Path) -> None:
+    logger.info("first")
+    logger.debug("too little to be told")
+    logging.getLogger("httpx").info("GET https://somewhere/?signed=1")
+    assert logs.write_to(tmp_path, "trainer") is None
+    logger.info("second")
+    told = messages(tmp_path / "trainer.jsonl")
+    assert told[0] == "first" and told[-1] == "second" and len(told) == 3
+
+
+def test_no_more_is_kept_in_memory_than_somebody_would_read(tmp_path: Path) -> None:
+    for number in range(2 * logs.WAITING):
+        logs.said(str(number))
+    logs.write_to(tmp_path, "trainer")
+    assert messages(tmp_path / "trainer.jsonl")[-2:] == [str(logs.WAITING - 1), "the log begins, at level info"]
+
+
+def test_levels_are_found_by_what_the_console_says(tmp_path: Path) -> None:
+    logs.write_to(tmp_path, "coordinator")
+    for line in ("global step 3: saved", "problem: the disk is full", "attention: asha claimed too much"):
+        logs.said(line)
+    told = lines(tmp_path / "coordinator.jsonl")[1:]
+    assert [(line["logger"], line["level"]) for line in told] == [
+        ("sahaj", "INFO"),
+        ("sahaj", "WARNING"),
+        ("sahaj", "WARNING"),
+    ]
+
+
+def test_the_log_has_the_traceback_of_what_the_console_says_in_a_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs.write_to(tmp_path, "coordinator")
+    try:
+        raise ZeroDivisionError("by nothing")
+    except ZeroDivisionError as error:
+        logs.keep_story(error, "the books could not be kept")
+    told = lines(tmp_path / "coordinator.jsonl")[-1]
+    assert told["message"] == "the books could not be kept" and "by nothing" in told["exception"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_only_its_owner_reads_a_log(tmp_path: Path) -> None:
+    logs.write_to(tmp_path / "new", "trainer")
+    assert stat.S_IMODE((tmp_path / "new" / "trainer.jsonl").stat().st_mode) == 0o600
+
+
+def test_a_folder_that_cannot_be_written_is_told_once_and_stops_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "logs"
+    folder.write_text("this is no folder")
+    problem = logs.write_to(folder, "trainer")
+    assert problem is not None and str(folder) in problem and "\n" not in problem
+    for _ in range(10):
+        logger.error("in vain")
+    folder.unlink()
+    logger.info("there is room now")
+    told = messages(folder / "trainer.jsonl")
+    assert told[0].startswith("11 messages are missing here") and told[1] == "there is room now"
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 kB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("a small disk can only be mounted by root")
+    yield place
+    logs.end()
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_full_disk_loses_messages_and_nothing_else(small_disk: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    logs.write_to(small_disk, "trainer")
+    filling = small_disk / "filling"
+    filling.write_bytes(bytes(32 * 1024))
+    for number in range(400):
+        logs.said(f"{number} {'x' * 100}")
+    full = messages(small_disk / "trainer.jsonl")
+    assert 0 < len(full) < 400
+    filling.unlink()
+    logs.said("there is room now")
+    told = messages(small_disk / "trainer.jsonl")
+    missing = 401 - len(full)  # with the line that says that the log begins
+    assert told[-2].startswith(f"{missing} messages are missing here: ") and "No space left" in told[-2]
+    assert told[-1] == "there is room now"
+    assert capfd.readouterr() == ("", "")

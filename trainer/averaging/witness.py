@@ -1,0 +1,102 @@
+"""What a peer sees of its group while it averages: what each member brought, and whose numbers are not finite.
+
+What this changes in hivemind's `TensorPartReducer` and `TensorPartContainer`:
+- a member that sends numbers that are not finite is left out of the mean. Upstream adds them up.
+- a mean that is not finite counts as lost with the member that reduced it. Upstream takes it over.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from hivemind.averaging.allreduce import AllreduceException, AllReduceRunner
+from hivemind.averaging.partition import TensorPartContainer, TensorPartReducer
+from hivemind.p2p import PeerID
+
+from trainer.averaging.claims import believed_weight
+
+
+class NotFinite(AllreduceException):
+    """A member sent numbers that are not finite."""
+
+
+@dataclass
+class Weighed:
+    """The parts that one member sends to this peer in a round; it weighs what the lightest of them does."""
+
+    heaviest: float
+    weight: float | None = None
+
+    def weigh(self, claim: float) -> float:
+        """The weight of its next part in the mean.
+
+        Raises:
+            ValueError: the claim is no weight.
+        """
+        believed = believed_weight(claim, self.heaviest)
+        self.weight = believed if self.weight is None else min(self.weight, believed)
+        return believed
+
+
+class FiniteReducer(TensorPartReducer):
+    """hivemind's reducer of this peer's part, with the change above. `own` is this peer's index among the senders."""
+
+    own: int
+    not_finite: set[int]  # indices of senders
+
+    async def accumulate_part(
+        self, sender_index: int, part_index: int, tensor_part: torch.Tensor, weight: float = 1.0
+    ) -> torch.Tensor:
+        """See upstream."""
+        if sender_index != self.own and not torch.isfinite(tensor_part).all():
+            self.not_finite.add(sender_index)
+            raise NotFinite("a member's numbers are not finite")
+        return await super().accumulate_part(sender_index, part_index, tensor_part, weight)
+
+
+class FiniteContainer(TensorPartContainer):
+    """hivemind's holder of what others reduced, with the change above. `own` is this peer's index in the group."""
+
+    own: int
+    not_finite: set[int]  # indices of members
+
+    def register_processed_part(self, peer_index: int, part_index: int, part: torch.Tensor) -> None:
+        """See upstream."""
+        if peer_index != self.own and not torch.isfinite(part).all():
+            self.not_finite.add(peer_index)
+            raise NotFinite("a member's mean is not finite")
+        super().register_processed_part(peer_index, part_index, part)
+
+
+def watch(registered: "asyncio.Future[AllReduceRunner]", own: PeerID) -> None:
+    """Look at what a group is sent, from the moment that its runner is there."""
+
+    def begin(done: "asyncio.Future[AllReduceRunner]") -> None:
+        if done.cancelled() or done.exception():
+            return
+        runner = done.result()
+        # upstream names these classes where it makes the objects
+        reducer, container = runner.tensor_part_reducer, runner.tensor_part_container
+        reducer.__class__, container.__class__ = FiniteReducer, FiniteContainer
+        reducer.own, reducer.not_finite = runner.sender_peer_ids.index(own), set()
+        container.own, container.not_finite = runner.ordered_peer_ids.index(own), set()
+
+    registered.add_done_callback(begin)
+
+
+def brought(
+    runner: AllReduceRunner, weighed: Iterable[tuple[PeerID, Weighed]], own: PeerID
+) -> dict[PeerID, float] | None:
+    """By member, the weight with which it is in the part that this peer reduced; None if it reduced none."""
+    if not runner.parts_for_local_averaging:
+        return None
+    there = {peer_id: one.weight for peer_id, one in weighed if peer_id not in runner.banned_senders}
+    return {peer_id: weight for peer_id, weight in there.items() if weight is not None} | {own: runner.weight}
+
+
+def members_not_finite(runner: AllReduceRunner) -> list[PeerID]:
+    """The members that sent numbers that are not finite, as senders or as reducers."""
+    senders = [runner.sender_peer_ids[index] for index in runner.tensor_part_reducer.not_finite]
+    reducers = [runner.ordered_peer_ids[index] for index in runner.tensor_part_container.not_finite]
+    return sorted({*senders, *reducers})
