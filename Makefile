@@ -12,7 +12,7 @@ help:
 	@echo "make test        all tests (ARGS=... for pytest options)"
 	@echo "make test-quick  the tests that start no peers: some minutes, no network"
 	@echo "make lint        style, types and the floors of the design"
-	@echo "make bench       speed of a training step and of a small swarm, a large ledger, and the dashboard"
+	@echo "make bench       speed of a training step and of a small swarm, a large ledger, plans of averaging, the dashboard"
 	@echo "make postgresql  the server that some tests start, from Debian's package where it is missing (root)"
 	@echo "make chromium    the browser that some tests look with, from Debian's package where it is missing (root)"
 	@echo "make setup       install into .venv; the targets above do so by themselves (PYTHON=python3.12 to choose)"
@@ -63,6 +63,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.swarm
 	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.plan
+	$(BIN)/python -m benchmarks.moshpit
 	$(BIN)/python -m benchmarks.dashboard
 
 # The stamp is the last thing written. Where it is missing, a set-up was interrupted or never begun, and half-installed

@@ -283,6 +283,30 @@ def info(checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", show_d
     Console().print(render(describe(checkpoint)))
 
 
+@app.command()
+def plan(
+    table: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="the volunteers that you expect, as runs/volunteers.csv", show_default=False
+        ),
+    ],
+    run: Annotated[Path, typer.Option(metavar="RUN", help="the run file")] = Path("run.yaml"),
+    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="draw the forecast as SVG")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write its figures as JSON")] = None,
+) -> None:
+    """Predict how fast a run will be with the volunteers of a table, and what would help most."""
+    _quiet(verbose=False)
+    from rich.console import Console
+
+    from app.plan import plan as predict
+
+    console = Console()
+    with console.status("planning"):
+        report = predict(table, run, picture=picture, json_file=json_file)
+    console.print(report, highlight=False)
+
+
 def main() -> None:
     """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
     logs.catch_what_threads_drop(_unknown_log())

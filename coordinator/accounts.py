@@ -2,17 +2,20 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from hivemind.dht import DHT
 
 from coordinator.audit import REMEMBERED, Audit, Evidence
 from coordinator.flags import Flag, Kind, SeenRound
 from coordinator.history import Historian
-from coordinator.ledger import Ledger
+from coordinator.ledger import Ledger, SessionReport
 from coordinator.ledger_database import LedgerBroken
-from coordinator.monitor import named_by_pass, session_reports
+from coordinator.monitor import named_by_pass, reachable, session_reports
 from coordinator.replica import Replica
+from swarm import known_peers
 from swarm.gate import Gate
 from swarm.records import SessionRecord, read_sessions
 from swarm.run_file import RunFile
@@ -34,11 +37,14 @@ class Accounts:
         historian: Historian,
         gate: Gate | None,
         say: Callable[[str], None],
+        peers: Path,
     ):
+        """`peers` is the file in which peers are remembered for the next start."""
         self._run, self._dht, self._ledger, self._replica, self._gate = run, dht, ledger, replica, gate
-        self._historian, self._say = historian, say
+        self._historian, self._say, self._peers = historian, say, peers
         heaviest = HEAVIEST * run.averaging.target_batch_size
         self._audit = Audit(ledger.audit.averaged(REMEMBERED), heaviest, evidence=gate is not None)
+        self._unwritten: dict[str, SessionReport] = {}  # by session
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []
         self._backed_up = -math.inf  # monotonic seconds
@@ -74,13 +80,21 @@ class Accounts:
             session_reports(records), Evidence(records), known_until - 1, time.monotonic(), final=final
         )
         self._tell(flags)
-        self._ledger.record(settled)
+        self._record([*with_unwritten(settled, self._unwritten)])
         self._ledger.audit.write(self._rounds, self._flags, time.time())
         self._rounds, self._flags = [], []
         if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
             self._ledger.back_up()
+            if ways := reachable(records, loopback=True):
+                known_peers.remember(self._peers, ways)
             self._backed_up = time.monotonic()
         return sum(not record.left for _, record in records)
+
+    def _record(self, reports: list[SessionReport]) -> None:
+        """Peers repeat what they did for a while only; a disk may be full for longer."""
+        self._unwritten = {one.session_id: one for one in reports}
+        self._ledger.record(reports)
+        self._unwritten = {}
 
     def _take_in(self, report: RoundReport, sessions: dict[str, SessionRecord]) -> None:
         self._historian.round_ended(report)
@@ -102,3 +116,15 @@ class Accounts:
         self._flags += flags
         for one in flags:
             self._say(f"attention: {one.user} {one.what}")
+
+
+def with_unwritten(reports: Iterable[SessionReport], unwritten: Mapping[str, SessionReport]) -> Iterator[SessionReport]:
+    """The reports, each with those contributions of an older one that it does not repeat any more."""
+    newer = {one.session_id: one for one in reports}
+    for name in newer.keys() | unwritten.keys():
+        older, report = unwritten.get(name), newer.get(name) or unwritten[name]
+        if older is not None and older is not report:
+            repeated = {one.step for one in report.contributions}
+            missing = tuple(one for one in older.contributions if one.step not in repeated)
+            report = replace(report, contributions=missing + report.contributions)
+        yield report

@@ -22,7 +22,7 @@ from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
 from coordinator.replica import Replica
 from coordinator.tracking import open_tracker
-from swarm import logs
+from swarm import known_peers, logs
 from swarm.dht import Network, addresses, is_loopback, join_dht
 from swarm.durable import write_file
 from swarm.fingerprint import Fingerprint, differences, fingerprint
@@ -37,6 +37,7 @@ from trainer.model import build_model
 
 EVALUATION_BATCH = 16  # samples at a time: little memory, and the processor is busy with it
 PATIENCE = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
+PEERS = "peers.json"  # in the state folder: some that were there when it was written
 ADDRESSES = "addresses.txt"  # in the state folder: where this coordinator can be joined
 
 
@@ -70,6 +71,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         say(problem)
     network = Network(
         initial_peers=options.initial_peers,
+        maybe_there=known_peers.recall(folder / PEERS),  # they go on elsewhere, should this machine be a new one
         listen=options.listen or tuple(run.coordinator.listen),
         announce=options.announce or tuple(run.coordinator.announce),
     )
@@ -128,7 +130,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             bookkeeper = Bookkeeper(
                 office,
                 replica,
-                Accounts(run, dht, ledger, replica, historian, gate, say),
+                Accounts(run, dht, ledger, replica, historian, gate, say, peers=folder / PEERS),
                 Recall(
                     Reins(
                         replica=replica,

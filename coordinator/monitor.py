@@ -26,15 +26,19 @@ def other_ways_in(dht: DHT, run_name: str, gate: Gate | None, *, loopback: bool)
     Args:
         loopback: take addresses that are good on this machine only, where the whole run is on it.
     """
-    records = named_by_pass(read_sessions(dht, run_name), gate)
-    reachable = [
+    return reachable(named_by_pass(read_sessions(dht, run_name), gate), loopback=loopback)
+
+
+def reachable(records: Iterable[tuple[PeerID, SessionRecord]], *, loopback: bool) -> list[str]:
+    """Addresses of some of these peers, as `other_ways_in`."""
+    found = [
         address
         for signer, record in records
         if not record.left and not record.client_mode
         for address in record.addresses[:1]
         if leads_to(address, signer) and (loopback or not is_loopback(address))
     ]
-    return random.sample(reachable, min(len(reachable), MOST_WAYS))
+    return random.sample(found, min(len(found), MOST_WAYS))
 
 
 def named_by_pass(

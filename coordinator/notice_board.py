@@ -44,6 +44,7 @@ class NoticeBoard:
         self._lock = threading.Lock()
         self._decided = _read(self._path)
         self._last = self._decided.time
+        self.url = ""  # of the HTTP service, once it is open
 
     @property
     def decisions(self) -> Decisions:
@@ -121,6 +122,7 @@ class NoticeBoard:
             paused=decided.paused,
             stopped=decided.stopped,
             restored_at=decided.restored_at,
+            url=self.url,
         )
         return sign_notices(notices, self._authority, self._run_name)
 

@@ -70,7 +70,7 @@ def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Ident
     telling = threading.Thread(target=keep_telling, args=(guard, dht, identity, closing), name="notices-out")
     telling.start()
     try:
-        url = access.url or server.url
+        url = guard.board.url = access.url or server.url
         write_file(folder / URL, url + "\n")
         yield url
     finally:

@@ -40,6 +40,7 @@ class Network:
     """How a peer is reached. Addresses are libp2p multiaddrs, as /ip4/1.2.3.4/tcp/31337."""
 
     initial_peers: Sequence[str] = ()  # known peers, each ending in /p2p/<peer id>; none: this is the first peer
+    maybe_there: Sequence[str] = ()  # other peers that were there once; nobody waits for them
     listen: Sequence[str] = ("/ip4/0.0.0.0/tcp/0",)
     announce: Sequence[str] = ()  # what others are told instead of the addresses that we listen on
     client_mode: bool = False  # accept no connections
@@ -99,10 +100,8 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
         )
     except (P2PDaemonError, RuntimeError, OSError) as error:
         raise SwarmError(_explain(error, network)) from None
-    if network.initial_peers:
-        threading.Thread(
-            target=_stay_joined, args=(dht, tuple(network.initial_peers)), name="stay-joined", daemon=True
-        ).start()
+    if greeted := (*network.initial_peers, *network.maybe_there):
+        threading.Thread(target=_stay_joined, args=(dht, greeted), name="stay-joined", daemon=True).start()
     if gate:
         threading.Thread(target=keep_noticing, args=(dht, gate), name="notices", daemon=True).start()
     return dht

@@ -10,11 +10,14 @@ from pydantic.fields import FieldInfo
 SHOWN = 60  # characters of a wrong value that a message repeats
 
 ALLOWED = {  # pydantic's kinds of mistakes, in words of our own
+    "bool_parsing": "must be true or false",  # the kinds with _parsing: from a table's text
     "bool_type": "must be true or false",
     "finite_number": "must be a finite number",
+    "float_parsing": "must be a number",
     "float_type": "must be a number",
     "greater_than": "must be above {gt:g}",
     "greater_than_equal": "must be at least {ge:g}",
+    "int_parsing": "must be a whole number",
     "int_type": "must be a whole number",
     "less_than": "must be below {lt:g}",
     "less_than_equal": "must be at most {le:g}",

@@ -21,6 +21,7 @@ class Notices:
     paused: bool = False  # newcomers are asked to come back later; those who train go on
     stopped: bool = False  # the run is over: trainers say thank you and leave
     restored_at: int = 0  # global step at which the swarm goes on from an older state; 0: it never had to
+    url: str = ""  # of the coordinator's HTTP service now, should it have moved to another machine
 
     def bans(self, user: str, peer_id: str) -> bool:
         """Whether this peer may not take part any more."""

@@ -70,7 +70,7 @@ def start_forked(
     Args:
         environment: what to add to the environment of this process; too late for what is read while importing.
     """
-    return _start(_sahaj, (list(map(str, arguments)),), out, err or out, environment, cwd or Path.cwd())
+    return _start(run_sahaj, (list(map(str, arguments)),), out, err or out, environment, cwd or Path.cwd())
 
 
 def start_function(function: Callable[..., None], *arguments: object, out: Path) -> Forked:
@@ -121,7 +121,8 @@ def _become(
     function(*arguments)
 
 
-def _sahaj(arguments: list[str]) -> None:
+def run_sahaj(arguments: list[str]) -> None:
+    """Be `sahaj` with these arguments, in a process of its own."""
     sys.argv = ["sahaj", *arguments]
     from app import cli
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from app.joining import checks, known_peers
+from app.joining import checks
 from app.joining.address import is_loopback, is_private
 from app.joining.door import Door, RunInfo
 from app.joining.home import IDENTITY, default_folder
 from app.joining.manifest import folder_name, read_manifest, write_manifest
+from app.joining.moved import ask_where_it_is
 from app.joining.problems import (
     HubAway,
     ManifestProblem,
@@ -30,7 +31,7 @@ from app.joining.problems import (
 )
 from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.token import HubToken, ask_for_token, check_token, find_token
-from swarm import logs
+from swarm import known_peers, logs
 from swarm.joining import JoinAnswer, JoinRequest
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
@@ -182,8 +183,8 @@ def _enter(
     base = door.base
 
     def ask() -> JoinAnswer:
-        with Door(base) as anew:  # the peer has forked since: no connection is shared with its helpers
-            return anew.join(again, token.value if token else None)
+        # the peer has forked since: no connection is shared with its helpers
+        return ask_where_it_is(base, gate.notices.url, lambda now: now.join(again, token.value if token else None))
 
     return Admitted(base, answer, run, identity, gate, home, folder, client_mode), ask
 
@@ -205,11 +206,10 @@ def _train(
 
     def ended(message: str) -> None:
         view.message(message)
-        os.kill(os.getpid(), signal.SIGTERM)  # training ends as on Ctrl-C: the others are told
+        os.kill(os.getpid(), signal.SIGINT)  # training ends as on Ctrl-C: the others are told
 
     def hear() -> bytes:
-        with Door(admitted.url) as door:
-            return door.notices()
+        return ask_where_it_is(admitted.url, admitted.gate.notices.url, Door.notices)
 
     renewal = Renewal(
         ask,

@@ -13,7 +13,8 @@ from typing import Protocol
 from hivemind.p2p import PeerID
 
 from app.joining.hearing import Hearing, keep_hearing
-from app.joining.problems import Banned, CoordinatorAway, JoinProblem, NoAnswer, NoSuchHost, RunFinished, TlsProblem
+from app.joining.moved import AWAY
+from app.joining.problems import Banned, JoinProblem, RunFinished
 from swarm.errors import SahajError
 from swarm.joining import JoinAnswer
 from swarm.logs import keep_story
@@ -22,7 +23,6 @@ from swarm.passes import Pass, check_pass, read_pass
 LONGEST_PAUSE = 60.0  # seconds between two attempts
 SHORTEST_PAUSE = 1.0
 LONGEST_NAP = 5.0  # seconds between two looks at the clock
-AWAY = (CoordinatorAway, NoAnswer, NoSuchHost, TlsProblem)
 ENDING = (Banned, RunFinished)
 
 

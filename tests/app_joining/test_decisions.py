@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from app.joining import known_peers
 from app.joining.checks import Finding, Machine, findings, parameters, plan, refuse_if_fatal
 from app.joining.home import IDENTITY, cache_folder, default_folder
 from app.joining.problems import MachineTooSmall
 from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.renewal import LONGEST_PAUSE, pause
+from swarm import known_peers
 from swarm.run_file import parse_run
 
 GB = 1e9

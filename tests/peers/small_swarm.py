@@ -19,7 +19,7 @@ from coordinator.ledger import Ledger, StepSummary, open_ledger
 from coordinator.reception import URL
 from swarm.durable import write_file
 from swarm.run_file import dump_run, parse_run
-from tests.forked import start_forked
+from tests.forked import Forked, start_forked
 
 NAME = "small-run"
 PATIENCE = 90.0  # seconds in which anything that should happen has happened, on a machine with other work, too
@@ -65,19 +65,32 @@ class SmallSwarm:
         """Start the coordinator, or start it again, and wait until it can be joined."""
         for told in (ADDRESSES, URL):
             (self.state / told).unlink(missing_ok=True)
-        listen = f"/ip4/127.0.0.1/tcp/{self._port}"
-        peer = self._start("coordinator", ["coordinator", self.run_file, "--state", self.state, "--listen", listen])
+        listen = f"/ip4/{self.host('coordinator')}/tcp/{self._port}"
+        command = ["coordinator", self.run_file, "--state", self.state, "--listen", listen]
+        peer = self._start("coordinator", command)
         self.address = wait_for_address(peer, self.state / ADDRESSES, PATIENCE)
         if self.run.access:
             self.url = wait_for_address(peer, self.state / URL, PATIENCE)
         return peer
 
-    def trainer(self, name: str, *, client_mode: bool = False, by_command: bool = False) -> Peer:
-        """Start a trainer, `by_command` as a shell would; returns at once."""
+    def move_to(self, state: Path, port: int) -> None:
+        """The coordinator's next start is in this state folder, and at this port."""
+        self.state, self._port, self._ledger = state, port, None
+
+    def trainer(
+        self,
+        name: str,
+        *options: object,
+        client_mode: bool = False,
+        by_command: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Peer:
+        """Start a trainer, `by_command` as a shell would; returns at once. Its folder is its name's."""
         command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
-        command += ["--micro-batch", MICRO_BATCH, "--listen", "/ip4/127.0.0.1/tcp/0"]
-        command += ["--client-mode"] * client_mode
-        return self._start(name, command, client_mode=client_mode, by_command=by_command)
+        command += ["--micro-batch", MICRO_BATCH, "--listen", f"/ip4/{self.host(name)}/tcp/0"]
+        command += ["--state", self.folder / "peers" / name]
+        command += [*options, *["--client-mode"] * client_mode]
+        return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
 
     def volunteer(self, name: str, *, client_mode: bool = False, token: str = "", asks_for: str | None = None) -> Peer:
         """Start a trainer by the run's link, with a Hub token or a name of its own choice; returns at once."""
@@ -99,9 +112,17 @@ class SmallSwarm:
         if by_command:
             peer = start_peer(name, list(map(str, command)), log, client_mode=client_mode, environment=environment)
         else:
-            peer = Peer(name, start_forked(command, log, environment=environment), log, client_mode)
+            peer = Peer(name, self.fork(name, command, log, environment), log, client_mode)
         self.peers.append(peer)
         return peer
+
+    def host(self, name: str) -> str:
+        """The address of the machine on which a peer is; for others to change."""
+        return "127.0.0.1"
+
+    def fork(self, name: str, command: list[object], log: Path, environment: Mapping[str, str]) -> Forked:
+        """Start `sahaj` with these arguments; for others to change."""
+        return start_forked(command, log, environment=environment)
 
     @property
     def ledger(self) -> Ledger:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from app.admin import admin
-from app.joining import known_peers
 from app.joining.join import PEERS
 from app.joining.problems import Banned, NotAllowed
 from coordinator.http.admin_key import FILE
+from swarm import known_peers
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, text_of

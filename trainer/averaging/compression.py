@@ -1,7 +1,5 @@
 """How tensors travel: 8-bit for large ones, float16 for the rest (DeDLOC, section 4.3)."""
 
-from typing import Literal
-
 from hivemind.compression import (
     CompressionBase,
     Float16Compression,
@@ -10,12 +8,10 @@ from hivemind.compression import (
     Uniform8BitQuantization,
 )
 
-# Below this many elements 8-bit saves next to nothing and its error weighs most: biases and layer
-# norms stay in float16. The number is the one the sahajBERT run used.
-LARGE_TENSOR = 2**16 + 1
+from trainer.averaging.wire import LARGE_TENSOR, Compression
 
 
-def gradient_compression(kind: Literal["8bit", "float16", "none"]) -> CompressionBase:
+def gradient_compression(kind: Compression) -> CompressionBase:
     """The compression of gradients on the wire."""
     if kind == "8bit":
         return SizeAdaptiveCompression(
@@ -24,7 +20,7 @@ def gradient_compression(kind: Literal["8bit", "float16", "none"]) -> Compressio
     return state_compression(kind)
 
 
-def state_compression(kind: Literal["8bit", "float16", "none"]) -> CompressionBase:
+def state_compression(kind: Compression) -> CompressionBase:
     """The compression of parameters on the wire: never 8-bit.
 
     A round gives each peer the mean plus its own rounding error. For gradients that is noise of one

@@ -1,0 +1,257 @@
+"""The plan of a group: known strategies come out of it, all find the same one, and what cannot be planned is safe."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from dataclasses import astuple, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hivemind.averaging.load_balancing import load_balance_peers
+
+from trainer.averaging.plan import GlobalStep, NobodyReachable, Peer, Plan, Role, equal_parts, make_plan
+from trainer.averaging.plan_words import announcement, explanation
+
+MEGABIT = 125_000.0  # bytes
+MODEL = GlobalStep(elements=18_000_000, wire_bytes=18e6, samples=4096)
+
+
+def peer(speed: float, down: float, up: float, **more: Any) -> Peer:
+    """Lines in Mbit/s, as people know them."""
+    return replace(Peer(speed, upload=up * MEGABIT, download=down * MEGABIT), **more)
+
+
+def volunteers(number: int, seed: int = 0) -> list[Peer]:
+    rng = np.random.default_rng(seed)
+    lines = ((100, 20), (50, 10), (20, 5), (10, 2))
+    return [
+        peer(float(rng.uniform(1, 40)), *(rate * rng.uniform(0.8, 1.2) for rate in lines[rng.integers(4)]),
+             client_mode=bool(number > 1 and rng.random() < 0.5))
+        for _ in range(number - 1)
+    ] + [peer(0.0, 1000, 1000)]  # fmt: skip
+
+
+def test_equal_peers_average_equal_parts():
+    plan = make_plan([peer(10, 50, 50)] * 8, MODEL)
+    assert plan.parts == (2_250_000,) * 8
+    assert set(plan.roles) == {Role.AGGREGATING_TRAINER}
+    assert plan.averaging_seconds == pytest.approx(2 * 7 / 8 * 18e6 / (50 * MEGABIT))  # all-reduce: Patarasuk 2009
+
+
+def test_one_fat_peer_is_a_parameter_server():
+    plan = make_plan([peer(10, 20, 5)] * 7 + [peer(10, 1000, 1000)], MODEL)
+    assert plan.parts == (0,) * 7 + (18_000_000,)
+    assert plan.roles == (Role.TRAINER,) * 7 + (Role.AGGREGATING_TRAINER,)
+    assert plan.averaging_seconds == pytest.approx(18e6 / (5 * MEGABIT))  # a thin peer sends its gradients once
+
+
+def test_firewalled_peers_average_nothing():
+    plan = make_plan([peer(10, 50, 50, client_mode=True)] * 5 + [peer(10, 50, 50)] * 2, MODEL)
+    assert plan.parts == (0,) * 5 + (9_000_000,) * 2
+    assert plan.roles[0] is Role.TRAINER
+
+
+def test_a_gpu_behind_a_thin_line_trains_and_a_fat_host_averages():
+    gpus, hosts = [peer(200, 20, 4), peer(180, 25, 5)], [peer(0.5, 1000, 1000), peer(0, 500, 500)]
+    plan = make_plan(gpus + hosts, replace(MODEL, samples=8000))
+    assert [role.trains for role in plan.roles[:2]] == [True, True]
+    assert plan.parts[:2] == (0, 0)
+    assert plan.parts[2] > 0
+    assert plan.parts[3] > 0
+    assert plan.averaging_seconds == pytest.approx(18e6 / (4 * MEGABIT), rel=1e-3)
+
+
+def test_a_slow_processor_on_a_fat_line_stops_computing_when_that_makes_steps_shorter():
+    weak_host = peer(1, 60, 60)
+    group = [peer(100, 100, 30)] * 4 + [weak_host]
+    plan = make_plan(group, replace(MODEL, samples=512, overlap=False))
+    assert plan.roles[-1] is Role.AGGREGATOR
+    held = make_plan([replace(one, role=Role.TRAINER) for one in group], replace(MODEL, samples=512, overlap=False))
+    assert plan.step_seconds <= held.step_seconds
+
+
+def test_a_line_too_thin_for_its_gradients_does_not_hold_up_everybody():
+    group = [peer(50, 100, 100)] * 4 + [peer(1, 20, 0.5)]
+    plan = make_plan(group, replace(MODEL, samples=256))
+    assert plan.roles[-1] is Role.LISTENER
+    assert make_plan(group, replace(MODEL, samples=100_000)).roles[-1] is Role.TRAINER  # the batch takes long anyway
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_one_symmetric_number_for_each_line_the_plan_is_as_fast_as_hiveminds_rule(seed: int):
+    rng = np.random.default_rng(seed)
+    rates = [float(f"{rate:.3e}") for rate in np.exp(rng.uniform(1, 4, int(rng.integers(3, 12))))]
+    clients = rng.random(len(rates)) < 0.3
+    clients[0] = False
+    group = [peer(1, rate, rate, client_mode=bool(own)) for rate, own in zip(rates, clients, strict=True)]
+    step = replace(MODEL, samples=1e9)  # everybody trains: hivemind knows no roles
+    plan = make_plan(group, step)
+    theirs = load_balance_peers(step.elements, [0.0 if own else rate for rate, own in zip(rates, clients, strict=True)])
+    # hivemind leaves the lines of peers in client mode out of its program, so its best can only be as good
+    traffic = [1 + (len(rates) - 2) * part / step.elements for part in theirs]
+    seconds = max(load * step.wire_bytes / (rate * MEGABIT) for load, rate in zip(traffic, rates, strict=True))
+    assert plan.averaging_seconds <= seconds * (1 + 1e-5)
+    reducers = max(t / r for t, r, own in zip(traffic, rates, clients, strict=True) if not own)
+    ours = [1 + (len(rates) - 2) * part / step.elements for part in plan.parts]
+    assert max(t / r for t, r, own in zip(ours, rates, clients, strict=True) if not own) == pytest.approx(
+        reducers, rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_are_whole_and_add_up(seed: int):
+    step = replace(MODEL, elements=17_847_425 + seed, smallest_part=100_000)
+    plan = make_plan(volunteers(3 + 5 * seed, seed), step)
+    assert sum(plan.parts) == step.elements
+    assert all(size == 0 or size >= 100_000 for size in plan.parts)
+    assert plan.problem is None
+
+
+def test_noise_far_below_what_is_measured_does_not_change_the_plan():
+    group = [Peer(12.34, 1_234_000.0, 5_678_000.0), Peer(7.0, 2_500_000.0, 2_500_000.0), Peer(3.0, 9e6, 9e6)]
+    noisy = [replace(one, upload=one.upload * (1 + 1e-7), download=one.download * (1 - 1e-7)) for one in group]
+    assert make_plan(noisy, MODEL) == make_plan(group, MODEL)
+
+
+def test_a_processor_with_other_instructions_finds_the_same_plan():
+    code = (
+        "import json, sys; sys.path.insert(0, 'tests/averaging')\n"
+        "from trainer.averaging.plan import GlobalStep, Peer, make_plan\n"
+        "groups = [[Peer(*row[:4]) for row in group] for group in json.load(sys.stdin)]\n"
+        "step = GlobalStep(elements=17847425, wire_bytes=17.9e6, samples=3000)\n"
+        "print(json.dumps([[p.parts, p.roles, p.averaging_seconds] for p in (make_plan(g, step) for g in groups)]))"
+    )
+    groups = json.dumps([[astuple(one)[:4] for one in volunteers(size, size)] for size in (5, 12, 40, 200)])
+    found = []
+    for disabled in ("", "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code], input=groups, capture_output=True, text=True, check=True,
+            env=os.environ | {"NPY_DISABLE_CPU_FEATURES": disabled},
+        )  # fmt: skip
+        found.append(done.stdout)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("number, limit", [(64, 0.05), (1024, 1.0)])
+def test_a_plan_takes_little_time(number: int, limit: float):
+    step, taken = replace(MODEL, samples=2000), []
+    for seed in range(5):
+        group = volunteers(number, seed)
+        began = time.thread_time()
+        make_plan(group, step)
+        taken.append(time.thread_time() - began)
+    assert min(taken) < limit, taken
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [{"upload": math.nan}, {"download": -1.0}, {"upload": 0.0}, {"upload": math.inf}, {"samples_per_second": math.nan}],
+)
+def test_what_is_not_known_gives_equal_parts_and_says_so(spoiled: dict[str, Any]):
+    group = [peer(10, 100, 20), peer(10, 10, 2), replace(peer(5, 50, 10), **spoiled), peer(1, 50, 50, client_mode=True)]
+    plan = make_plan(group, MODEL)
+    assert plan.parts == (6_000_000, 6_000_000, 6_000_000, 0)
+    assert all(role.trains for role in plan.roles)
+    assert plan.problem is not None
+    assert "peer 3" in plan.problem
+    assert plan.problem.startswith("equal parts, because ")
+
+
+def test_a_group_without_trainers_gives_equal_parts_and_says_so():
+    plan = make_plan([peer(0, 100, 100)] * 2, MODEL)
+    assert plan.parts == (9_000_000, 9_000_000)
+    assert plan.problem == "equal parts, because nobody computes gradients"
+
+
+def test_a_group_that_nobody_can_reach_cannot_average():
+    for planned in (make_plan, equal_parts):
+        with pytest.raises(NobodyReachable, match="client mode"):
+            planned([peer(1, 10, 10, client_mode=True)] * 3, MODEL)
+
+
+def test_a_peer_alone_keeps_everything():
+    plan = make_plan([peer(10, 10, 10, client_mode=True)], MODEL)
+    assert (plan.parts, plan.averaging_seconds) == ((18_000_000,), 0.0)
+    assert plan.step_seconds == pytest.approx(409.6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_plan_is_never_slower_than_equal_parts(seed: int):
+    group, step = volunteers(20, seed), replace(MODEL, samples=500)
+    assert make_plan(group, step).step_seconds <= equal_parts(group, step).step_seconds * 1.001
+
+
+def with_roles(group: list[Peer], plan: Plan) -> list[Peer]:
+    return [replace(one, role=role) for one, role in zip(group, plan.roles, strict=True)]
+
+
+def test_roles_stay_while_measurements_waver_and_change_for_good_reason():
+    step = replace(MODEL, samples=300)
+    rng = np.random.default_rng(3)
+    group = volunteers(9, 4)
+    plan = make_plan(group, step)
+    trainers = [role.trains for role in plan.roles]
+    for _ in range(30):
+        wavering = [
+            replace(one, upload=one.upload * rng.uniform(0.96, 1.04), download=one.download * rng.uniform(0.96, 1.04))
+            for one in group
+        ]
+        plan = make_plan(with_roles(wavering, plan), step)
+        assert [role.trains for role in plan.roles] == trainers
+    slow = next(number for number, own in enumerate(trainers) if own)
+    group[slow] = replace(group[slow], upload=group[slow].upload / 20)
+    changed = make_plan(with_roles(group, plan), step)
+    assert not changed.roles[slow].trains
+    told = announcement(changed, with_roles(group, plan), slow)
+    assert told is not None
+    assert "too slow" in told
+    assert announcement(changed, with_roles(group, changed), slow) is None
+
+
+def test_a_small_gain_changes_no_roles():
+    # without the third peer's gradients a step would be shorter by less than a tenth
+    group = [peer(50, 100, 21), peer(50, 100, 21), peer(1, 100, 20), peer(0, 1000, 1000)]
+    step = replace(MODEL, samples=300)
+    free = make_plan(group, step)
+    held = make_plan([replace(one, role=Role.TRAINER) for one in group], step)
+    assert not free.roles[2].trains
+    assert held.roles[2].trains
+    assert free.step_seconds < held.step_seconds < free.step_seconds / 0.9
+
+
+def test_the_worked_example_of_the_documentation():
+    notebook, laptop = peer(30, 100, 20, client_mode=True), peer(10, 50, 10)
+    group = [notebook, laptop, peer(20, 100, 100), peer(0, 200, 200)]
+    step = GlobalStep(elements=18_000_000, wire_bytes=18e6, samples=4096)
+    plan = make_plan(group, step)
+    assert plan.parts == (0, 0, 3_000_000, 15_000_000)
+    assert (plan.averaging_seconds, plan.computing_seconds) == pytest.approx((14.4, 68.27), rel=1e-3)
+    assert equal_parts(group, step).averaging_seconds == pytest.approx(24.0)
+    hurried = make_plan(group, replace(step, samples=512))
+    assert [role.trains for role in hurried.roles] == [True, False, True, False]
+    assert (hurried.averaging_seconds, hurried.step_seconds) == pytest.approx((7.2, 10.24))
+
+
+def test_where_all_send_nobody_stops_computing_and_lines_carry_more():
+    group = volunteers(12, 3)
+    roles, all_send = MODEL, replace(MODEL, all_send=True)
+    free, bound = (make_plan(group, replace(step, samples=64)) for step in (roles, all_send))
+    assert all(role.trains for role, one in zip(bound.roles, group, strict=True) if one.samples_per_second)
+    assert not all(role.trains for role, one in zip(free.roles, group, strict=True) if one.samples_per_second)
+    alike = [peer(10, 500, 50)] * 3 + [peer(0, 500, 50)]
+    assert make_plan(alike, all_send).averaging_seconds == pytest.approx(2 * 3 / 4 * 18e6 / (50 * MEGABIT))
+    assert make_plan(alike, MODEL).averaging_seconds < make_plan(alike, all_send).averaging_seconds
+
+
+def test_a_volunteer_is_told_why():
+    group = [peer(30, 20, 2), peer(30, 100, 50, client_mode=True), peer(1, 1000, 1000), peer(0, 100, 100)]
+    plan = make_plan(group, replace(MODEL, samples=5000))
+    told = [explanation(plan, group, number) for number in range(4)]
+    assert told[0] == "your line is slow (2 Mbit/s up): you send gradients, others average them"
+    assert told[1] == "nobody can connect to this computer: you send gradients, others average them"
+    assert "your line carries" in told[2]
+    assert "you compute no gradients" in told[3]

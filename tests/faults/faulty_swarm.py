@@ -1,0 +1,81 @@
+"""A swarm whose processes can be caught at a phase of a global step."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from app.demo_peers import Peer
+from coordinator.audit import CLAIM_WAIT
+from tests.faults import held
+from tests.faults.agreement import compare
+from tests.faults.hosts import Hosts
+from tests.forked import Forked, start_function
+from tests.peers.small_swarm import SmallSwarm, newest_step_said, text_of
+
+RECOVERED = 2  # global steps until all take part again
+
+
+class FaultySwarm(SmallSwarm):
+    """A small swarm whose processes stand still at a phase when they are told to; each may be on a host of its own."""
+
+    def __init__(self, *args: Any, hosts: Hosts | None = None, **settings: Any):
+        super().__init__(*args, **settings)
+        self.hosts = hosts
+
+    def host(self, name: str) -> str:
+        """The address of the peer's host."""
+        return self.hosts.addresses[name] if self.hosts else super().host(name)
+
+    def fork(
+        self, name: str, command: list[object], log: Path, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Forked:
+        """Start `sahaj` as a process that can be held."""
+        namespace = self.hosts.namespace(name) if self.hosts else None
+        told = self.folder / "held" / name
+        return start_function(held.run_held, list(map(str, command)), str(told), namespace, out=log)
+
+    def catch(self, peer: Peer, phase: str) -> None:
+        """Wait until the peer stands still at the phase."""
+        folder = self.folder / "held" / peer.name
+        held.hold(folder, phase)
+        self.wait(lambda: held.is_held(folder, phase), f"{phase} of {peer.name}")
+
+    def let_go(self, peer: Peer, phase: str) -> None:
+        """Have it go on, if it is still there."""
+        held.release(self.folder / "held" / peer.name, phase)
+
+    def living(self, name: str) -> Peer:
+        """The peer of that name that runs."""
+        (peer,) = (one for one in self.peers if one.name == name and one.process.poll() is None)
+        return peer
+
+    def both_since(self, step: int) -> bool:
+        """Whether both trainers have brought something to a global step from this one on."""
+        return any(one.peers == 2 and one.step >= step for one in self.steps())
+
+    def wait_until_recovered(self, came_back_at: int) -> None:
+        """Both trainers take part again, not later than two global steps after this one."""
+        self.wait(lambda: self.both_since(came_back_at), "global step of both trainers")
+        together = min(one.step for one in self.steps() if one.peers == 2 and one.step >= came_back_at)
+        assert together - came_back_at <= RECOVERED, f"back after {together - came_back_at} steps\n{self.last_words()}"
+        for peer in self.peers:
+            assert "Traceback" not in text_of(peer), text_of(peer)
+
+    def newest(self) -> int:
+        """The newest global step that any living peer says is done."""
+        return max(newest_step_said(peer) for peer in self.peers if peer.process.poll() is None)
+
+    def wait_for_agreement(self) -> None:
+        """Until the ledger has all that was averaged, and no more; the last claims may take a while."""
+        found = [compare(self.folder / "peers", self.ledger)]
+
+        def agrees() -> bool:
+            found[0] = compare(self.folder / "peers", self.ledger)
+            return not (found[0].lost or found[0].double)
+
+        deadline = time.monotonic() + 2 * CLAIM_WAIT
+        while not agrees():
+            assert time.monotonic() < deadline, "\n".join(found[0].places)
+            time.sleep(0.5)

@@ -1,0 +1,91 @@
+"""`sahaj` in a process that stands still when it comes to a chosen place, once it is told to.
+
+Nothing of it is replaced: the functions at these places look for a file before they do their work. A test puts the file
+there, waits until the process is held, and then does to the process whatever it wants.
+"""
+
+import functools
+import inspect
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from coordinator import checkpoints
+from tests.faults.hosts import move_to
+from tests.forked import run_sahaj
+from trainer.averaging.groups import Search
+from trainer.averaging.optimizer import SwarmOptimizer
+from trainer.averaging.witness import Weighed
+
+POLL = 0.005  # seconds
+LONGEST = 60.0  # seconds that a process is held, or the test has failed
+
+
+def run_held(arguments: list[str], folder: str, namespace: str | None) -> None:
+    """Run `sahaj` with these arguments.
+
+    Args:
+        folder: where to look for what to do, and to say what is done.
+        namespace: of the host to be on (`hosts.py`), if not this one.
+    """
+    if namespace is not None:
+        move_to(namespace)
+    for phase, (owner, name) in _places().items():
+        setattr(owner, name, _holding(getattr(owner, name), Path(folder), phase))
+    run_sahaj(arguments)
+
+
+def hold(folder: Path, phase: str) -> None:
+    """Have the process stand still when it comes to the phase the next time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"hold-{phase}").touch()
+
+
+def is_held(folder: Path, phase: str) -> bool:
+    """Whether it stands still there now."""
+    return (folder / f"held-{phase}").exists()
+
+
+def release(folder: Path, phase: str) -> None:
+    """Let it go on."""
+    (folder / f"held-{phase}").unlink(missing_ok=True)
+
+
+def _places() -> dict[str, tuple[Any, str]]:
+    return {
+        "accumulating": (SwarmOptimizer, "_check_and_accumulate_gradients"),  # a trainer's batch is computed
+        "matchmaking": (Search, "look_for_group"),  # in the averager's process, as the next one
+        "reducing": (Weighed, "weigh"),  # a member's part has arrived
+        "stepping": (SwarmOptimizer, "_load_averaged_gradients_into_optimizer_"),  # the mean is there
+        "saving": (checkpoints, "_read_back"),  # a checkpoint's files are written, and do not have their names yet
+    }
+
+
+def _holding(function: Callable[..., Any], folder: Path, phase: str) -> Callable[..., Any]:
+    ask, said = folder / f"hold-{phase}", folder / f"held-{phase}"
+
+    def stand_still() -> None:
+        try:
+            ask.rename(said)  # of several processes and threads one is held
+        except FileNotFoundError:
+            return
+        deadline = time.monotonic() + LONGEST
+        while said.exists() and time.monotonic() < deadline:
+            time.sleep(POLL)
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def whole(*args: Any, **kwargs: Any) -> Any:
+            stand_still()
+            return await function(*args, **kwargs)
+
+    else:
+
+        @functools.wraps(function)
+        def whole(*args: Any, **kwargs: Any) -> Any:
+            stand_still()
+            return function(*args, **kwargs)
+
+    return whole

@@ -1,0 +1,53 @@
+"""A peer is cut off from the network at each phase of a global step, and comes back."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.faulty_swarm import FaultySwarm
+from tests.faults.hosts import NoHosts, made_hosts
+
+pytestmark = pytest.mark.swarm
+STEP_SAMPLES = 6144  # some five seconds of two trainers
+AWAY = 12.0  # seconds; others wait five for a part of a mean
+CASES = [("bela", phase) for phase in ("accumulating", "matchmaking", "reducing", "stepping")]
+CASES += [("coordinator", phase) for phase in ("matchmaking", "reducing", "stepping", "saving")]
+
+
+@pytest.fixture(scope="module")
+def swarm(corpus: Path, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultySwarm]:
+    """A coordinator and two trainers that have averaged, each on a host of its own."""
+    folder = tmp_path_factory.mktemp("cut-off")
+    try:
+        with made_hosts("coordinator", "asha", "bela") as hosts:
+            swarm = FaultySwarm(folder, corpus, tokenizer_folder, target_batch_size=STEP_SAMPLES, hosts=hosts)
+            try:
+                swarm.coordinator()
+                swarm.trainer("asha")
+                swarm.trainer("bela")
+                swarm.wait(lambda: swarm.both_since(0), "global step of two trainers")
+                yield swarm
+            finally:
+                swarm.kill_all()
+    except NoHosts as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize(("name", "phase"), CASES)
+def test_a_peer_is_cut_off_and_comes_back(swarm: FaultySwarm, name: str, phase: str):
+    peer, before = swarm.living(name), swarm.newest()
+    assert swarm.hosts is not None
+    swarm.catch(peer, phase)
+    swarm.hosts.pull_cable(name)
+    swarm.let_go(peer, phase)
+    time.sleep(AWAY)
+    swarm.hosts.plug_in(name)
+    swarm.wait_until_recovered(swarm.newest())
+    assert swarm.newest() > before
+
+
+def test_after_all_of_that_the_accounts_agree(swarm: FaultySwarm):
+    swarm.wait_for_agreement()
+    assert swarm.ledger.audit.flags() == []

@@ -1,0 +1,92 @@
+"""A peer is killed, or stopped for a while, at each phase of a global step: nothing that was finished is lost."""
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.faulty_swarm import FaultySwarm
+from tests.peers.small_swarm import COUNTING, newest_step_said, signal_group
+
+pytestmark = pytest.mark.swarm
+STEP_SAMPLES = 6144  # some five seconds of two trainers
+STOPPED = 8.0  # seconds; others wait five for a part of a mean
+OF_TRAINERS = ("accumulating", "matchmaking", "reducing", "stepping")
+OF_COORDINATOR = ("matchmaking", "reducing", "stepping", "saving")
+OPENED_AT = re.compile(r"is open at global step (\d+) of")
+
+
+@pytest.fixture(scope="module")
+def swarm(corpus: Path, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultySwarm]:
+    """A coordinator and two trainers that have averaged."""
+    swarm = FaultySwarm(tmp_path_factory.mktemp("phases"), corpus, tokenizer_folder, target_batch_size=STEP_SAMPLES)
+    try:
+        swarm.coordinator()
+        swarm.trainer("asha")
+        swarm.trainer("bela")
+        swarm.wait(lambda: swarm.both_since(0), "global step of two trainers")
+        yield swarm
+    finally:
+        swarm.kill_all()
+
+
+@pytest.mark.parametrize("phase", OF_TRAINERS)
+def test_a_trainer_is_stopped_and_goes_on(swarm: FaultySwarm, phase: str):
+    bela = swarm.living("bela")
+    swarm.catch(bela, phase)
+    signal_group(bela, signal.SIGSTOP)
+    swarm.let_go(bela, phase)
+    before = swarm.newest()
+    time.sleep(STOPPED)
+    signal_group(bela, signal.SIGCONT)
+    swarm.wait_until_recovered(swarm.newest())
+    assert swarm.newest() >= before
+
+
+@pytest.mark.parametrize("phase", OF_TRAINERS)
+def test_a_trainer_is_killed_and_comes_again(swarm: FaultySwarm, phase: str):
+    bela = swarm.living("bela")
+    swarm.catch(bela, phase)
+    bela.kill()
+    swarm.let_go(bela, phase)
+    before = swarm.newest()
+    again = swarm.trainer("bela")
+    swarm.wait(lambda: again.said(COUNTING), "first sample")
+    swarm.wait_until_recovered(swarm.newest())
+    assert swarm.newest() > before
+
+
+@pytest.mark.parametrize("phase", OF_COORDINATOR)
+def test_the_coordinator_is_stopped_and_goes_on(swarm: FaultySwarm, phase: str):
+    coordinator = swarm.living("coordinator")
+    swarm.catch(coordinator, phase)
+    signal_group(coordinator, signal.SIGSTOP)
+    swarm.let_go(coordinator, phase)
+    before = swarm.newest()
+    time.sleep(STOPPED)
+    signal_group(coordinator, signal.SIGCONT)
+    swarm.wait_until_recovered(swarm.newest())
+    swarm.wait(lambda: newest_step_said(coordinator) > before, "coordinator at the newest global step")
+
+
+@pytest.mark.parametrize("phase", OF_COORDINATOR)
+def test_the_coordinator_is_killed_and_started_again(swarm: FaultySwarm, phase: str):
+    coordinator = swarm.living("coordinator")
+    swarm.catch(coordinator, phase)
+    coordinator.kill()
+    swarm.let_go(coordinator, phase)
+    before = newest_step_said(swarm.living("asha"))
+    again = swarm.coordinator()
+    swarm.wait(lambda: newest_step_said(again) > before, "coordinator at the newest global step")
+    swarm.wait_until_recovered(newest_step_said(swarm.living("asha")))
+    half = f".*partial-*-{coordinator.process.pid}-*"
+    swarm.wait(lambda: not list((swarm.state / "checkpoints").glob(half)), "end of half a checkpoint")
+
+
+def test_after_all_of_that_the_accounts_agree(swarm: FaultySwarm):
+    """Nothing is lost, nothing counted twice, and nobody is accused; the last claims are waited for."""
+    swarm.wait_for_agreement()
+    assert swarm.ledger.audit.flags() == []
