@@ -63,9 +63,7 @@ def demo(
     trainers: Annotated[int, typer.Option(min=2, max=7, help="trainers at the start, one of them in client mode")] = 3,
     steps: Annotated[int | None, typer.Option(min=6, help="global steps; by default the run file's")] = None,
     out: Annotated[Path, typer.Option(help="folder for everything the demo makes")] = Path("out/demo"),
-    dashboard: Annotated[
-        bool, typer.Option(" /--no-dashboard", help="serve no pages to watch it in a browser")
-    ] = True,
+    dashboard: Annotated[bool, typer.Option(" /--no-dashboard", help="serve no pages to watch it in a browser")] = True,
 ) -> None:
     """Watch a whole collaboration on this machine: peers come, go, and leave a model behind."""
     _quiet(verbose=False)

@@ -24,7 +24,7 @@ def loss(axis: str, height: int = 340) -> dict[str, Any]:
     """Columns x, loss, what (training or held-out), kind (each, smooth or checkpoint), and what the pointer shows."""
     x, base = _across(axis), _chart()
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=[TRAINING, HELD_OUT]), legend=_legend("stroke"))
-    y = alt.Y("loss:Q", title="nats", scale=alt.Scale(type="log", nice=False, padding=12))
+    y = alt.Y("loss:Q", title=None, scale=alt.Scale(type="log", nice=False, padding=12))
     faint = base.transform_filter("datum.kind == 'each'").mark_line(strokeWidth=1, opacity=0.3)
     smooth = base.transform_filter("datum.kind == 'smooth'").mark_line(strokeWidth=2.2)
     touch = base.transform_filter("datum.kind == 'smooth'").mark_point(size=180, opacity=0)

@@ -18,7 +18,7 @@ STYLE = """<style>
 .st-key-figures, .st-key-person-figures, .st-key-machine-figures {
   display: grid; grid-template-columns: repeat(4, 1fr); gap: .75rem}
 .st-key-person-figures, .st-key-machine-figures {grid-template-columns: repeat(3, 1fr)}
-[data-testid="stElementContainer"][data-stale="true"] {opacity: 1 !important; transition: none !important}
+[data-stale="true"] {opacity: 1 !important; transition: none !important}
 [data-testid="stStatusWidget"] {display: none}
 @media (max-width: 640px) {
   .stMainBlockContainer {padding-left: 1rem; padding-right: 1rem; padding-top: 4rem}

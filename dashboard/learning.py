@@ -39,9 +39,8 @@ def _losses() -> None:
         "How surprised the model is by words that were hidden from it, in nats; less is better. "
         "The held-out loss is measured on text that nobody trains on; ◆ marks saved checkpoints."
     )
-    if checkpoints:
-        with st.expander("Checkpoints and their scores"):
-            _scores(checkpoints)
+    if checkpoints and st.toggle("Checkpoints and their scores", key="show-scores"):
+        _scores(checkpoints)
 
 
 def _scores(checkpoints: list[Checkpoint]) -> None:

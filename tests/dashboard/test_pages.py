@@ -216,6 +216,16 @@ def test_a_checkpoint_can_be_chosen_to_see_its_guesses(show: Callable[..., AppTe
     assert f":primary[**{best}**]" in words(app)
 
 
+def test_checkpoints_are_listed_with_their_scores(show: Callable[..., AppTest], small: Served) -> None:
+    checkpoints = httpx.get(f"{small.url}/api/checkpoints").json()
+    app = show("learning")
+    app.toggle(key="show-scores").set_value(True).run()
+    assert not app.exception
+    table = app.dataframe[0].value
+    assert list(table["Global step"]) == [one["step"] for one in reversed(checkpoints)]
+    assert list(table["Held-out loss"]) == [one["eval_loss"] for one in reversed(checkpoints)]
+
+
 @pytest.mark.parametrize("axis", ["Global step", "Time"])
 @pytest.mark.parametrize("smoothing", ["None", "Strong"])
 def test_curves_are_drawn_against_step_and_time(show: Callable[..., AppTest], axis: str, smoothing: str) -> None:
