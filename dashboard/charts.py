@@ -24,7 +24,7 @@ def loss(axis: str, height: int = 340) -> dict[str, Any]:
     """Columns x, loss, what (training or held-out), kind (each, smooth or checkpoint), and what the pointer shows."""
     x, base = _across(axis), _chart()
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=[TRAINING, HELD_OUT]), legend=_legend("stroke"))
-    y = alt.Y("loss:Q", title=None, scale=alt.Scale(type="log", nice=False, padding=12))
+    y = alt.Y("loss:Q", title=None, scale=alt.Scale(type="log", nice=False, padding=12), axis=alt.Axis(minExtent=30))
     faint = base.transform_filter("datum.kind == 'each'").mark_line(strokeWidth=1, opacity=0.3)
     smooth = base.transform_filter("datum.kind == 'smooth'").mark_line(strokeWidth=2.2)
     touch = base.transform_filter("datum.kind == 'smooth'").mark_point(size=180, opacity=0)
@@ -51,7 +51,7 @@ def lines(axis: str, unit: str, names: tuple[str, ...], form: str = ",.0f", tick
     legend = _legend("stroke") if len(names) > 1 else None
     base = _chart().encode(
         _across(axis, title=None),
-        alt.Y("value:Q", title=unit, axis=alt.Axis(format=ticks, tickCount=4)),
+        alt.Y("value:Q", title=unit, axis=alt.Axis(format=ticks, tickCount=4, minExtent=30)),
         alt.Color("what:N", title=None, scale=alt.Scale(domain=list(names)), legend=legend),
     )
     pointed = [_shown_x(axis), alt.Tooltip("value:Q", title=unit, format=form), alt.Tooltip("what:N", title="of")]
