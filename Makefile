@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick postgresql lint bench
+.PHONY: help setup demo test test-quick postgresql chromium lint bench
 .DELETE_ON_ERROR:
 
 help:
@@ -12,8 +12,9 @@ help:
 	@echo "make test        all tests (ARGS=... for pytest options)"
 	@echo "make test-quick  the tests that start no peers: some minutes, no network"
 	@echo "make lint        style, types and the floors of the design"
-	@echo "make bench       speed of a training step and of a small swarm, a large ledger, plans of averaging"
+	@echo "make bench       speed of a training step and of a small swarm, a large ledger, plans of averaging, the dashboard"
 	@echo "make postgresql  the server that some tests start, from Debian's package where it is missing (root)"
+	@echo "make chromium    the browser that some tests look with, from Debian's package where it is missing (root)"
 	@echo "make setup       install into .venv; the targets above do so by themselves (PYTHON=python3.12 to choose)"
 
 setup: $(READY)
@@ -25,8 +26,8 @@ demo: $(READY)
 test: test-quick
 	$(BIN)/pytest -m swarm --durations=12 $(ARGS) || test $$? -eq 5
 
-test-quick: $(READY) postgresql
-	$(BIN)/pytest -m "not swarm" --numprocesses 2 $(ARGS) || test $$? -eq 5
+test-quick: $(READY) postgresql chromium
+	$(BIN)/pytest -m "not swarm" --numprocesses 2 --dist loadgroup $(ARGS) || test $$? -eq 5
 
 # The ledger is tested with PostgreSQL too, in servers that the tests start for themselves. Where the programs are
 # missing and cannot be installed (not Debian, not root, no network), pytest says which tests were skipped and why.
@@ -37,6 +38,18 @@ postgresql:
 				echo "PostgreSQL could not be installed: its tests will be skipped"; \
 		else \
 			echo "PostgreSQL's server is not installed: its tests will be skipped"; \
+		fi; \
+	fi
+
+# The dashboard is looked at with a real browser, in Bengali too. Where it is missing, the same holds as above.
+chromium:
+	@if ! command -v chromium chromium-browser google-chrome >/dev/null; then \
+		if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+				chromium fonts-lohit-beng-bengali fonts-noto-color-emoji || \
+				echo "Chromium could not be installed: its tests will be skipped"; \
+		else \
+			echo "Chromium is not installed: its tests will be skipped"; \
 		fi; \
 	fi
 
@@ -52,6 +65,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.plan
 	$(BIN)/python -m benchmarks.moshpit
+	$(BIN)/python -m benchmarks.dashboard
 
 # The stamp is the last thing written. Where it is missing, a set-up was interrupted or never begun, and half-installed
 # packages look installed to pip: start from an empty .venv. Where it is old, bring the packages up to date.

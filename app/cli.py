@@ -69,12 +69,14 @@ def demo(
     trainers: Annotated[int, typer.Option(min=2, max=7, help="trainers at the start, one of them in client mode")] = 3,
     steps: Annotated[int | None, typer.Option(min=6, help="global steps; by default the run file's")] = None,
     out: Annotated[Path, typer.Option(help="folder for everything the demo makes")] = Path("out/demo"),
+    dashboard: Annotated[bool, typer.Option(" /--no-dashboard", help="serve no pages to watch it in a browser")] = True,
 ) -> None:
     """Watch a whole collaboration on this machine: peers come, go, and leave a model behind."""
     _quiet(verbose=False)
     from app.demo import DemoOptions, run_demo
 
-    raise typer.Exit(run_demo(DemoOptions(corpus=corpus, run=run, trainers=trainers, steps=steps, out=out)))
+    options = DemoOptions(corpus=corpus, run=run, trainers=trainers, steps=steps, out=out, dashboard=dashboard)
+    raise typer.Exit(run_demo(options))
 
 
 @tokenizers.command("train")
@@ -259,6 +261,23 @@ def admin(
     from app.admin import admin as order
 
     _say(order(url, key, action, argument, insecure=insecure))
+
+
+@app.command()
+def dashboard(
+    url: Annotated[str, typer.Argument(metavar="URL", help="the run's link", show_default=False)],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="where browsers find it; 0: any that is free")] = 8501,
+    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for others to see it")] = "127.0.0.1",
+    notebook: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="a notebook on GitHub for Colab and Kaggle to open", show_default=False),
+    ] = None,
+) -> None:
+    """Show a run to everybody: how the model learns, and who makes it happen."""
+    _quiet(verbose=False)
+    from app.dashboard import run_dashboard
+
+    run_dashboard(url, host, port, notebook, _say)
 
 
 @app.command()

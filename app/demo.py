@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from app.dashboard import free_port, is_installed
 from app.demo_corpus import prepare_corpus, sample_sentences
 from app.demo_peers import Peer, start_peer, wait_for_address
 from app.demo_story import Story
@@ -42,6 +43,7 @@ class DemoOptions:
     trainers: int
     steps: int | None
     out: Path
+    dashboard: bool = True
 
 
 def run_demo(options: DemoOptions) -> int:
@@ -63,9 +65,12 @@ def run_demo(options: DemoOptions) -> int:
         out / "logs" / "coordinator.log",
     )
     trainers: list[Peer] = []
+    dashboard: list[Peer] = []
     try:
         url = wait_for_address(coordinator, state / URL)
         console.print(f"The coordinator is up: {url}", highlight=False, soft_wrap=True)
+        if options.dashboard:
+            dashboard += _serve_dashboard(url, out, console)
         ledger = open_ledger(run.coordinator.ledger, state)
         story = Story(run, out, coordinator, ledger, url, console)
         trainers = story.trainers
@@ -77,9 +82,20 @@ def run_demo(options: DemoOptions) -> int:
         summary = summarize(run, coordinator, trainers, ledger, out, seconds=time.monotonic() - began, training=trained)
         ledger.close()
     finally:
-        for peer in (coordinator, *trainers):
+        for peer in (*dashboard, coordinator, *trainers):
             peer.kill()
     return _close(run, coordinator, summary, out, console)
+
+
+def _serve_dashboard(url: str, out: Path, console: Console) -> list[Peer]:
+    """Start the process behind the pages, which ends with the demo; nobody waits for it."""
+    if not is_installed():
+        console.print('To watch in a browser: pip install "sahaj[dashboard]"', style="dim", highlight=False)
+        return []
+    port = free_port()
+    peer = start_peer("dashboard", ["dashboard", url, "--port", str(port)], out / "logs" / "dashboard.log")
+    console.print(f"Watch it in a browser: http://127.0.0.1:{port}", highlight=False, soft_wrap=True)
+    return [peer]
 
 
 def prepare_run(options: DemoOptions, console: Console) -> RunFile:

@@ -54,6 +54,13 @@ class Described(BaseModel):
     access: Access | None
 
 
+class Named(BaseModel):
+    """The part of `GET /api/run` that every run has."""
+
+    model_config = ConfigDict(frozen=True)
+    name: str
+
+
 class SignedNotices(BaseModel):
     """The part of `GET /api/notices` that peers use."""
 
@@ -105,17 +112,28 @@ class Door:
         Raises:
             JoinProblem: one of its kinds.
         """
-        status, headers, content = self._exchange("GET", "/api/run")
-        if 300 <= status < 400:
-            self._move(headers.get("location", ""))
-            status, headers, content = self._exchange("GET", "/api/run")
-        self._check(status, headers, content)
-        about = self._parse(Described, content)
+        about = self._parse(Described, self._about())
         if about.access is None:
             raise NotAllowed(
                 f"{self.base}: this run gives no passes; ask the organizer for a peer's address, and use `sahaj train`"
             )
         return RunInfo(access=about.access)
+
+    def run_name(self) -> str:
+        """Ask what the run is called, whoever may join it.
+
+        Raises:
+            JoinProblem: one of its kinds.
+        """
+        return one_line(self._parse(Named, self._about()).name)
+
+    def _about(self) -> bytes:
+        status, headers, content = self._exchange("GET", "/api/run")
+        if 300 <= status < 400:
+            self._move(headers.get("location", ""))
+            status, headers, content = self._exchange("GET", "/api/run")
+        self._check(status, headers, content)
+        return content
 
     def join(self, request: JoinRequest, token: str | None) -> JoinAnswer:
         """Ask for a pass, or for a newer one.

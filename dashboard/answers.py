@@ -1,0 +1,260 @@
+"""The coordinator's answers, as far as the pages read them. Times are unix seconds, losses are in nats.
+
+What an older coordinator does not say yet has a value that means "not known"; what a newer one adds is left out.
+"""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Answer(BaseModel):
+    """Nothing in it changes: it is shared by everybody who looks at the pages."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Access(Answer):
+    """Who may join."""
+
+    open: bool = False
+    by_list: bool = False
+    organizations: list[str] = []
+
+
+class Run(Answer):
+    """What the run is."""
+
+    name: str
+    description: str = ""
+    language: str = ""
+    access: Access | None = None
+    total_steps: int
+    max_length: int = 0
+    model: dict[str, int | float] = {}
+    join: str = ""
+
+
+class LastHour(Answer):
+    """How much the run has gained; people present may be fewer. A young run has not seen a whole hour."""
+
+    seconds: float = 3600.0
+    steps: int = 0
+    samples: int = 0
+    tokens: int = 0
+    users_present: int = 0
+    users_ever: int = 0
+    hours: float = 0.0
+
+
+class Progress(Answer):
+    """Where the run is."""
+
+    step: int
+    total_steps: int
+    samples: int
+    tokens: int
+    loss: float | None = None
+    eval_loss: float | None = None
+    sessions_present: int
+    users_present: int
+    samples_per_second: float
+    paused: bool
+    stopped: bool
+    announcement: str
+    step_samples: int = 0
+    target_batch_size: int = 0
+    users_ever: int | None = None
+    hours: float | None = None
+    finish: float | None = None
+    last_hour: LastHour | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether nobody is needed any more."""
+        return self.stopped or self.step >= self.total_steps
+
+
+class Step(Answer):
+    """Some successive global steps; the number and the time are of the last one."""
+
+    step: int
+    time: float | None = None
+    loss: float | None = None
+
+
+class Evaluation(Answer):
+    """A held-out evaluation."""
+
+    step: int
+    time: float
+    loss: float
+    sentence_order_accuracy: float | None = None
+
+
+class Minute(Answer):
+    """How the swarm was in a while, on average; rounds and failures are those of that while."""
+
+    time: float
+    sessions: float = 0.0
+    users: float = 0.0
+    samples_per_second: float = 0.0
+    tokens_per_second: float = 0.0
+    averaging_rounds: int = 0
+    averaging_failures: int = 0
+    averaging_seconds: float | None = None
+
+
+class Rate(Answer):
+    """The learning rate planned for a global step."""
+
+    step: int
+    rate: float
+
+
+class History(Answer):
+    """The whole run in some hundred points."""
+
+    steps: list[Step] = []
+    evaluations: list[Evaluation] = []
+    minutes: list[Minute] = []
+    learning_rate: list[Rate] = []
+
+
+class Guess(Answer):
+    """What the model puts in a masked place, and how sure it is."""
+
+    token: str
+    probability: float
+
+
+class Sentence(Answer):
+    """A sentence with [MASK] in it, and the model's best guesses."""
+
+    text: str
+    guesses: list[Guess] = []
+
+
+class Fill(Answer):
+    """What the model of a checkpoint fills into the fixed sentences."""
+
+    step: int
+    time: float | None = None
+    sentences: list[Sentence] = []
+
+
+class Checkpoint(Answer):
+    """A checkpoint that the coordinator holds."""
+
+    step: int
+    samples: int = 0
+    eval_loss: float | None = None
+    perplexity: float | None = None
+    sentence_order_accuracy: float | None = None
+    saved_at: str = ""
+
+
+class Leader(Answer):
+    """One person over all devices."""
+
+    user: str
+    verified: bool = False
+    avatar: str | None = None
+    samples: int
+    hours: float = 0.0
+    share: float = 0.0
+    sessions: int = 0
+    sessions_present: int = 0
+    first_seen: float | None = None
+    last_seen: float
+
+
+class Session(Answer):
+    """One process of somebody."""
+
+    device: str
+    client_mode: bool = False
+    started: float
+    last_seen: float
+    present: bool = False
+    samples: int = 0
+
+
+class Day(Answer):
+    """What somebody did on a day (UTC); the share is of all samples of that day."""
+
+    day: str
+    samples: int = 0
+    share: float = 0.0
+
+
+class Person(Answer):
+    """Somebody's page."""
+
+    user: str
+    verified: bool = False
+    avatar: str | None = None
+    rank: int | None = None
+    samples: int
+    tokens: int = 0
+    hours: float = 0.0
+    share: float = 0.0
+    first_seen: float | None = None
+    last_seen: float | None = None
+    present: bool = False
+    days: list[Day] = []
+    sessions: list[Session] = []
+
+
+class Device(Answer):
+    """Sessions on devices of one kind."""
+
+    device: str
+    sessions: int = 0
+    present: int = 0
+    samples: int = 0
+    samples_per_second: float = 0.0
+
+
+class Sessions(Answer):
+    """How many, and what they did."""
+
+    sessions: int = 0
+    present: int = 0
+    samples: int = 0
+
+
+class Country(Answer):
+    """People who said where they are; the country is a code of two letters."""
+
+    country: str
+    people: int
+
+
+class Machines(Answer):
+    """What the run is computed on."""
+
+    devices: list[Device] = []
+    client_mode: Sessions = Sessions()
+    reachable: Sessions = Sessions()
+    countries: list[Country] = []
+
+
+class Decisions(Answer):
+    """What the organizer has decided."""
+
+    banned: list[str] = []
+    allowed: list[str] = []
+    announcement: str = ""
+    paused: bool = False
+    stopped: bool = False
+
+
+class Flag(Answer):
+    """Something odd that a peer did; for the organizer alone."""
+
+    user: str = ""
+    peer_id: str = ""
+    kind: str = ""
+    what: str = ""
+    step: int | None = None
+    times: int = 1
+    last: float | None = None

@@ -1,0 +1,31 @@
+"""The pages of a run: `streamlit run dashboard/app.py`, with SAHAJ_URL set to the run's link."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from dashboard import frame, live, places, texts
+from dashboard.client import Away
+
+
+def main() -> None:
+    """One look at one page."""
+    st.set_page_config(page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
+    page = st.navigation(places.pages(), position="top")
+    if not live.url():
+        frame.no_url()
+        return
+    try:
+        run = live.coordinator().run().value
+    except Away as away:
+        frame.no_contact(away)
+        return
+    st.set_page_config(page_title=f"{texts.line(run.name)} · {page.title}")
+    frame.head(run)
+    try:
+        page.run()
+    except Away as away:
+        frame.nothing_yet("These figures cannot be had now", texts.plain(str(away)))
+
+
+main()

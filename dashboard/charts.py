@@ -1,0 +1,206 @@
+"""Charts: a specification that stays, and a table that changes: a refresh draws no chart anew."""
+
+from functools import cache
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+TRAINING, HELD_OUT = "Training loss", "Held-out loss"
+STEP, TIME = "Global step", "Time"
+SMALL = 230  # pixels of height
+BROAD = 640  # pixels of width
+GRAY = "#8b98a5"  # seen on light and dark ground
+
+
+def draw(specification: dict[str, Any], table: pd.DataFrame, key: str) -> None:
+    """Show a chart; times of the table are shown in the reader's zone."""
+    st.vega_lite_chart(table, specification, width="stretch", key=key)
+
+
+@cache
+def loss(axis: str, height: int = 340) -> dict[str, Any]:
+    """Columns x, loss, what (training or held-out), kind (each, smooth or checkpoint), and what the pointer shows."""
+    x, base = _across(axis), _chart()
+    colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=[TRAINING, HELD_OUT]), legend=_legend("stroke"))
+    y = alt.Y("loss:Q", title=None, scale=alt.Scale(type="log", nice=False, padding=12), axis=alt.Axis(minExtent=30))
+    faint = base.transform_filter("datum.kind == 'each'").mark_line(strokeWidth=1, opacity=0.3)
+    smooth = base.transform_filter("datum.kind == 'smooth'").mark_line(strokeWidth=2.2)
+    touch = base.transform_filter("datum.kind == 'smooth'").mark_point(size=180, opacity=0)
+    marks = base.transform_filter("datum.kind == 'checkpoint'").mark_point(size=70, filled=True, shape="diamond")
+    pointed = [_shown_x(axis), alt.Tooltip("loss:Q", format=".3f"), alt.Tooltip("what:N", title="curve")]
+    scores = [
+        alt.Tooltip("step:Q", title="checkpoint of step", format=",d"),
+        alt.Tooltip("loss:Q", title="held-out loss", format=".3f"),
+        alt.Tooltip("perplexity:Q", format=",.1f"),
+        alt.Tooltip("order:Q", title="sentence order right", format=".0%"),
+    ]
+    layers = [
+        faint.encode(x, y, colour),
+        smooth.encode(x, y, colour),
+        touch.encode(x, y, tooltip=pointed),
+        marks.encode(x, y, colour, tooltip=scores),
+    ]
+    return _finished(alt.layer(*layers), height, "Training loss and held-out loss over the run")
+
+
+@cache
+def lines(axis: str, unit: str, names: tuple[str, ...], form: str = ",.0f", ticks: str = "~s") -> dict[str, Any]:
+    """Columns x, value, what (one of `names`). One name alone needs no legend."""
+    legend = _legend("stroke") if len(names) > 1 else None
+    base = _chart().encode(
+        _across(axis, title=None),
+        alt.Y("value:Q", title=unit, axis=alt.Axis(format=ticks, tickCount=4, minExtent=30)),
+        alt.Color("what:N", title=None, scale=alt.Scale(domain=list(names)), legend=legend),
+    )
+    pointed = [_shown_x(axis), alt.Tooltip("value:Q", title=unit, format=form), alt.Tooltip("what:N", title="of")]
+    layered = alt.layer(base.mark_line(strokeWidth=1.8), base.mark_point(size=140, opacity=0).encode(tooltip=pointed))
+    return _finished(layered, SMALL, " and ".join(names))
+
+
+@cache
+def learning_rate(axis: str) -> dict[str, Any]:
+    """Columns x, value, what (so far, planned)."""
+    base = _chart().encode(
+        _across(axis, title=None),
+        alt.Y("value:Q", title=None, axis=alt.Axis(format=".1e", tickCount=4)),
+        alt.StrokeDash("what:N", title=None, scale=alt.Scale(domain=["so far", "planned"]), legend=_legend("stroke")),
+        tooltip=[_shown_x(axis), alt.Tooltip("value:Q", title="learning rate", format=".2e")],
+    )
+    return _finished(base.mark_line(strokeWidth=1.8), SMALL, "Learning rate")
+
+
+@cache
+def days() -> dict[str, Any]:
+    """Columns day, share, samples."""
+    chart = (
+        _chart()
+        .mark_bar(cornerRadiusEnd=2)
+        .encode(
+            alt.X(  # days are those of UTC
+                "utcyearmonthdate(day):T",
+                title=None,
+                scale=alt.Scale(type="utc"),
+                axis=alt.Axis(format="%d %b", labelOverlap="greedy", tickCount="day"),
+            ),
+            alt.Y("share:Q", title=None, axis=alt.Axis(format=".1~%")),
+            tooltip=[
+                alt.Tooltip("utcyearmonthdate(day):T", title="day", format="%d %B"),
+                alt.Tooltip("share:Q", format=".2%"),
+                alt.Tooltip("samples:Q", format=",d"),
+            ],
+        )
+    )
+    return _finished(chart, 200, "Share of each day's samples")
+
+
+@cache
+def timeline() -> dict[str, Any]:
+    """Columns device, start, end, what (Here now or Ended), samples: a bar for each session."""
+    chart = (
+        _chart()
+        .mark_bar(height=14, cornerRadius=3)
+        .encode(
+            alt.X("start:T", title=None, axis=alt.Axis(labelOverlap=True, tickCount=6)),
+            alt.X2("end:T"),
+            alt.Y("device:N", title=None, sort="-x", axis=alt.Axis(labelLimit=150)),
+            alt.Opacity(
+                "what:N",
+                title=None,
+                scale=alt.Scale(domain=["Here now", "Ended"], range=[1, 0.45]),
+                legend=_legend("square"),
+            ),
+            tooltip=[
+                "device:N",
+                alt.Tooltip("start:T", title="from", format="%d %b %H:%M"),
+                alt.Tooltip("end:T", title="to", format="%d %b %H:%M"),
+                alt.Tooltip("samples:Q", format=",d"),
+            ],
+        )
+    )
+    return _finished(chart, {"step": 30}, "Sessions over time, by device")
+
+
+@cache
+def bubbles(colours: tuple[str, ...], inks: tuple[str, str], seen: tuple[str, ...], aspect: float) -> dict[str, Any]:
+    """Columns user, seen, samples, share, radius, and two places: wide_x and wide_y on a broad screen, x and y else.
+
+    `inks` are for names on the first of the colours and on the others. Circles keep clear of each other at every
+    width: places are scaled alike in both directions.
+    """
+    broad = f"width > {BROAD}"
+    half = f"({broad} ? {aspect} : 1)"
+    unit = f"min(width / (2 * {half}), height / 2)"  # pixels
+    base = _chart().transform_calculate(
+        px=f"{broad} ? datum.wide_x : datum.x",
+        py=f"{broad} ? datum.wide_y : datum.y",
+        pixels=f"({broad} ? datum.wide_radius : datum.radius) * {unit}",
+        label=f"6.4 * length(datum.user) < 2 * ({broad} ? datum.wide_radius : datum.radius) * {unit} ? datum.user : ''",
+    )
+    sides = {
+        "x": [alt.ExprRef(f"-width / 2 / {unit}"), alt.ExprRef(f"width / 2 / {unit}")],
+        "y": [alt.ExprRef(f"-height / 2 / {unit}"), alt.ExprRef(f"height / 2 / {unit}")],
+    }
+    placed = base.encode(
+        alt.X("px:Q", axis=None, scale=alt.Scale(domain=sides["x"], nice=False, zero=False)),
+        alt.Y("py:Q", axis=None, scale=alt.Scale(domain=sides["y"], nice=False, zero=False)),
+    )
+    circles = placed.transform_calculate(area="PI * datum.pixels * datum.pixels").mark_circle(opacity=0.95)
+    circles = circles.encode(
+        alt.Size("area:Q", scale=None, legend=None),
+        alt.Color("seen:N", title=None, scale=alt.Scale(domain=list(seen), range=list(colours)), legend=_legend()),
+        tooltip=[
+            alt.Tooltip("user:N", title="name"),
+            alt.Tooltip("samples:Q", format=",d"),
+            alt.Tooltip("share:Q", format=".2%"),
+            alt.Tooltip("seen:N", title="last here"),
+        ],
+    )
+    names = placed.mark_text(fontSize=11, fontWeight=600).encode(
+        text="label:N", color=alt.condition(f"datum.seen === '{seen[0]}'", alt.value(inks[0]), alt.value(inks[1]))
+    )
+    return _finished(alt.layer(circles, names).configure_view(stroke=None), 420, "People, sized by contribution")
+
+
+@cache
+def bars(unit: str, form: str = ",.0f") -> dict[str, Any]:
+    """Columns what, value: a bar for each, the longest first."""
+    base = _chart().encode(
+        alt.Y("what:N", title=None, sort="-x", axis=alt.Axis(labelLimit=210, ticks=False, domain=False)),
+        alt.X("value:Q", title=None, axis=None),
+        tooltip=[alt.Tooltip("what:N", title="of"), alt.Tooltip("value:Q", title=unit, format=form)],
+    )
+    figures = base.mark_text(align="left", dx=5, color=GRAY).encode(text=alt.Text("value:Q", format=form))
+    return _finished(alt.layer(base.mark_bar(cornerRadiusEnd=3, height=16), figures), {"step": 28}, unit)
+
+
+def _chart() -> alt.Chart:
+    return alt.Chart(alt.NamedData("source"))
+
+
+def _across(axis: str, title: str | None = "global step") -> alt.X:
+    if axis == TIME:
+        return alt.X("x:T", title=None, axis=alt.Axis(labelOverlap=True, tickCount=7))
+    return alt.X("x:Q", title=title, scale=alt.Scale(nice=False), axis=alt.Axis(format="~s", tickCount=7))
+
+
+def _shown_x(axis: str) -> alt.Tooltip:
+    if axis == TIME:
+        return alt.Tooltip("x:T", title="time", format="%d %B %H:%M")
+    return alt.Tooltip("x:Q", title="global step", format=",d")
+
+
+def _legend(symbol: str = "circle") -> alt.Legend:
+    return alt.Legend(
+        orient="top", direction="horizontal", labelLimit=220, symbolType=symbol, symbolOpacity=1, symbolStrokeWidth=3
+    )
+
+
+def _finished(chart: Any, height: Any, description: str) -> dict[str, Any]:
+    """As a dictionary, without the table, which Streamlit adds."""
+    whole: dict[str, Any] = chart.properties(height=height, description=description).to_dict()
+    whole.pop("data", None)
+    for layer in whole.get("layer", []):
+        layer.pop("data", None)
+    return whole

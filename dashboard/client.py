@@ -1,0 +1,214 @@
+"""The coordinator's API for everybody who looks: each question is asked at most once in its interval.
+
+Whoever asks while an answer is being renewed gets the last one; while the coordinator is away, too. Questions
+that nobody has asked for long are forgotten, so that the process does not grow.
+"""
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from dashboard.addresses import is_loopback
+from dashboard.answers import Checkpoint, Fill, History, Leader, Machines, Person, Progress, Run
+
+T = TypeVar("T")
+
+CONNECT_PATIENCE, PATIENCE = 3.0, 10.0  # seconds
+WORTH_WAITING = 0.25  # seconds that a viewer who could have the last answer waits for a newer one
+MOST_QUESTIONS = 300  # remembered; the pages themselves ask about a dozen, and one for each person looked at
+MOST_AT_A_TIME = 4  # requests
+LONGEST_ANSWER = 16 << 20  # bytes
+POINTS = 600  # of a curve: more cannot be told apart on a screen
+
+
+class Away(Exception):
+    """The coordinator does not answer, and nothing is known from before. The message is one line for people."""
+
+
+class NotThere(Exception):
+    """The coordinator knows nobody of that name."""
+
+
+@dataclass(frozen=True)
+class Found(Generic[T]):
+    """An answer, and whether it is the newest one."""
+
+    value: T
+    at: float  # unix time
+    problem: str | None = None  # why there is none that is newer, if the coordinator did not answer last time
+
+
+@dataclass
+class _Question:
+    due: float = 0.0  # by the monotonic clock
+    pending: "Future[None] | None" = None
+    found: Found[Any] | None = None
+    problem: Exception | None = None
+
+
+@dataclass(frozen=True)
+class _Kind(Generic[T]):
+    path: str
+    read: Callable[[bytes], T]
+    intervals: int = 1  # how many refresh intervals its answer is kept
+    about_somebody: bool = False  # who may not exist
+
+
+def _json(kind: Any) -> Callable[[bytes], Any]:
+    return TypeAdapter(kind).validate_json
+
+
+RUN: _Kind[Run] = _Kind("/api/run", _json(Run), 12)
+PROGRESS: _Kind[Progress] = _Kind("/api/progress", _json(Progress))
+HISTORY: _Kind[History] = _Kind("/api/history", _json(History), 6)
+FILLS: _Kind[list[Fill]] = _Kind("/api/fills", _json(list[Fill]), 12)
+CHECKPOINTS: _Kind[list[Checkpoint]] = _Kind("/api/checkpoints", _json(list[Checkpoint]), 6)
+LEADERS: _Kind[list[Leader]] = _Kind("/api/leaderboard", _json(list[Leader]), 6)
+PERSON: _Kind[Person] = _Kind("/api/person", _json(Person), 6, about_somebody=True)
+MACHINES: _Kind[Machines] = _Kind("/api/machines", _json(Machines), 6)
+BADGE: _Kind[bytes] = _Kind("/api/badge.svg", bytes, 12, about_somebody=True)
+THANKS: _Kind[str] = _Kind("/api/thanks.md", lambda content: content.decode("utf-8", "replace"), 12)
+
+
+@dataclass
+class Coordinator:
+    """The API at a URL, shared by all sessions. Each method may raise `Away`."""
+
+    url: str
+    refresh: float  # seconds
+    _questions: OrderedDict[str, _Question] = field(default_factory=OrderedDict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        self._http = httpx.Client(
+            base_url=self.url,
+            timeout=httpx.Timeout(PATIENCE, connect=CONNECT_PATIENCE),
+            trust_env=not is_loopback(self.url),  # a proxy would look for loopback on its own machine
+        )
+        self._workers = ThreadPoolExecutor(MOST_AT_A_TIME, thread_name_prefix="coordinator")
+
+    def run(self) -> Found[Run]:
+        """What the run is."""
+        return self._ask(RUN)
+
+    def progress(self) -> Found[Progress]:
+        """Where it is."""
+        return self._ask(PROGRESS)
+
+    def history(self) -> Found[History]:
+        """Its curves."""
+        return self._ask(HISTORY, points=str(POINTS))
+
+    def fills(self) -> Found[list[Fill]]:
+        """What its checkpoints fill into the fixed sentences, oldest first."""
+        return self._ask(FILLS)
+
+    def checkpoints(self) -> Found[list[Checkpoint]]:
+        """Those that the coordinator holds, oldest first."""
+        return self._ask(CHECKPOINTS)
+
+    def leaders(self, period: str) -> Found[list[Leader]]:
+        """Who did how much in a `day`, a `week` or the `run`."""
+        return self._ask(LEADERS, period=period)
+
+    def person(self, user: str) -> Found[Person]:
+        """Somebody; raises `NotThere`."""
+        return self._ask(PERSON, user=user)
+
+    def badge(self, user: str) -> Found[bytes]:
+        """Somebody's badge, an SVG image; raises `NotThere`."""
+        return self._ask(BADGE, user=user)
+
+    def machines(self) -> Found[Machines]:
+        """What it is computed on."""
+        return self._ask(MACHINES)
+
+    def thanks(self) -> Found[str]:
+        """The wall of thanks, as Markdown."""
+        return self._ask(THANKS)
+
+    def _ask(self, kind: _Kind[T], **parameters: str) -> Found[T]:
+        """The newest answer that may be had.
+
+        Raises:
+            Away: there is none.
+            NotThere: there is nobody of that name.
+        """
+        key = json.dumps([kind.path, parameters])
+        with self._lock:
+            question = self._questions.setdefault(key, _Question())
+            self._questions.move_to_end(key)
+            while len(self._questions) > MOST_QUESTIONS:
+                self._questions.popitem(last=False)
+            if question.pending is None and time.monotonic() >= question.due:
+                question.due = time.monotonic() + kind.intervals * self.refresh
+                question.pending = self._workers.submit(self._renew, question, kind, parameters)
+            pending = question.pending
+        if pending is not None:
+            wait([pending], timeout=2 * PATIENCE if question.found is None else WORTH_WAITING)
+        if question.found is not None:
+            return question.found
+        raise question.problem or Away("the coordinator has not answered yet")
+
+    def _renew(self, question: _Question, kind: _Kind[T], parameters: dict[str, str]) -> None:
+        """In a worker. What is not understood counts as no answer."""
+        try:
+            content = self._get(kind, parameters)
+            question.found, question.problem = Found(kind.read(content), time.time()), None
+        except NotThere as missing:
+            question.found, question.problem = None, missing
+        except ValidationError:
+            self._keep_old(question, f"{self.url} answers, but not as a coordinator of Sahaj does")
+        except Away as away:
+            self._keep_old(question, str(away))
+        finally:
+            with self._lock:
+                question.pending = None
+
+    def _keep_old(self, question: _Question, problem: str) -> None:
+        question.problem = Away(problem)
+        question.due = time.monotonic() + self.refresh  # its sign of life is looked for as often as anything
+        if question.found is not None:
+            question.found = Found(question.found.value, question.found.at, problem)
+
+    def _get(self, kind: _Kind[T], parameters: dict[str, str]) -> bytes:
+        until = time.monotonic() + PATIENCE
+        try:
+            with self._http.stream("GET", kind.path, params=parameters) as answer:
+                if answer.status_code in (404, 422) and kind.about_somebody:  # 422: no name that anybody could have
+                    raise NotThere(kind.path)
+                if answer.status_code == 404:
+                    raise Away(f"the coordinator has no {kind.path}; it is older than these pages")
+                if answer.status_code != 200:
+                    raise Away(f"the coordinator cannot answer now (status {answer.status_code})")
+                content = bytearray()
+                for piece in answer.iter_bytes():
+                    content += piece
+                    if len(content) > LONGEST_ANSWER:
+                        raise Away(f"the coordinator's answer is longer than {LONGEST_ANSWER >> 20} MB")
+                    if time.monotonic() > until:
+                        raise Away("the coordinator did not answer in time")
+                return bytes(content)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Away(_in_words(error)) from None
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._http.close()
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, httpx.TimeoutException):
+        return "the coordinator did not answer in time"
+    if isinstance(error, httpx.ConnectError):
+        return "nobody answers at the coordinator's address"
+    return "the connection to the coordinator broke off"

@@ -1,0 +1,125 @@
+"""From the run's history to the tables that charts draw. Each is made once, however many people look."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dashboard.answers import Checkpoint, History, Minute
+from dashboard.charts import HELD_OUT, STEP, TIME, TRAINING
+from dashboard.client import Found
+
+MOST_CHECKPOINTS = 60  # marked on the curve
+KEPT = 24  # tables: some axes and smoothings of the newest history
+
+
+def loss_table(history: Found[History], checkpoints: list[Checkpoint], axis: str, smoothing: float) -> pd.DataFrame:
+    """Rows of both losses for `charts.loss`. `smoothing` is the weight of what was before, 0 to below 1."""
+    steps = tuple(one.step for one in checkpoints)
+    return _loss_table(history.at, steps, axis, smoothing, history.value, checkpoints)
+
+
+@st.cache_resource(show_spinner=False, max_entries=KEPT)
+def _loss_table(
+    at: float,
+    steps: tuple[int, ...],
+    axis: str,
+    smoothing: float,
+    _history: History,
+    _checkpoints: list[Checkpoint],
+) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    trained = [one for one in _history.steps if one.loss is not None and math.isfinite(one.loss)]
+    places = across([one.step for one in trained], [one.time for one in trained], axis)
+    smooth = smoothed([one.loss or 0.0 for one in trained], smoothing)
+    for place, one, even in zip(places, trained, smooth, strict=True):
+        if smoothing:
+            rows.append({"x": place, "loss": one.loss, "what": TRAINING, "kind": "each"})
+        rows.append({"x": place, "loss": even, "what": TRAINING, "kind": "smooth"})
+    held_out = [one for one in _history.evaluations if math.isfinite(one.loss)]
+    rows += [
+        {"x": one.time if axis == TIME else one.step, "loss": one.loss, "what": HELD_OUT, "kind": "smooth"}
+        for one in held_out
+    ]
+    times = {one.step: one.time for one in held_out}
+    for mark in _checkpoints[-MOST_CHECKPOINTS:]:
+        if mark.eval_loss is None or (axis == TIME and mark.step not in times):
+            continue
+        place = times[mark.step] if axis == TIME else mark.step
+        scores = {"step": mark.step, "perplexity": mark.perplexity, "order": mark.sentence_order_accuracy}
+        rows.append({"x": place, "loss": mark.eval_loss, "what": HELD_OUT, "kind": "checkpoint", **scores})
+    columns = ["x", "loss", "what", "kind", "step", "perplexity", "order"]
+    return _typed(pd.DataFrame(rows, columns=columns), axis)
+
+
+def across(steps: Sequence[int], times: Sequence[float | None], axis: str) -> list[float]:
+    """Where points stand on an axis. A step whose time nobody noted stands between its neighbours."""
+    if axis == STEP or not steps:
+        return [float(step) for step in steps]
+    known = [(float(step), time) for step, time in zip(steps, times, strict=True) if time is not None]
+    return between(steps, known)
+
+
+def between(places: Sequence[float], known: Sequence[tuple[float, float]]) -> list[float]:
+    """Values at some places on the lines between known points, which rise; NaN where nothing is known."""
+    if not known:
+        return [math.nan for _ in places]
+    at, values = [place for place, _ in known], [value for _, value in known]
+    return [float(value) for value in np.interp(np.asarray(places, dtype=float), at, values)]
+
+
+def smoothed(values: Sequence[float], weight: float) -> list[float]:
+    """Exponential moving average, in which the first values weigh no more than others (Kingma & Ba 2015, section 3)."""
+    mean, total, found = 0.0, 0.0, []
+    for value in values:
+        mean, total = weight * mean + (1 - weight) * value, weight * total + (1 - weight)
+        found.append(mean / total)
+    return found
+
+
+@st.cache_resource(show_spinner=False, max_entries=KEPT)
+def swarm_table(at: float, axis: str, fields: tuple[tuple[str, str], ...], _history: History) -> pd.DataFrame:
+    """Rows of some fields of `Minute`, each under a name of its own."""
+    minutes = _history.minutes
+    known = [(one.time, float(one.step)) for one in _history.steps if one.time is not None]
+    times = [one.time for one in minutes]
+    places = times if axis == TIME else between(times, known)
+    rows = [
+        {"x": place, "value": value_of(one, field), "what": name}
+        for field, name in fields
+        for place, one in zip(places, minutes, strict=True)
+    ]
+    return _typed(pd.DataFrame(rows, columns=["x", "value", "what"]), axis)
+
+
+def value_of(minute: Minute, field: str) -> float | None:
+    """A field, or `failed`, the fraction of rounds that failed."""
+    if field == "failed":
+        return minute.averaging_failures / minute.averaging_rounds if minute.averaging_rounds else None
+    value: float | None = getattr(minute, field)
+    return value
+
+
+@st.cache_resource(show_spinner=False, max_entries=KEPT)
+def rate_table(at: float, axis: str, now: int, _history: History) -> pd.DataFrame:
+    """The learning rate until the global step `now`, and as it is planned; against time only what is past."""
+    plan = _history.learning_rate
+    if axis == TIME:
+        plan = [one for one in plan if one.step <= now]
+    known = [(float(one.step), one.time) for one in _history.steps if one.time is not None]
+    steps = [float(one.step) for one in plan]
+    places = between(steps, known) if axis == TIME else steps
+    rows = [
+        {"x": place, "value": one.rate, "what": "so far" if one.step <= now else "planned"}
+        for place, one in zip(places, plan, strict=True)
+    ]
+    return _typed(pd.DataFrame(rows, columns=["x", "value", "what"]), axis)
+
+
+def _typed(table: pd.DataFrame, axis: str) -> pd.DataFrame:
+    if axis == TIME:
+        table["x"] = pd.to_datetime(table["x"], unit="s", utc=True)
+    return table

@@ -1,0 +1,137 @@
+"""What every page has around it: the run's name, how it stands, what is announced; and pages with nothing to show."""
+
+import time
+from collections.abc import Callable
+from functools import wraps
+
+import streamlit as st
+
+from dashboard import live, texts
+from dashboard.answers import Progress, Run
+from dashboard.client import Away, Found
+
+HEAD_INTERVALS = 3  # refresh intervals between two looks of the head, which seldom changes
+
+# Streamlit has no switch for these: a grid of figures, and calm while a page looks for newer ones
+STYLE = """<style>
+.stMainBlockContainer {max-width: 1180px; padding-top: 4.5rem; padding-bottom: 4rem}
+.st-key-figures, .st-key-person-figures, .st-key-machine-figures {
+  display: grid; grid-template-columns: repeat(4, 1fr); gap: .75rem}
+.st-key-person-figures, .st-key-machine-figures {grid-template-columns: repeat(3, 1fr)}
+[data-stale="true"] {opacity: 1 !important; transition: none !important}
+[data-testid="stStatusWidget"] {display: none}
+@media (max-width: 640px) {
+  .stMainBlockContainer {padding-left: 1rem; padding-right: 1rem; padding-top: 4rem}
+  .st-key-figures, .st-key-person-figures, .st-key-machine-figures {grid-template-columns: 1fr 1fr}
+  [data-testid="stMetricValue"] {font-size: 1.3rem} h1 {font-size: 1.75rem !important}}
+</style>"""
+
+
+def head(run: Run) -> None:
+    """The run's name and how it stands, kept new."""
+    st.html(STYLE)
+
+    def show() -> None:
+        _head(run)
+
+    keep_new(show, HEAD_INTERVALS)
+
+
+def keep_new(show: Callable[[], None], intervals: int = 1) -> None:
+    """Show a part of a page now and after so many refresh intervals, and alone when something in it is touched."""
+
+    @wraps(show)
+    def part() -> None:
+        try:
+            show()
+        except Away as away:
+            nothing_yet("These figures cannot be had now", f"{texts.plain(str(away))}. The page goes on trying.")
+
+    st.fragment(run_every=intervals * live.refresh())(part)()
+
+
+def _head(run: Run) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="head"):
+        st.title(texts.plain(run.name), anchor=False, width="content")
+        try:
+            found = live.coordinator().progress()
+        except Away:
+            st.badge("No contact", icon=":material/cloud_off:", color="gray")
+            return
+        _standing(found)
+    _banners(found)
+
+
+def _standing(found: Found[Progress]) -> None:
+    progress = found.value
+    if found.problem:
+        st.badge("No contact", icon=":material/cloud_off:", color="gray")
+    elif progress.finished:
+        st.badge("Finished", icon=":material/flag:", color="violet")
+    elif progress.paused:
+        st.badge("Paused", icon=":material/pause_circle:", color="orange")
+    elif progress.users_present:
+        st.badge(f"Training · {texts.count(progress.users_present, 'person', 'people')} here now", color="green")
+    else:
+        st.badge("Waiting for people", icon=":material/hourglass_empty:", color="blue")
+
+
+def _banners(found: Found[Progress]) -> None:
+    progress, now = found.value, time.time()
+    if found.problem:
+        since = texts.moment(found.at, live.zone(), now)
+        st.warning(
+            f"**The coordinator cannot be reached.** These are the figures of {since}, "
+            f"{texts.ago(now - found.at)}; the page looks for newer ones by itself. "
+            "Whoever trains goes on meanwhile.",
+            icon=":material/cloud_off:",
+        )
+    if progress.announcement:
+        st.info(texts.plain(progress.announcement), icon=":material/campaign:")
+    if progress.finished:
+        how = "The organizer has ended this run" if progress.stopped else "This run is finished"
+        people = "" if not progress.users_ever else f" to {texts.count(progress.users_ever, 'person', 'people')}"
+        st.success(
+            f"**{how}.** Thank you{people} for {texts.number(progress.samples)} samples.", icon=":material/flag:"
+        )
+    elif progress.paused:
+        st.warning("**Newcomers are asked to come back later.** Those who train go on.", icon=":material/pause_circle:")
+
+
+def no_contact(away: Away) -> None:
+    """The page while nothing is known of the run; it goes on by itself."""
+    st.html(STYLE)
+    with st.container(key="no-contact", horizontal_alignment="center"):
+        st.space("large")
+        st.title(":material/cloud_off: No contact yet", anchor=False, text_alignment="center")
+        st.markdown(
+            f"The run's coordinator at `{live.url().replace('`', '')}` cannot be reached: {texts.plain(str(away))}.",
+            text_alignment="center",
+        )
+        st.caption("This page looks for it by itself; there is no need to load it again.", text_alignment="center")
+    keep_new(_look_again)
+
+
+def _look_again() -> None:
+    try:
+        live.coordinator().run()
+    except Away:
+        return
+    st.rerun(scope="app")
+
+
+def no_url() -> None:
+    """The page of a dashboard that was not told what to show."""
+    st.html(STYLE)
+    st.title("No run to show", anchor=False)
+    st.markdown(
+        f"Say where the run's coordinator is: set `{live.URL}` to the link that the organizer shares, as "
+        f"`{live.URL}=https://run.example.org`, and start again. In a Space it is a variable in the settings."
+    )
+
+
+def nothing_yet(what: str, why: str) -> None:
+    """In place of something that will come."""
+    with st.container(border=True, horizontal_alignment="center"):
+        st.markdown(f"**{what}**", text_alignment="center")
+        st.caption(why, text_alignment="center")

@@ -1,0 +1,125 @@
+"""How the model learns: losses, learning rate, speed and peers over the run, and what it fills into sentences."""
+
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import charts, curves, frame, live, texts
+from dashboard.answers import Checkpoint, Fill, History
+from dashboard.client import Found
+from dashboard.sentences import show_sentence, way_to
+
+SMOOTHINGS = {"None": 0.0, "Some": 0.8, "Strong": 0.95}
+
+
+def show() -> None:
+    """The whole page."""
+    frame.keep_new(_losses, 6)
+    frame.keep_new(_sentences, 12)
+    frame.keep_new(_swarm, 6)
+
+
+def _axis(key: str) -> str:
+    return st.segmented_control("Against", [charts.STEP, charts.TIME], default=charts.STEP, key=key) or charts.STEP
+
+
+def _losses() -> None:
+    coordinator = live.coordinator()
+    history, checkpoints = coordinator.history(), coordinator.checkpoints().value
+    st.subheader("Loss", anchor=False)
+    if not history.value.steps and not history.value.evaluations:
+        frame.nothing_yet("The curve begins with the first global step", "It takes a few people and a few minutes.")
+        return
+    with st.container(horizontal=True, gap="large"):
+        axis = _axis("loss-axis")
+        chosen = st.segmented_control("Smoothing", list(SMOOTHINGS), default="Some", key="smoothing") or "None"
+    charts.draw(charts.loss(axis), curves.loss_table(history, checkpoints, axis, SMOOTHINGS[chosen]), "loss")
+    st.caption(
+        "How surprised the model is by words that were hidden from it, in nats; less is better. "
+        "The held-out loss is measured on text that nobody trains on; ◆ marks saved checkpoints."
+    )
+    if checkpoints and st.toggle("Checkpoints and their scores", key="show-scores"):
+        _scores(checkpoints)
+
+
+def _scores(checkpoints: list[Checkpoint]) -> None:
+    table = pd.DataFrame(
+        {
+            "Global step": [one.step for one in checkpoints],
+            "Held-out loss": [one.eval_loss for one in checkpoints],
+            "Perplexity": [one.perplexity for one in checkpoints],
+            "Order of sentences right": [one.sentence_order_accuracy for one in checkpoints],
+            "Saved": pd.to_datetime(
+                pd.Series([one.saved_at for one in checkpoints], dtype="str"), utc=True, errors="coerce"
+            ).dt.tz_convert(str(live.zone())),
+        }
+    )[::-1]
+    columns = {
+        "Global step": st.column_config.NumberColumn(format="localized"),
+        "Held-out loss": st.column_config.NumberColumn(format="%.3f"),
+        "Perplexity": st.column_config.NumberColumn(format="%.1f"),
+        "Order of sentences right": st.column_config.NumberColumn(format="percent"),
+        "Saved": st.column_config.DatetimeColumn(format="D MMM YYYY, HH:mm"),
+    }
+    st.dataframe(table, hide_index=True, column_config=columns, key="scores")
+
+
+def _sentences() -> None:
+    fills = live.coordinator().fills().value
+    st.subheader("What it fills in", anchor=False)
+    if not fills:
+        frame.nothing_yet("Sentences come with the first checkpoint", "Then you see the model guess missing words.")
+        return
+    last = _chosen(fills)
+    sentences = list(enumerate(fills[last].sentences))
+    for left in range(0, len(sentences), 2):
+        for column, (number, sentence) in zip(st.columns(2), sentences[left : left + 2], strict=False):
+            with column:
+                show_sentence(sentence, way=way_to(fills, number, last))
+
+
+def _chosen(fills: list[Fill]) -> int:
+    """The index of the checkpoint that the reader looks at: the newest one until they move."""
+    if len(fills) == 1:
+        st.caption(f"At global step {texts.number(fills[0].step)}.")
+        return 0
+    steps = [fill.step for fill in fills]
+    step = st.select_slider("At global step", steps, value=steps[-1], format_func=texts.number, key="fill-step")
+    return steps.index(step) if step in steps else len(steps) - 1
+
+
+def _swarm() -> None:
+    history = live.coordinator().history()
+    now = live.coordinator().progress().value.step
+    st.subheader("The swarm", anchor=False)
+    if not history.value.minutes:
+        frame.nothing_yet("Nothing has been measured yet", "Speed and peers are noted every minute.")
+        return
+    axis = _axis("swarm-axis")
+    parts: list[Callable[[], None]] = [
+        lambda: _line(history, axis, "samples/s", ("samples_per_second", "Samples a second")),
+        lambda: _line(history, axis, "tokens/s", ("tokens_per_second", "Tokens a second")),
+        lambda: _line(history, axis, "", ("sessions", "Devices"), ("users", "People")),
+        lambda: _rate(history, axis, now),
+        lambda: _line(history, axis, "seconds", ("averaging_seconds", "Seconds a round"), form=",.1f"),
+        lambda: _line(history, axis, "", ("failed", "Rounds that failed"), form=".2%", ticks=".0%"),
+    ]
+    for left in range(0, len(parts), 2):
+        for column, part in zip(st.columns(2, gap="medium"), parts[left : left + 2], strict=False):
+            with column:
+                part()
+
+
+def _line(
+    history: Found[History], axis: str, unit: str, *fields: tuple[str, str], form: str = ",.0f", ticks: str = "~s"
+) -> None:
+    names = tuple(name for _, name in fields)
+    st.markdown(f"**{' and '.join(names)}**")
+    table = curves.swarm_table(history.at, axis, fields, history.value)
+    charts.draw(charts.lines(axis, unit, names, form, ticks), table, f"swarm-{fields[0][0]}")
+
+
+def _rate(history: Found[History], axis: str, now: int) -> None:
+    st.markdown("**Learning rate**")
+    charts.draw(charts.learning_rate(axis), curves.rate_table(history.at, axis, now, history.value), "learning-rate")

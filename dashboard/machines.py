@@ -1,0 +1,103 @@
+"""What the run is computed on, without names: devices and their speed, who can be reached, and where people are."""
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import charts, frame, live, texts
+from dashboard.answers import Country, Machines
+
+MOST_BARS = 15
+
+
+def show() -> None:
+    """The whole page."""
+    frame.keep_new(_machines, 6)
+
+
+def _machines() -> None:
+    machines = live.coordinator().machines().value
+    if not machines.devices:
+        frame.nothing_yet(
+            "No machine yet", "Devices are listed once somebody trains. Nobody's name stands beside them."
+        )
+        return
+    _figures(machines)
+    kinds, places = st.columns(2, gap="large")
+    with kinds:
+        st.subheader("What they gave", anchor=False)
+        _bars([(one.device, one.samples) for one in machines.devices], "samples", ".3~s")
+    with places:
+        st.subheader("Where people are", anchor=False)
+        _countries(machines.countries)
+    st.subheader("Devices", anchor=False)
+    _devices(machines)
+
+
+def _figures(machines: Machines) -> None:
+    firewalled, reachable = machines.client_mode, machines.reachable
+    present = firewalled.present + reachable.present
+    figures = (
+        ("Devices now", texts.number(present)),
+        ("Kinds of device", texts.number(len(machines.devices))),
+        ("In client mode now", texts.number(firewalled.present)),
+        ("Reachable now", texts.number(reachable.present)),
+        ("Sessions ever", texts.number(firewalled.sessions + reachable.sessions)),
+        ("Samples in client mode", texts.percent(_part(firewalled.samples, reachable.samples))),
+    )
+    with st.container(key="machine-figures"):
+        for label, value in figures:
+            st.metric(label, value, border=True, height="stretch")
+    st.caption(
+        "In client mode a device accepts no connections, as behind a firewall or in a notebook; it trains all the same."
+    )
+
+
+def _part(one: int, other: int) -> float | None:
+    return one / (one + other) if one + other else None
+
+
+def _bars(values: list[tuple[str, float]], unit: str, form: str) -> None:
+    largest = sorted(values, key=lambda pair: pair[1], reverse=True)
+    shown = [(texts.line(name, 60), value) for name, value in largest[:MOST_BARS]]
+    rest = sum(value for _, value in largest[MOST_BARS:])
+    if rest:
+        shown.append((f"{len(largest) - MOST_BARS} others", rest))
+    charts.draw(charts.bars(unit, form), pd.DataFrame(shown, columns=["what", "value"]), f"bars-{unit}")
+
+
+def _countries(countries: list[Country]) -> None:
+    if not countries:
+        frame.nothing_yet(
+            "Nobody has said", "A country is counted only for those who say it: sahaj join URL --country BD"
+        )
+        return
+    _bars([(f"{flag(one.country)} {one.country}", one.people) for one in countries], "people", ",d")
+    st.caption("Of those who chose to say it.")
+
+
+def flag(country: str) -> str:
+    """The flag of a country with this code of two letters."""
+    code = country.upper()
+    if len(code) != 2 or not code.isascii() or not code.isalpha():
+        return ""
+    return "".join(chr(0x1F1E6 + ord(letter) - ord("A")) for letter in code)
+
+
+def _devices(machines: Machines) -> None:
+    table = pd.DataFrame(
+        {
+            "Device": [texts.line(one.device, 80) for one in machines.devices],
+            "Here now": [one.present for one in machines.devices],
+            "Sessions": [one.sessions for one in machines.devices],
+            "Samples": [one.samples for one in machines.devices],
+            "Samples a second": [one.samples_per_second for one in machines.devices],
+        }
+    )
+    columns = {
+        "Device": st.column_config.TextColumn(width="large"),
+        "Here now": st.column_config.NumberColumn(format="localized"),
+        "Sessions": st.column_config.NumberColumn(format="localized"),
+        "Samples": st.column_config.NumberColumn(format="compact"),
+        "Samples a second": st.column_config.NumberColumn(format="%.1f", help="of one device while it trains"),
+    }
+    st.dataframe(table, hide_index=True, column_config=columns, key="devices")

@@ -1,0 +1,166 @@
+"""For the organizer: what looks odd, who is shut out, what everybody is told. The admin key stays in this session."""
+
+import time
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import frame, live, texts
+from dashboard.addresses import is_private
+from dashboard.answers import Decisions, Flag
+from dashboard.orders import OrderRefused, Orders, WrongKey
+
+KEY, TOLD = "organizer-key", "organizer-told"  # in the session
+
+
+def show() -> None:
+    """The door, or the desk behind it."""
+    st.subheader("For the organizer", anchor=False)
+    problem = not_private()
+    if problem:
+        st.warning(problem, icon=":material/lock_open:")
+    elif KEY in st.session_state:
+        frame.keep_new(_desk, frame.HEAD_INTERVALS)
+    else:
+        _door()
+
+
+def not_private() -> str:
+    """Why the key must not travel from this page, if it must not."""
+    if not is_private(live.url()):
+        return (
+            "**The key would travel to the coordinator without encryption.** "
+            "Give orders with `sahaj admin` on the coordinator's machine, or serve the run over HTTPS."
+        )
+    if st.context.url and not is_private(st.context.url):
+        return (
+            "**This page is not encrypted, and whoever is on the way could read the key.** "
+            "Open it over HTTPS or on its own machine, or give orders with `sahaj admin`."
+        )
+    return ""
+
+
+def _door() -> None:
+    with st.form("door", width=460):
+        key = st.text_input("Admin key", type="password", autocomplete="off", max_chars=200, key="organizer-typed")
+        st.caption("It lies in `NAME-state/admin.key`. It is kept while this page is open and nowhere else.")
+        entered = st.form_submit_button("Open", type="primary", icon=":material/key:")
+    if not entered:
+        return
+    try:
+        Orders(live.url(), key.strip()).decisions()
+    except OrderRefused as refused:
+        st.error(texts.plain(str(refused)))
+        return
+    st.session_state[KEY] = key.strip()
+    st.rerun()
+
+
+def _desk() -> None:
+    orders = Orders(live.url(), st.session_state[KEY])
+    try:
+        decisions, flags = orders.decisions(), orders.flags()
+    except WrongKey:
+        del st.session_state[KEY]
+        st.rerun(scope="app")
+    except OrderRefused as refused:
+        frame.nothing_yet("The desk cannot be shown now", texts.plain(str(refused)))
+        return
+    told = st.session_state.pop(TOLD, None)
+    if told:
+        (st.success if told[0] else st.error)(told[1])
+    _state(orders, decisions)
+    announcing, people = st.columns(2, gap="large")
+    with announcing:
+        _announcing(orders, decisions)
+    with people:
+        _people(orders, decisions)
+    _flags(flags)
+    st.button("Forget the key", icon=":material/logout:", on_click=_forget, type="tertiary")
+
+
+def _state(orders: Orders, decisions: Decisions) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if decisions.stopped:
+            st.badge("Stopped", color="violet", icon=":material/flag:")
+        elif decisions.paused:
+            st.badge("Paused", color="orange", icon=":material/pause_circle:")
+        else:
+            st.badge("Open", color="green", icon=":material/lock_open:")
+        if decisions.paused or decisions.stopped:
+            _order("Resume", orders, "resume", icon=":material/play_arrow:")
+        else:
+            _order("Pause", orders, "pause", icon=":material/pause:", help="Newcomers are asked to come back later.")
+        if not decisions.stopped:
+            with st.popover("Stop the run", icon=":material/stop_circle:"):
+                st.markdown("All trainers say goodbye within a minute. *Resume* takes it back.")
+                _order("Stop it for everybody", orders, "stop", type="primary")
+
+
+def _announcing(orders: Orders, decisions: Decisions) -> None:
+    st.markdown("**Announcement**")
+    st.caption("A banner on every page, and a line in every volunteer's console.")
+    with st.form("announce", border=False, clear_on_submit=True):
+        text = st.text_input("Text", max_chars=500, key="announce-text", placeholder="one line for everybody")
+        if st.form_submit_button("Announce", icon=":material/campaign:") and text.strip():
+            _carry_out(orders, "announce", "Announced.", text=text.strip())
+    if decisions.announcement:
+        st.text(texts.line(decisions.announcement))
+        _order("Take it away", orders, "announce", text="")
+
+
+def _people(orders: Orders, decisions: Decisions) -> None:
+    st.markdown("**Ban**")
+    st.caption("A name as the leaderboard shows it, or a peer id. Every peer knows within a minute.")
+    with st.form("ban", border=False, clear_on_submit=True):
+        name = st.text_input("Name or peer id", max_chars=100, key="ban-name")
+        if st.form_submit_button("Ban", icon=":material/block:") and name.strip():
+            _carry_out(orders, "ban", f"{texts.name(name)} is banned.", name=name.strip())
+    for banned in decisions.banned:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(texts.line(banned, 100))
+            _order("Let in again", orders, "unban", name=banned)
+
+
+def _flags(flags: list[Flag] | None) -> None:
+    st.markdown("**What looked odd**")
+    if not flags:
+        st.caption("This coordinator does not watch for it." if flags is None else "Nothing.")
+        return
+    zone, now = live.zone(), time.time()
+    table = pd.DataFrame(
+        {
+            "Name": [texts.line(one.user, texts.LONGEST_NAME) for one in flags],
+            "Kind": [texts.line(one.kind, 40) for one in flags],
+            "What": [texts.line(one.what, 300) for one in flags],
+            "Step": [one.step for one in flags],
+            "Times": [one.times for one in flags],
+            "Last": ["" if one.last is None else texts.moment(one.last, zone, now) for one in flags],
+            "Peer": [texts.line(one.peer_id, 100) for one in flags],
+        }
+    )
+    st.dataframe(
+        table, hide_index=True, key="flags", column_config={"What": st.column_config.TextColumn(width="large")}
+    )
+
+
+def _order(label: str, orders: Orders, order: str, **details: Any) -> None:
+    """A button that gives an order."""
+    looks = {name: details.pop(name) for name in ("icon", "help", "type") if name in details}
+    key = f"order-{order}-{'-'.join(map(str, details.values()))}"
+    if st.button(label, key=key, **looks):
+        _carry_out(orders, order, "Done.", **details)
+
+
+def _carry_out(orders: Orders, order: str, done: str, **body: Any) -> None:
+    try:
+        orders.give(order, **body)
+        st.session_state[TOLD] = (True, done)
+    except OrderRefused as refused:
+        st.session_state[TOLD] = (False, texts.plain(str(refused)))
+    st.rerun()
+
+
+def _forget() -> None:
+    st.session_state.pop(KEY, None)

@@ -1,0 +1,182 @@
+"""The first page: what the run is, how to join, how far it is, and a glimpse of what the model has learned."""
+
+import os
+import time
+from urllib.parse import quote, urlsplit
+
+import streamlit as st
+
+from dashboard import frame, live, places, texts
+from dashboard.answers import Fill, LastHour, Progress, Run
+from dashboard.sentences import show_sentence
+
+COLAB, KAGGLE = "https://colab.research.google.com", "https://www.kaggle.com"
+NAMES_SHOWN = 12
+GLIMPSES = 2  # sentences
+
+
+def show() -> None:
+    """The whole page."""
+    run = live.coordinator().run().value
+    what, join = st.columns([3, 2], gap="large")
+    with what:
+        _what_it_is(run)
+        frame.keep_new(_how_far)
+        frame.keep_new(_who_is_here, 6)
+    with join:
+        frame.keep_new(_join, frame.HEAD_INTERVALS)
+    frame.keep_new(_figures)
+    frame.keep_new(_glimpse, 6)
+
+
+def _what_it_is(run: Run) -> None:
+    if run.description:
+        st.markdown(texts.plain(run.description))
+    layers, width = run.model.get("num_hidden_layers"), run.model.get("hidden_size")
+    shape = f"{layers:.0f} layers of width {texts.number(width)}" if layers and width else ""
+    length = f"{texts.number(run.max_length)} tokens at a time" if run.max_length else ""
+    facts = ["ALBERT", texts.plain(texts.language(run.language)), shape, length]
+    st.caption(" · ".join(fact for fact in facts if fact))
+
+
+def _how_far() -> None:
+    progress = live.coordinator().progress().value
+    total = max(1, progress.total_steps)
+    st.progress(
+        min(1.0, progress.step / total),
+        f"**Global step {progress.step:,}** of {total:,} · {texts.percent(min(1.0, progress.step / total))}",
+    )
+    if progress.finished or not progress.target_batch_size:
+        return
+    gathered = min(1.0, progress.step_samples / progress.target_batch_size)
+    st.progress(
+        gathered,
+        f"The next step: {progress.step_samples:,} of {progress.target_batch_size:,} samples",
+    )
+
+
+def _who_is_here() -> None:
+    here = [one for one in live.coordinator().leaders("run").value if one.sessions_present]
+    if here:
+        more = f" and {texts.number(len(here) - NAMES_SHOWN)} more" if len(here) > NAMES_SHOWN else ""
+        st.markdown("**Here now:** " + ", ".join(texts.name(one.user) for one in here[:NAMES_SHOWN]) + more)
+    st.page_link(places.people(), label="Who makes it happen", icon=":material/groups:")
+
+
+def _join() -> None:
+    coordinator = live.coordinator()
+    run, progress = coordinator.run().value, coordinator.progress().value
+    with st.container(border=True, key="join"):
+        if progress.finished:
+            st.subheader("Finished, together", anchor=False)
+            st.markdown("Nobody is needed any more. The model is what everybody who came has made of it.")
+            return
+        st.subheader("Join", anchor=False)
+        st.markdown(_who_may(run, progress))
+        st.code(run.join or f"sahaj join {live.url()}", language=None, wrap_lines=True)
+        colab, kaggle = notebook_links(os.environ.get(live.NOTEBOOK, ""))
+        with st.container(horizontal=True):
+            st.link_button("Colab", colab, icon=":material/open_in_new:")
+            st.link_button("Kaggle", kaggle, icon=":material/open_in_new:")
+        st.caption(
+            "It is free, takes a minute, and you may leave at any moment. In a notebook, `!` goes before the command."
+        )
+
+
+def _who_may(run: Run, progress: Progress) -> str:
+    """Whether the run accepts the reader, in one sentence."""
+    if progress.paused:
+        return ":material/pause_circle: Paused just now: come back a little later."
+    if run.access is None:
+        return ":material/lock_open: Whoever has the run file and an address of the swarm can join."
+    if run.access.open:
+        return ":material/lock_open: Open to everybody: choose a name and begin."
+    groups = [f"members of **{texts.name(one)}**" for one in run.access.organizations]
+    if run.access.by_list:
+        groups.append("people on the organizer's list")
+    who = " and ".join(groups) or "people whom the organizer lets in"
+    return f":material/badge: For {who}, who show a Hugging Face token; one without any permission is enough."
+
+
+def notebook_links(notebook: str) -> tuple[str, str]:
+    """Where Colab and Kaggle open a notebook of GitHub; without one, where they begin an empty one."""
+    parts = urlsplit(notebook.strip())
+    if parts.scheme == "https" and parts.hostname == "github.com":
+        return (
+            f"{COLAB}/github{quote(parts.path)}",
+            f"{KAGGLE}/kernels/welcome?src={quote(notebook.strip(), safe=':/')}",
+        )
+    return f"{COLAB}/#create=true", f"{KAGGLE}/code/new"
+
+
+def _figures() -> None:
+    progress = live.coordinator().progress().value
+    gained = progress.last_hour or LastHour()
+    lately = f"in 1{texts.GAP}h" if gained.seconds > 3500 else f"in {gained.seconds / 60:.0f}{texts.GAP}min"
+    figures = (
+        ("Global step", f"{progress.step:,}", gained.steps),
+        ("Samples", texts.number(progress.samples), gained.samples),
+        ("Tokens read", texts.number(progress.tokens), gained.tokens),
+        ("People here now", texts.number(progress.users_present), gained.users_present),
+        ("People ever", texts.number(progress.users_ever), gained.users_ever),
+        ("Hours of computing", texts.number(progress.hours), gained.hours),
+    )
+    with st.container(key="figures"):
+        for label, value, change in figures:
+            shown = texts.change(change)
+            st.metric(
+                label,
+                value,
+                shown and f"{shown} {lately}",
+                delta_color="normal" if change and change > 0 else "off",
+                border=True,
+                height="stretch",
+            )
+        _loss(progress)
+        _finish(progress)
+
+
+def _loss(progress: Progress) -> None:
+    value = texts.DASH if progress.eval_loss is None else f"{progress.eval_loss:.2f}"
+    training = None if progress.loss is None else f"training {progress.loss:.2f}"
+    st.metric("Held-out loss", value, training, delta_color="off", delta_arrow="off", border=True, height="stretch")
+
+
+def _finish(progress: Progress) -> None:
+    """The estimate, at the pace of the last hour."""
+    now, value, when = time.time(), texts.DASH, None
+    if progress.finished:
+        st.metric("Finished", "yes", border=True, height="stretch")
+        return
+    if progress.finish is not None:
+        value = texts.span(max(60.0, progress.finish - now))
+        when = texts.moment(progress.finish, live.zone(), now)
+    st.metric("Finished in", value, when, delta_color="off", delta_arrow="off", border=True, height="stretch")
+
+
+def _glimpse() -> None:
+    from dashboard import charts  # the figures above do not wait for what draws
+    from dashboard.curves import loss_table
+
+    coordinator = live.coordinator()
+    history, fills = coordinator.history(), coordinator.fills()
+    curve, words = st.columns([3, 2], gap="large")
+    with curve:
+        st.subheader("The model learns", anchor=False)
+        if history.value.steps:
+            charts.draw(charts.loss(charts.STEP, 400), loss_table(history, [], charts.STEP, 0.9), "glimpse")
+        else:
+            frame.nothing_yet("The curve begins with the first global step", "It takes a few people and a few minutes.")
+        st.page_link(places.learning(), label="See it learn", icon=":material/show_chart:")
+    with words:
+        st.subheader("What it fills in", anchor=False)
+        _newest_words(fills.value)
+
+
+def _newest_words(fills: list[Fill]) -> None:
+    if not fills or not fills[-1].sentences:
+        frame.nothing_yet("Sentences come with the first checkpoint", "Then you see the model guess missing words.")
+        return
+    for sentence in fills[-1].sentences[:GLIMPSES]:
+        show_sentence(sentence, guesses=3)
+    st.caption(f"Its best guesses for a missing word, at global step {fills[-1].step:,}.")

@@ -1,0 +1,118 @@
+"""Somebody's page, at ?user=NAME: what they gave, when, on what, and a badge to show it."""
+
+import datetime
+import time
+from urllib.parse import quote
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import charts, frame, live, texts
+from dashboard.answers import Day, Person, Run
+from dashboard.client import NotThere
+
+
+def show() -> None:
+    """The whole page."""
+    frame.keep_new(_person, 6)
+
+
+def _person() -> None:
+    user = st.query_params.get("user", "")
+    try:
+        person = live.coordinator().person(user).value if user else None
+    except NotThere:
+        person = None
+    if person is None:
+        who = f"“{texts.name(user)}”" if user else "anybody"
+        frame.nothing_yet(f"This run does not know {who}", "Names are on the page People; they are spelled exactly.")
+        return
+    _face(person)
+    _figures(person)
+    share, sessions = st.columns(2, gap="large")
+    with share:
+        st.subheader("Share of each day", anchor=False)
+        _days(person)
+    with sessions:
+        st.subheader("Sessions", anchor=False)
+        _sessions(person)
+    _badge(person, live.coordinator().run().value)
+
+
+def _face(person: Person) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        avatar = texts.picture(person.avatar)
+        if avatar:
+            st.image(avatar, width=72)
+        st.header(texts.name(person.user), anchor=False, width="content")
+        if person.present:
+            st.badge("Here now", icon=":material/bolt:", color="green")
+        page = texts.hub_page(person.user, person.verified)
+        if page:
+            st.link_button("Hugging Face", page, icon=":material/open_in_new:", type="tertiary")
+        elif person.user.startswith(texts.UNVERIFIED):
+            st.badge("chose this name freely", color="gray")
+
+
+def _figures(person: Person) -> None:
+    now, zone = time.time(), live.zone()
+    figures = (
+        ("Rank", texts.DASH if person.rank is None else f"{person.rank:,}"),
+        ("Samples", texts.number(person.samples)),
+        ("Share of the run", texts.percent(person.share)),
+        ("Hours", texts.number(person.hours)),
+        ("Here since", texts.DASH if person.first_seen is None else texts.day(person.first_seen, zone)),
+        ("Last seen", texts.DASH if person.last_seen is None else texts.ago(now - person.last_seen)),
+    )
+    with st.container(key="person-figures"):
+        for label, value in figures:
+            st.metric(label, value, border=True, height="stretch")
+
+
+def _days(person: Person) -> None:
+    if not person.days:
+        frame.nothing_yet("No day yet", "A day counts with the first sample that goes into a global step.")
+        return
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    days = [*person.days, Day(day=today)]  # of none until now, so that the chart reaches to the present
+    table = pd.DataFrame([{"day": one.day, "share": one.share, "samples": one.samples} for one in days])
+    table["day"] = pd.to_datetime(table["day"], errors="coerce")
+    charts.draw(charts.days(), table, "days")
+
+
+def _sessions(person: Person) -> None:
+    if not person.sessions:
+        frame.nothing_yet("No session yet", "")
+        return
+    rows = [
+        {
+            "device": texts.line(one.device, 60),
+            "start": one.started,
+            "end": max(one.last_seen, one.started),
+            "what": "Here now" if one.present else "Ended",
+            "samples": one.samples,
+        }
+        for one in person.sessions
+    ]
+    table = pd.DataFrame(rows)
+    for edge in ("start", "end"):
+        table[edge] = pd.to_datetime(table[edge], unit="s", utc=True)
+    charts.draw(charts.timeline(), table, "timeline")
+
+
+def _badge(person: Person, run: Run) -> None:
+    st.subheader("Badge", anchor=False)
+    try:
+        image = live.coordinator().badge(person.user).value.decode("utf-8", "replace")
+    except NotThere:
+        return
+    st.image(image)
+    st.caption("A picture that stays up to date, for a profile or a home page:")
+    address = f"{public_url(run)}/api/badge.svg?user={quote(person.user, safe='')}"
+    st.code(f"![{texts.line(run.name)}]({address})", language=None, wrap_lines=True)
+
+
+def public_url(run: Run) -> str:
+    """Where readers reach the coordinator: the link in the command to join, or else the one that is known here."""
+    link = (run.join.split() or [""])[-1].rstrip("/")
+    return link if link.startswith(("https://", "http://")) else live.url()

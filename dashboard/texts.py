@@ -1,0 +1,141 @@
+"""Figures, times and names as people read them; what comes from outside is made plain text first."""
+
+import datetime
+import math
+import re
+import unicodedata
+from urllib.parse import quote, urlsplit
+
+GAP = "\N{NARROW NO-BREAK SPACE}"
+JOINER = "\N{WORD JOINER}"  # invisible, of no width
+DASH = "–"  # where a figure is not known
+UNVERIFIED = "~"  # begins a name that somebody chose
+HUB = "https://huggingface.co/"
+LONGEST_NAME, LONGEST_TEXT = 60, 600  # characters shown
+
+LANGUAGES = {
+    "am": "Amharic", "ar": "Arabic", "as": "Assamese", "bn": "Bengali", "de": "German", "en": "English",
+    "es": "Spanish", "fa": "Persian", "fr": "French", "gu": "Gujarati", "ha": "Hausa", "he": "Hebrew", "hi": "Hindi",
+    "id": "Indonesian", "it": "Italian", "ja": "Japanese", "kn": "Kannada", "ko": "Korean", "ml": "Malayalam",
+    "mr": "Marathi", "my": "Burmese", "ne": "Nepali", "nl": "Dutch", "or": "Odia", "pa": "Punjabi", "pl": "Polish",
+    "pt": "Portuguese", "ru": "Russian", "si": "Sinhala", "sw": "Swahili", "ta": "Tamil", "te": "Telugu",
+    "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "yo": "Yoruba",
+    "zh": "Chinese",
+}  # fmt: skip
+
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}  # control, direction, surrogates, private use, line ends
+_KEPT = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # scripts of South Asia need them
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def line(text: str, longest: int = LONGEST_TEXT) -> str:
+    """Text from outside as one line of limited length, without characters that hide or turn around others."""
+    seen = "".join(
+        letter if letter in _KEPT or unicodedata.category(letter) not in _INVISIBLE else " "
+        for letter in text[: 4 * longest]
+    )
+    short = " ".join(seen.split())
+    return short if len(short) <= longest else short[: longest - 1].rstrip() + "…"
+
+
+def plain(text: str, longest: int = LONGEST_TEXT) -> str:
+    """Text from outside, for Markdown: it looks as it was written, whatever it contains.
+
+    Every mark is escaped. Addresses, :emoji: and :material/icons: are found in what is left after that, so marks
+    that make them are followed by an invisible joiner.
+    """
+    escaped = _PUNCTUATION.sub(r"\\\1", line(text, longest))
+    return re.sub(r"(?i)(\\[:@]|www)", rf"\1{JOINER}", escaped)
+
+
+def name(user: str) -> str:
+    """Somebody's name for Markdown."""
+    return plain(user, LONGEST_NAME) or "(no name)"
+
+
+def hub_page(user: str, verified: bool) -> str | None:
+    """Somebody's page on the Hub, if the Hub says who it is."""
+    return HUB + quote(user, safe="") if verified else None
+
+
+def picture(url: str | None) -> str | None:
+    """The URL of an avatar, if a page may show it."""
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:
+        return None
+    return url if parts.scheme == "https" and parts.hostname and len(url or "") < 2000 else None
+
+
+def language(code: str) -> str:
+    """Bengali, for bn."""
+    return LANGUAGES.get(code.partition("-")[0].casefold(), line(code, 30))
+
+
+def number(value: float | None) -> str:
+    """1.2 M, for 1234567."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    size = abs(value)
+    for limit, unit in ((999_950_000_000, "T"), (999_950_000, "B"), (999_950, "M"), (9_999.5, "k")):
+        if size >= limit:
+            thousand = {"T": 1e12, "B": 1e9, "M": 1e6, "k": 1e3}[unit]
+            return f"{value / thousand:.{_decimals(size / thousand)}f}{GAP}{unit}"
+    if size >= 100 or float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 0.05 else f"{value:.2g}"
+
+
+def _decimals(shown: float) -> int:
+    return 0 if shown >= 99.95 else 1 if shown >= 9.995 else 2
+
+
+def change(value: float | None) -> str | None:
+    """+1.2 M or -3, or nothing where nothing has changed."""
+    if value is None or not math.isfinite(value) or round(value, 1) == 0:
+        return None
+    return ("+" if value > 0 else "-") + number(abs(value))
+
+
+def percent(fraction: float | None) -> str:
+    """12 %, and 0.3 % where there is little."""
+    if fraction is None or not math.isfinite(fraction):
+        return DASH
+    shown = 100 * fraction
+    if 0 < shown < 0.01:
+        return f"<{GAP}0.01{GAP}%"
+    decimals = 2 if 0 < shown < 0.1 else 1 if 0 < shown < 10 else 0
+    return f"{shown:.{decimals}f}{GAP}%"
+
+
+def ago(seconds: float) -> str:
+    """5 minutes ago."""
+    return "just now" if seconds < 45 else f"{span(seconds)} ago"
+
+
+def span(seconds: float) -> str:
+    """5 minutes, 3 hours, 12 days."""
+    for limit, unit, size in ((5400, "minute", 60), (129_600, "hour", 3600), (math.inf, "day", 86_400)):
+        if seconds < limit:
+            count = max(1, round(seconds / size))
+            return f"{count:,} {unit}{'' if count == 1 else 's'}"
+    raise AssertionError("a time without an end")
+
+
+def moment(time: float, zone: datetime.tzinfo, now: float) -> str:
+    """Today 18:05, 14 December 18:05; the year where it is another one."""
+    there, today = datetime.datetime.fromtimestamp(time, zone), datetime.datetime.fromtimestamp(now, zone)
+    if there.date() == today.date():
+        return f"today {there:%H:%M}"
+    return f"{there.day} {there:%B}{'' if there.year == today.year else f' {there.year}'} {there:%H:%M}"
+
+
+def day(time: float, zone: datetime.tzinfo) -> str:
+    """14 December 2026."""
+    there = datetime.datetime.fromtimestamp(time, zone)
+    return f"{there.day} {there:%B %Y}"
+
+
+def count(amount: int, one: str, many: str | None = None) -> str:
+    """1 person, 3 people."""
+    return f"{number(amount)} {one if amount == 1 else many or one + 's'}"

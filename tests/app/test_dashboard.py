@@ -1,0 +1,96 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+
+from app import dashboard
+from app.dashboard import DashboardError, free_port, run_dashboard
+
+PATIENCE = 60.0  # seconds, on a busy machine
+
+
+@pytest.fixture
+def coordinator():
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"name": "test-run", "total_steps": 100}')
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def sahaj(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "app.cli", "dashboard", *arguments]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+
+
+def test_the_dashboard_is_one_process_that_serves_until_ctrl_c(coordinator: str) -> None:
+    port = free_port()
+    process = sahaj(coordinator, "--port", str(port))
+    assert process.stdout
+    assert process.stdout.readline() == f"The dashboard of test-run: http://127.0.0.1:{port} (Ctrl-C ends it)\n"
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            assert httpx.get(f"http://127.0.0.1:{port}/_stcore/health", trust_env=False).text == "ok"
+            break
+        except httpx.HTTPError:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert said == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://127.0.0.1:1", "nobody listens there"),
+        ("run.yaml", "a run file; give the coordinator's URL"),
+        ("not a url", "not a URL"),
+    ],
+)
+def test_a_wrong_url_ends_in_one_line(url: str, words: str) -> None:
+    process = sahaj(url, "--port", "0")
+    out, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode > 0
+    assert out == ""
+    assert said.count("\n") == 1
+    assert words in said
+
+
+def test_a_port_in_use_is_named_with_the_way_out(coordinator: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(DashboardError, match=f"--port {port}: cannot be listened on .*already in use.*--port 0"):
+            run_dashboard(coordinator, "127.0.0.1", port, None, print)
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(DashboardError, match=r"--host 192\.0\.2\.1"):
+        free_port("192.0.2.1", 8501)
+
+
+def test_without_streamlit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, coordinator: str) -> None:
+    monkeypatch.setattr(dashboard, "is_installed", lambda: False)
+    with pytest.raises(DashboardError, match=r'pip install "sahaj\[dashboard\]"'):
+        run_dashboard(coordinator, "127.0.0.1", 0, None, print)

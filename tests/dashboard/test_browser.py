@@ -1,0 +1,244 @@
+"""The pages in a real browser, from a recorded month of 300 people; screenshots are kept in out/screenshots."""
+
+import datetime
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from dashboard import texts
+from tests.dashboard.browsing import PATIENCE, WIDTHS, Reader, installed_browser, reading
+from tests.dashboard.conftest import Pages
+from tests.recorded_month.people import AWKWARD
+from tests.recorded_month.serving import Served
+
+pytestmark = pytest.mark.xdist_group("browser")  # one month, one Streamlit and one browser for all of them
+
+SCREENSHOTS = Path("out/screenshots")
+BANNER = "[data-testid=stAlert]"
+PAGES = {  # title: what is there when it is ready
+    "Overview": "What it fills in",
+    "Learning": "Rounds that failed",
+    "People": "Thank you",
+    "Machines": "Where people are",
+    "Organizer": "Admin key",
+}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = installed_browser()
+    if path is None:
+        pytest.skip("Chromium is not installed; on Debian as root: make chromium")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])  # root may not have one
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def month_pages(pages: Pages, month: Served) -> Pages:
+    """The pages before the recorded month."""
+    pages.switch.lead_to(month.url)
+    return pages
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", list(WIDTHS))
+def test_every_page_is_whole(browser: Browser, month_pages: Pages, width: str, scheme: str) -> None:
+    with reading(browser, month_pages.url, width, scheme) as reader:
+        reader.open("", "bengali")
+        for title, ready in PAGES.items():
+            reader.turn_to(title)
+            whole(reader, ready)
+            reader.picture(SCREENSHOTS / f"{title.lower()}-{width}-{scheme}.png")
+        reader.open("person?user=user-001", "Share of each day")
+        whole(reader, "Badge")
+        reader.picture(SCREENSHOTS / f"person-{width}-{scheme}.png")
+        assert reader.problems == []
+        assert all(url.startswith("https://huggingface.co/avatars/") for url in reader.outside)
+
+
+def whole(reader: Reader, ready: str) -> None:
+    reader.see(ready)
+    reader.settle()
+    assert not reader.page.locator("[data-testid=stException]").count()
+    assert reader.fits(), f"{reader.page.url} is wider than the screen"
+
+
+def test_dark_is_dark_and_light_is_light(browser: Browser, month_pages: Pages) -> None:
+    grounds = {}
+    for scheme in ("light", "dark"):
+        with reading(browser, month_pages.url, scheme=scheme) as reader:
+            reader.open("", "Global step")
+            grounds[scheme] = reader.page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
+    assert grounds == {"light": "rgb(255, 255, 255)", "dark": "rgb(16, 23, 30)"}
+
+
+def test_figures_move_while_nothing_is_drawn_anew(browser: Browser, month_pages: Pages) -> None:
+    with reading(browser, month_pages.url) as reader:
+        reader.open("", "What it fills in")
+        reader.settle()
+        progress = reader.page.get_by_text("The next step:").first
+        marked = """document.querySelectorAll('canvas, [data-testid=stMetric], [data-testid=stProgress], h1')"""
+        reader.page.evaluate(f"{marked}.forEach(node => node.dataset.seen = '1')")
+        before = reader.page.evaluate(f"[{marked}.length, document.querySelectorAll('*').length]")
+        for _ in range(4):
+            text = progress.inner_text()
+            expect(progress).not_to_have_text(text, timeout=PATIENCE)
+        kept = reader.page.evaluate("document.querySelectorAll('[data-seen]').length")
+        after = reader.page.evaluate(f"[{marked}.length, document.querySelectorAll('*').length]")
+        assert kept == before[0] == after[0]
+        assert abs(after[1] - before[1]) < 20
+        assert reader.problems == []
+
+
+def test_hostile_names_and_announcements_are_only_text(browser: Browser, month_pages: Pages, month: Served) -> None:
+    hostile = "<b>Tea</b> <img src=x onerror=alert(1)> [x](javascript:alert(3)) :material/verified: www.evil.example"
+    month.desk.board.announce(hostile)
+    try:
+        with reading(browser, month_pages.url) as reader:
+            reader.open("people", "<b>Tea</b>")
+            reader.see("Thank you")
+            reader.settle()
+            wall = reader.page.get_by_text('~"><script>').first.inner_text().replace(texts.JOINER, "")
+            for written in (
+                "~<b>Eve</b> [x](javascript:alert(1))",
+                "~<img src=x onerror=alert(2)>",
+                ":red[red]",
+                "$x^2$",
+            ):
+                assert written in wall
+            assert texts.JOINER in reader.page.locator(BANNER).first.inner_text()
+            for user in AWKWARD[:5]:
+                nothing_came_of_it(reader.page)
+                reader.open(f"person?user={quote(user)}", "Share of each day")
+                expect(reader.page.locator("h2")).to_contain_text(user[:12])
+            nothing_came_of_it(reader.page)
+            assert reader.problems == []
+    finally:
+        month.desk.board.announce("")
+
+
+def nothing_came_of_it(page: Page) -> None:
+    main = page.locator("[data-testid=stMain]")
+    assert main.locator("a[href^='javascript'], a[href*='evil'], img[src='x'], script, b").count() == 0
+    assert main.locator(BANNER).locator("[data-testid=stIconMaterial]").count() <= 1  # the megaphone
+
+
+def test_times_are_those_of_the_readers_zone(browser: Browser, month_pages: Pages, month: Served) -> None:
+    shown = {}
+    for zone in ("Asia/Dhaka", "America/New_York"):
+        with reading(browser, month_pages.url, zone=zone) as reader:
+            reader.open("", "Finished in")
+            card = reader.page.locator("[data-testid=stMetric]", has_text="Finished in")
+            expect(card).to_contain_text(":")
+            shown[zone] = card.locator("[data-testid=stMetricDelta]").inner_text()
+    finish = httpx.get(f"{month.url}/api/progress").json()["finish"]
+    for zone, text in shown.items():
+        there = datetime.datetime.fromtimestamp(finish, ZoneInfo(zone))
+        hours = {f"{(there + datetime.timedelta(hours=late)):%H}" for late in range(-3, 4)}  # the estimate moves
+        assert text.split()[-1].split(":")[0] in hours
+    assert shown["Asia/Dhaka"] != shown["America/New_York"]
+
+
+def test_the_keyboard_reaches_everything(browser: Browser, month_pages: Pages) -> None:
+    with reading(browser, month_pages.url) as reader:
+        reader.open("", "Who makes it happen")
+        reader.settle()
+        reached = set()
+        for _ in range(40):
+            reader.page.keyboard.press("Tab")
+            reached.add(reader.page.evaluate("document.activeElement.innerText || document.activeElement.ariaLabel"))
+        for wanted in ("Learning", "People", "Machines", "Organizer", "Colab", "Kaggle", "Who makes it happen"):
+            assert any(wanted in (text or "") for text in reached), f"{wanted} is not reached"
+
+
+def test_a_row_of_the_leaderboard_leads_to_a_page(browser: Browser, month_pages: Pages) -> None:
+    with reading(browser, month_pages.url) as reader:
+        reader.open("people", "Leaderboard")
+        reader.settle()
+        table = reader.page.locator("[data-testid=stDataFrame]").first
+        table.click(position={"x": 16, "y": 54})
+        link = reader.page.get_by_text(re.compile("The page of "))
+        link.wait_for(timeout=PATIENCE)
+        link.click()
+        reader.see("Share of each day")
+        assert "/person?user=" in reader.page.url
+        assert reader.problems == []
+
+
+@pytest.mark.parametrize("width", list(WIDTHS))
+def test_an_empty_run_invites(browser: Browser, pages: Pages, empty: Served, width: str) -> None:
+    pages.switch.lead_to(empty.url)
+    with reading(browser, pages.url, width) as reader:
+        reader.open("", "Waiting for people")
+        reader.see("The curve begins with the first global step")
+        reader.picture(SCREENSHOTS / f"empty-{width}.png")
+        assert reader.problems == []
+
+
+@pytest.mark.parametrize("width", list(WIDTHS))
+@pytest.mark.parametrize(
+    ("state", "order", "text"),
+    [
+        ("paused", lambda board: board.pause(), "Newcomers are asked to come back later"),
+        ("finished", lambda board: board.stop(), "The organizer has ended this run"),
+    ],
+)
+def test_a_run_that_wants_nobody_says_so(
+    browser: Browser, pages: Pages, decided: Served, width: str, state: str, order: Callable, text: str
+) -> None:
+    order(decided.desk.board)
+    pages.switch.lead_to(decided.url)
+    with reading(browser, pages.url, width) as reader:
+        reader.open("", text)
+        reader.see("What it fills in")
+        reader.settle()
+        reader.picture(SCREENSHOTS / f"{state}-{width}.png")
+        assert reader.problems == []
+
+
+@pytest.mark.parametrize("width", list(WIDTHS))
+def test_while_the_coordinator_is_away_its_last_figures_stay(
+    browser: Browser, month_pages: Pages, month: Served, width: str
+) -> None:
+    with reading(browser, month_pages.url, width) as reader:
+        reader.open("", "Hours of computing")
+        month_pages.switch.lead_to(None)
+        reader.see("The coordinator cannot be reached.")
+        reader.see("Hours of computing")
+        reader.settle()
+        reader.picture(SCREENSHOTS / f"away-{width}.png")
+        month_pages.switch.lead_to(month.url)
+        expect(reader.page.get_by_text("The coordinator cannot be reached.")).to_have_count(0, timeout=PATIENCE)
+        assert reader.problems == []
+
+
+def test_the_organizer_works_in_the_browser(browser: Browser, pages: Pages, decided: Served) -> None:
+    key = decided.desk.admin_key
+    pages.switch.lead_to(decided.url)
+    with reading(browser, pages.url) as reader:
+        reader.open("organizer", "Admin key")
+        field = reader.page.get_by_label("Admin key")
+        assert field.get_attribute("type") == "password"
+        field.fill("f" * 64)
+        reader.page.get_by_role("button", name="Open").click()
+        reader.see("not the admin key")
+        field.fill(key)
+        reader.page.get_by_role("button", name="Open").click()
+        reader.see("What looked odd")
+        reader.page.get_by_label("Text").fill("Back at <i>nine</i>")
+        reader.page.get_by_role("button", name="Announce").click()
+        expect(reader.page.locator(BANNER, has_text="Back at <i>nine</i>")).to_be_visible(timeout=PATIENCE)
+        reader.picture(SCREENSHOTS / "desk-desktop.png")
+        kept = reader.page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
+        assert key not in kept
+        assert key not in reader.page.content()
+        assert reader.problems == []
+    assert key not in pages.log.read_text(errors="replace")
