@@ -32,6 +32,14 @@ class Pages:
     log: Path
 
 
+@pytest.fixture(autouse=True)
+def own_main() -> Iterator[None]:
+    """AppTest puts the script in the place of `__main__`, and processes that are started later would run that."""
+    before = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = before
+
+
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The coordinator of a run of 25 people and four days, which stands still."""

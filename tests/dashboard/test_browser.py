@@ -30,8 +30,9 @@ PAGES = {  # title: what is there when it is ready
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """While it is there an event loop runs in this thread, in which no other test may start one of its own."""
     path = installed_browser()
     if path is None:
         pytest.skip("Chromium is not installed; on Debian as root: make chromium")
