@@ -10,9 +10,22 @@ import typer
 
 from app import finetuning
 from app.joining.home import cache_folder
+from app.options import (
+    AnnounceOption,
+    CompileOption,
+    CountryOption,
+    DeviceOption,
+    GraceOption,
+    ListenOption,
+    LogLevelOption,
+    MicroBatchOption,
+    PeersOption,
+    RelayOption,
+    RunArgument,
+    VerboseOption,
+)
 from app.quiet import quiet as _quiet
 from swarm import logs
-from swarm.countries import country_code
 from swarm.errors import SahajError
 
 PROCESS_STARTED = time.time()
@@ -27,36 +40,6 @@ app = typer.Typer(
 )
 tokenizers = typer.Typer(help="Make the run's tokenizer.", no_args_is_help=True)
 app.add_typer(tokenizers, name="tokenizer")
-
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="the run file, as runs/demo.yaml", show_default=False)]
-PeersOption = Annotated[
-    list[str],
-    typer.Option("--initial-peers", metavar="ADDRESS", help="where to join; repeat it for several addresses"),
-]
-ListenOption = Annotated[
-    list[str],
-    typer.Option("--listen", metavar="ADDRESS", help="address to listen on, as /ip4/0.0.0.0/tcp/31337"),
-]
-AnnounceOption = Annotated[
-    list[str],
-    typer.Option("--announce", metavar="ADDRESS", help="address that others are told, if it differs"),
-]
-RelayOption = Annotated[list[str], typer.Option(help="relay through which others can reach this peer")]
-DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default the best there is")]
-MicroBatchOption = Annotated[int | None, typer.Option(min=1, help="samples at a time; found by trying if absent")]
-CompileOption = Annotated[bool, typer.Option("--compile", help="use torch.compile")]
-GraceOption = Annotated[
-    float | None,
-    typer.Option(min=0.0, help="seconds that SIGTERM leaves to finish a global step, as 100 on a spot instance"),
-]
-CountryOption = Annotated[
-    str | None,
-    typer.Option(metavar="XX", parser=country_code, help="your country, as BD; shown only as a count of people"),
-]
-VerboseOption = Annotated[bool, typer.Option("--verbose", help="show each step, and what hivemind and libp2p say")]
-LogLevelOption = Annotated[
-    logs.Level, typer.Option("--log-level", envvar="SAHAJ_LOG_LEVEL", help="from which level on messages are logged")
-]
 
 
 @app.command()

@@ -165,7 +165,7 @@ def _explain(error: Exception, network: Network) -> str:
     if "bootstrap failed" in text or "failed to connect to bootstrap peers" in text or "bootstrap" in text:
         return (
             f"{', '.join(network.initial_peers)}: no initial peer answers; "
-            "check the address, and that the coordinator is running and reachable"
+            "check the address, that the coordinator is running and reachable, and this machine's clock"
         )
     return f"the swarm could not be joined ({text or type(error).__name__})"
 

@@ -73,5 +73,8 @@ def test_a_clock_that_is_wrong_from_the_start(
     put(seconds)
     bela = swarm.trainer("bela", by_command=True, environment=environment)
     before = swarm.newest()
-    swarm.wait(lambda: swarm.newest() >= before + 6, "global steps")
-    assert bela.process.poll() is not None
+    swarm.wait(lambda: bela.process.poll() is not None, "end of the trainer")
+    assert bela.process.wait() != 0
+    (line,) = text_of(bela).strip().splitlines()
+    assert "no initial peer answers" in line and "this machine's clock" in line
+    swarm.wait(lambda: swarm.newest() >= before + 2, "global steps of the other")
