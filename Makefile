@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick postgresql chromium lint bench
+.PHONY: help setup demo test test-quick postgresql chromium faketime lint bench
 .DELETE_ON_ERROR:
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make lint        style, types and the floors of the design"
 	@echo "make bench       speed of a training step and of a small swarm, a large ledger, plans of averaging, the dashboard"
 	@echo "make postgresql  the server that some tests start, from Debian's package where it is missing (root)"
+	@echo "make faketime    a clock for one process, in the same way"
 	@echo "make chromium    the browser that some tests look with, from Debian's package where it is missing (root)"
 	@echo "make setup       install into .venv; the targets above do so by themselves (PYTHON=python3.12 to choose)"
 
@@ -23,35 +24,37 @@ demo: $(READY)
 	$(BIN)/sahaj demo --out out/demo $(ARGS)
 
 # Tests that start peers have the machine to themselves. Status 5: ARGS chose none of the one kind.
-test: test-quick
+test: test-quick faketime
 	$(BIN)/pytest -m swarm --durations=12 $(ARGS) || test $$? -eq 5
 
 test-quick: $(READY) postgresql chromium
 	$(BIN)/pytest -m "not swarm" --numprocesses 2 --dist loadgroup $(ARGS) || test $$? -eq 5
 
-# The ledger is tested with PostgreSQL too, in servers that the tests start for themselves. Where the programs are
-# missing and cannot be installed (not Debian, not root, no network), pytest says which tests were skipped and why.
-postgresql:
-	@if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then \
+# Tests need some programs of Debian. Where one is missing and cannot be installed (not Debian, not root, no network),
+# pytest says which tests were skipped and why. $(1): succeeds where it is there; $(2): the packages.
+define need
+	@if ! { $(1); } >/dev/null 2>&1; then \
 		if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
-			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes postgresql || \
-				echo "PostgreSQL could not be installed: its tests will be skipped"; \
+			apt-get update && \
+				DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $(2) || \
+				echo "$(2) could not be installed: tests that need it will be skipped"; \
 		else \
-			echo "PostgreSQL's server is not installed: its tests will be skipped"; \
+			echo "$(2) is not installed: tests that need it will be skipped"; \
 		fi; \
 	fi
+endef
 
-# The dashboard is looked at with a real browser, in Bengali too. Where it is missing, the same holds as above.
+# the ledger is tested in servers that the tests start for themselves
+postgresql:
+	$(call need,ls /usr/lib/postgresql/*/bin/initdb || command -v initdb,postgresql)
+
+# the dashboard is looked at with a real browser, in Bengali too
 chromium:
-	@if ! command -v chromium chromium-browser google-chrome >/dev/null; then \
-		if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
-			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-				chromium fonts-lohit-beng-bengali fonts-noto-color-emoji || \
-				echo "Chromium could not be installed: its tests will be skipped"; \
-		else \
-			echo "Chromium is not installed: its tests will be skipped"; \
-		fi; \
-	fi
+	$(call need,command -v chromium || command -v chromium-browser || command -v google-chrome,chromium fonts-lohit-beng-bengali fonts-noto-color-emoji)
+
+# a trainer gets a clock of its own
+faketime:
+	$(call need,ls /usr/lib/*/faketime/libfaketimeMT.so.1,faketime)
 
 lint: $(READY)
 	$(BIN)/ruff check
