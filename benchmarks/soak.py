@@ -60,7 +60,7 @@ class Result:
     coordinator_kills: int
     memory_growth: float  # of the process that grew most, as a fraction, among those that lived for minutes
     leaked_processes: int
-    leaked_files: int  # descriptors, of the process with most more than a minute after its start
+    leaked_files: int  # of the process with most more of them than a minute after its start
     tracebacks: int  # in what peers said
     growths: list[Growth]  # of each process
     places: list[str]  # where sums differ
@@ -231,7 +231,8 @@ def _print(result: Result) -> None:
     console = Console()
     console.print(table)
     for growth in result.growths:
-        words = f"{growth.megabytes} MB after {growth.minutes} min, {growth.memory:+.1%}, {growth.files:+.0f} files"
+        words = f"{growth.megabytes} MB after {growth.minutes} min, {growth.memory:+.1%}"
+        words += f", {growth.files:+d} files, {growth.descriptors:+d} descriptors"
         console.print(f"{growth.name}: {words}", highlight=False)
     for place in result.places:
         console.print(place, highlight=False)

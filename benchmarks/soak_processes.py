@@ -23,7 +23,8 @@ class Sample:
 
     time: float  # monotonic seconds
     memory: int  # bytes that are resident
-    files: int  # descriptors
+    files: int  # open ones
+    descriptors: int  # those, and connections and pipes
 
 
 @dataclass
@@ -43,6 +44,7 @@ class Growth:
     megabytes: float  # at the end
     memory: float
     files: int
+    descriptors: int
 
 
 class Watch:
@@ -71,7 +73,7 @@ class Watch:
                     history = self._histories.setdefault((process.pid, process.create_time()), History(name))
                     # with what is shared: pages that a process stops to share with its parent are no growth
                     held = process.memory_info().rss
-                    history.samples.append(Sample(time.monotonic(), held, process.num_fds()))
+                    history.samples.append(Sample(time.monotonic(), held, len(process.open_files()), process.num_fds()))
 
     def growths(self) -> list[Growth]:
         """Of all processes that lived long enough, the one that has grown most first."""
@@ -88,12 +90,14 @@ def growth_of(history: History) -> Growth | None:
     first = [one for one in history.samples if began + WARM <= one.time <= began + WARM + span]
     last = [one for one in history.samples if one.time >= ended - span]
     before, after = (statistics.median(one.memory for one in some) for some in (first, last))
-    # descriptors come and go with calls and connections; what is never let go of raises the least there are
+    # they come and go with calls and peers; what is never let go of raises the least there are
     opened, open_now = (min(one.files for one in some) for some in (first, last))
+    held, held_now = (min(one.descriptors for one in some) for some in (first, last))
     return Growth(
         history.name,
         minutes=round((ended - began) / 60, 1),
         megabytes=round(after / 2**20, 1),
         memory=round(after / before - 1, 4),
         files=open_now - opened,
+        descriptors=held_now - held,
     )

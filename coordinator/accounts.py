@@ -22,6 +22,7 @@ from swarm.run_file import RunFile
 from trainer.averaging import RoundReport
 from trainer.averaging.claims import HEAVIEST
 
+STOPPING = 5.0  # seconds that the replica may take for that, once it is told to
 BACK_UP_EVERY = 60.0  # seconds; half of the life of a peer's record
 
 
@@ -43,7 +44,8 @@ class Accounts:
         self._run, self._dht, self._ledger, self._replica, self._gate = run, dht, ledger, replica, gate
         self._historian, self._say, self._peers = historian, say, peers
         heaviest = HEAVIEST * run.averaging.target_batch_size
-        self._audit = Audit(ledger.audit.averaged(REMEMBERED), heaviest, evidence=gate is not None)
+        averaged = ledger.audit.averaged(REMEMBERED)
+        self._audit = Audit(averaged, heaviest, run.data.max_length, evidence=gate is not None)
         self._unwritten: dict[str, SessionReport] = {}  # by session
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []
@@ -71,7 +73,9 @@ class Accounts:
             return self._bring_up_to_date(final)
 
     def _bring_up_to_date(self, final: bool) -> int:
-        known_until = self._replica.step if final else self._replica.known_until
+        if final:
+            self._replica.has_stopped.wait(STOPPING)
+        known_until = self._replica.known_until
         reports = self._replica.ended_rounds()
         records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
         for report in reports:

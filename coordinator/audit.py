@@ -16,7 +16,7 @@ from hivemind.p2p import PeerID
 from coordinator.flags import Flag, Kind, SeenRound, odd_ones
 from coordinator.ledger_audit import Averaged
 from coordinator.ledger_schema import Contribution, SessionReport
-from swarm.records import SessionRecord, mark_of
+from swarm.records import MOST_SIGHTINGS, SessionRecord, mark_of
 
 REMEMBERED = 200  # newest global steps that a claim may be of; a record carries 16, and stays for two minutes
 EVIDENCE_WAIT = 10.0  # seconds from the first claim of a step until all who saw its round have been heard
@@ -26,32 +26,26 @@ ODD_STEPS = 3  # global steps in a row in which a loss is odd, before anybody he
 LOSSES_WAIT = 4  # global steps until all records of one are there
 
 
-@dataclass(frozen=True)
-class Sighting:
-    """What `user` saw somebody bring to a global step."""
-
-    user: str
-    samples: int
-
-
 class Evidence:
     """What the records of a reading say about others."""
 
     def __init__(self, records: Iterable[tuple[PeerID, SessionRecord]] = ()):
-        self._about: defaultdict[tuple[int, bytes], list[Sighting]] = defaultdict(list)
+        self._about: defaultdict[tuple[int, bytes], dict[str, int]] = defaultdict(dict)
         self._witnesses: defaultdict[int, set[str]] = defaultdict(set)
         for _, record in records:
             for contribution in record.contributions:
                 for one in contribution.seen:
-                    self._about[contribution.step, one.peer].append(Sighting(record.name, one.samples))
+                    told = self._about[contribution.step, one.peer]
+                    told[record.name] = min(one.samples, told.get(record.name, one.samples))
+                if 0 < len(contribution.seen) < MOST_SIGHTINGS:
                     self._witnesses[contribution.step].add(record.name)
 
-    def about(self, step: int, peer_id: str) -> Sequence[Sighting]:
-        """What was seen of a peer in a global step."""
-        return self._about.get((step, mark_of(PeerID.from_base58(peer_id))), ())
+    def about(self, step: int, peer_id: str) -> Mapping[str, int]:
+        """The samples that a peer was seen to bring to a global step, by the user who tells it; each has one voice."""
+        return self._about.get((step, mark_of(PeerID.from_base58(peer_id))), {})
 
     def witnesses(self, step: int) -> Collection[str]:
-        """The users who have seen anything of a global step."""
+        """The users who tell of all whom they saw in a global step."""
         return self._witnesses.get(step, ())
 
 
@@ -72,15 +66,16 @@ class _Step:
 class Audit:
     """Follows the newest global steps; not for several threads."""
 
-    def __init__(self, averaged: Mapping[int, Averaged], heaviest: float, *, evidence: bool):
+    def __init__(self, averaged: Mapping[int, Averaged], heaviest: float, longest: int, *, evidence: bool):
         """Begin, or go on after a restart.
 
         Args:
             averaged: by global step, what the ledger knows.
             heaviest: the greatest weight that a peer has in a mean, in samples.
+            longest: tokens that a sample has at most.
             evidence: whether peers tell what they saw; claims of steps without the coordinator wait for it then.
         """
-        self._heaviest, self._patience = heaviest, EVIDENCE_WAIT if evidence else 0.0
+        self._heaviest, self._longest, self._patience = heaviest, longest, EVIDENCE_WAIT if evidence else 0.0
         self._steps = {
             step: _Step(limit=one.samples - sum(one.credited.values()), credited=dict(one.credited))
             for step, one in averaged.items()
@@ -92,9 +87,8 @@ class Audit:
         self._added: dict[str, list[Contribution]] = {}  # by session, credited without a claim
 
     def saw(self, one: SeenRound) -> None:
-        """A round in which the coordinator took part has worked."""
-        step = self._steps.setdefault(one.step, _Step())
-        step.seen, step.seen_at = one, None
+        """A round in which the coordinator took part has worked; a step that is done again begins anew."""
+        self._steps[one.step] = _Step(seen=one)
         self._open.add(one.step)
 
     def settle(
@@ -118,11 +112,12 @@ class Audit:
         for report in reports:
             kept = []
             for claim in report.contributions:
-                if claim.step > newest:
+                if claim.step > newest or claim.samples <= 0:
                     continue
                 if claim.step < newest - REMEMBERED:
                     flags += self._refuse_late(report, claim)
                     continue
+                claim = replace(claim, tokens=min(claim.tokens, claim.samples * self._longest))  # noqa: PLW2901
                 samples = self._judge(report, claim, evidence, flags, None if final else now)
                 if samples:
                     kept.append(claim if samples == claim.samples else _with_samples(claim, samples))
@@ -130,8 +125,11 @@ class Audit:
         flags += self._odd_losses(settled, newest)
         settled = self._add_unclaimed(settled, newest, now)
         self._steps = {step: one for step, one in self._steps.items() if step >= newest - REMEMBERED}
+        oldest = newest - REMEMBERED
         self._added = {
-            report.session_id: self._added[report.session_id] for report in settled if report.session_id in self._added
+            report.session_id: [one for one in self._added[report.session_id] if one.step >= oldest]
+            for report in settled
+            if report.session_id in self._added
         }
         return settled, flags
 
@@ -148,19 +146,19 @@ class Audit:
         known = step.credited.get((report.peer_id, report.session_id))
         if known is not None:
             return known
-        in_group = step.seen is not None and report.peer_id in step.seen.samples
-        if not in_group and step.limit is None and now is not None:
+        if step.seen is None and step.limit is None and now is not None:
             step.first_claim = min(step.first_claim, now)
             if now < step.first_claim + self._patience:
                 return None
         brought = self._brought(step, report, evidence, claim.step)
         already = sum(samples for (peer, _), samples in step.credited.items() if peer == report.peer_id)
-        samples = claim.samples if brought is None else max(0, min(claim.samples, round(brought) - already))
+        possible = self._heaviest if brought is None else min(brought, self._heaviest)
+        samples = max(0, min(claim.samples, round(possible) - already))
         if step.seen is None and step.limit is not None:
             step.limit -= samples
         step.credited[report.peer_id, report.session_id] = samples
         # a peer that was so fast that it weighed less than it computed has said nothing false
-        if samples < claim.samples and round(brought or 0) < self._heaviest:
+        if samples < claim.samples and round(possible) < self._heaviest:
             claimed = f"claimed {claim.samples:,} samples of global step {claim.step + 1:,}"
             what = f"{claimed}, of which {samples:,} were averaged"
             flags.append(Flag(Kind.CLAIM, report.user, report.peer_id, claim.step, what))
@@ -197,15 +195,15 @@ class Audit:
 
     def _brought(self, step: _Step, report: SessionReport, evidence: Evidence, number: int) -> float | None:
         """What a peer brought to a global step, as others saw it; None: nobody can tell."""
-        if step.seen is not None and report.peer_id in step.seen.samples:
-            return step.seen.samples[report.peer_id]
-        if step.seen is None and step.limit is not None:
+        if step.seen is not None:
+            return step.seen.samples.get(report.peer_id, 0)
+        if step.limit is not None:
             return step.limit
-        told = [one.samples for one in evidence.about(number, report.peer_id) if one.user != report.user]
+        told = [samples for user, samples in evidence.about(number, report.peer_id).items() if user != report.user]
         if told:
             return statistics.median_low(told)
         denied = len(set(evidence.witnesses(number)) - {report.user}) >= DENIERS
-        return 0 if denied or step.seen is not None else None
+        return 0 if denied else None
 
     def _refuse_late(self, report: SessionReport, claim: Contribution) -> list[Flag]:
         if report.peer_id in self._late:

@@ -20,6 +20,7 @@ from coordinator.ledger_audit import AuditBook
 from coordinator.ledger_backup import back_up, put_back
 from coordinator.ledger_census import Census
 from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors, reading, writing
+from coordinator.ledger_door import door_of
 from coordinator.ledger_entry import PRESENT_SECONDS, gather
 from coordinator.ledger_history import History
 from coordinator.ledger_questions import SESSION_COLUMNS, clock, is_present, leaders, leaders_since, whole_sum
@@ -208,13 +209,14 @@ class Ledger:
 
     def back_up(self) -> None:
         """Copy an SQLite ledger; raises `LedgerBroken` if a page of it cannot be read."""
-        with ledger_errors(self._engine.url):
+        with ledger_errors(self._engine.url), door_of(self._engine).shared():
             back_up(self._engine)
 
     def put_back(self) -> str | None:
         """Go on from the copy, if there is one; returns what was done, for people."""
-        self.close()
-        return put_back(self._engine.url)
+        with door_of(self._engine).alone():
+            self.close()
+            return put_back(self._engine.url)
 
     def close(self) -> None:
         """Let go of the database. The ledger can be used again; it reconnects."""

@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, SQLAlchemyError
 
 from coordinator.ledger_backup import put_back
+from coordinator.ledger_door import door_of
 from coordinator.ledger_upgrade import NewerLedger, is_up_to_date, upgrade
 from swarm.errors import SahajError
 
@@ -73,14 +74,18 @@ def _connect(place: URL, patience: float) -> Engine:
 @contextlib.contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
     """A transaction that is the only one that writes: what it reads stays true until it ends."""
-    with engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+    with (
+        door_of(engine).shared(),
+        engine.connect().execution_options(**{WRITING: True}) as connection,
+        connection.begin(),
+    ):
         yield connection
 
 
 @contextlib.contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """A transaction that only reads; raises `LedgerError` if the database fails."""
-    with ledger_errors(engine.url), engine.begin() as connection:
+    with ledger_errors(engine.url), door_of(engine).shared(), engine.begin() as connection:
         yield connection
 
 

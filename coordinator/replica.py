@@ -51,6 +51,7 @@ class Replica:
         self.stepped_at = time.time()  # unix time, seconds: when the newest global step was taken, or this began
         self._ended: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
         self._known_until = 0
+        self.has_stopped = threading.Event()  # `follow` is over, and has told of all rounds that ended
         if newest is not None:
             restore_model(model, newest.model_state)
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -59,6 +60,7 @@ class Replica:
         )
         if newest is not None:
             self.optimizer.adopt(newest.trainer_state.step, newest.optimizer_state)
+        self._told_step = self.step
 
     @property
     def step(self) -> int:
@@ -86,18 +88,22 @@ class Replica:
         """Keep up with the swarm until `stop` is set; tells of rounds that failed."""
         with self._turn:
             self.optimizer.load_state_from_peers()
-        seen = self.step
         while not stop.wait(POLL):
             with self._turn:
                 self.optimizer.poll()
-            if self.step != seen:
-                seen, self.stepped_at = self.step, time.time()
-            settled = self.optimizer.settled_step
-            for report in self.optimizer.ended_rounds():
-                self._ended.put(report)
-                if report.problem:
-                    say(report.describe_failure())
-            self._known_until = settled
+            self._take_in_rounds(say)
+        self._take_in_rounds(say)
+        self.has_stopped.set()
+
+    def _take_in_rounds(self, say: Callable[[str], None]) -> None:
+        if self.step != self._told_step:
+            self._told_step, self.stepped_at = self.step, time.time()
+        settled = self.optimizer.settled_step  # first: what ends meanwhile is told the next time
+        for report in self.optimizer.ended_rounds():
+            self._ended.put(report)
+            if report.problem:
+                say(report.describe_failure())
+        self._known_until = settled
 
     def go_back(self, older: LoadedCheckpoint, choose_step: Callable[[int], int]) -> int:
         """Have this older state under a newer global step; returns that step.

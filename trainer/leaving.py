@@ -11,7 +11,7 @@ from types import FrameType
 import psutil
 
 PATIENCE = 8.0  # seconds from the signal to the end, whatever the process is waiting for
-GRACE = 5.0  # seconds after SIGTERM in which a global step may be finished; `docker stop` leaves ten in all
+GRACE = 5.0  # seconds after SIGTERM to finish a global step in; `docker stop` leaves ten, and leaving takes some three
 
 
 class Asked(threading.Event):

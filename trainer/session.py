@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Iterable
 
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
@@ -80,5 +81,11 @@ class Session:
         if self._gate is None:
             return []
         seen = {PeerID.from_base58(name): samples for name, samples in brought.seen.items()}
-        others = [Sighting(peer=mark_of(one), samples=round(samples)) for one, samples in seen.items()]
-        return others[:MOST_SIGHTINGS]
+        return [Sighting(peer=mark_of(one), samples=round(seen[one])) for one in next_of(self._identity.peer_id, seen)]
+
+
+def next_of(own: PeerID, members: Iterable[PeerID]) -> list[PeerID]:
+    """Of whom a peer tells: those after it in the order of ids, in a circle, so that of everybody some do."""
+    others = sorted(one for one in members if one != own)
+    later = [one for one in others if one > own]
+    return (later + others[: len(others) - len(later)])[:MOST_SIGHTINGS]

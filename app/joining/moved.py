@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from app.joining.address import is_private
 from app.joining.door import Door
 from app.joining.problems import CoordinatorAway, NoAnswer, NoSuchHost, TlsProblem
 
@@ -33,4 +34,6 @@ def ask_where_it_is(link: str, told: str, ask: Callable[[Door], T]) -> T:
 def may_follow(link: str, told: str) -> bool:
     """Whether what is sent to the link may be sent there, too: a token must not leave encryption behind."""
     elsewhere = told != "" and told.rstrip("/") != link.rstrip("/")
-    return elsewhere and (told.startswith("https://") or link.startswith("http://"))
+    as_safe = told.startswith("https://") or link.startswith("http://")
+    as_far = is_private(link) or not is_private(told)  # an address of one's own network is another machine elsewhere
+    return elsewhere and as_safe and as_far

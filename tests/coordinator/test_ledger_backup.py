@@ -1,12 +1,13 @@
 """A page of the ledger cannot be read: the copy takes its place, and peers tell the rest again."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from coordinator.ledger import Ledger, SessionReport, open_ledger
-from coordinator.ledger_database import LedgerBroken
+from coordinator.ledger_database import LedgerBroken, reading
 
 Report = Callable[..., SessionReport]
 URL = "sqlite:///ledger.db"
@@ -97,3 +98,27 @@ def test_postgresql_is_left_to_its_own_ways(ledger: Ledger, ledger_url: str, tmp
     ledger.back_up()
     copies = [path.name for path in tmp_path.iterdir() if "backup" in path.name]
     assert copies == (["ledger.db-backup"] if ledger_url.startswith("sqlite") else [])
+
+
+def test_the_file_is_replaced_when_nobody_uses_it(written: Path):
+    ledger = open_ledger(URL, written.parent)
+    inside, leave = threading.Event(), threading.Event()
+
+    def use() -> None:
+        with reading(ledger._engine):
+            inside.set()
+            leave.wait(30.0)
+
+    reader = threading.Thread(target=use)
+    reader.start()
+    assert inside.wait(30.0)
+    replacing = threading.Thread(target=ledger.put_back)
+    replacing.start()
+    replacing.join(0.3)
+    assert replacing.is_alive() and not written.with_name("ledger.db-broken-1").exists()
+    leave.set()
+    replacing.join(30.0)
+    reader.join(30.0)
+    assert written.with_name("ledger.db-broken-1").exists()
+    assert len(ledger.steps()) == 90
+    ledger.close()

@@ -19,7 +19,7 @@ def clock(tmp_path: Path) -> Iterator[tuple[dict[str, str], Callable[[int], None
     """An environment for a process, and a way to put its clock forward or back while it runs, by so many seconds."""
     libraries = sorted(FAKETIME.glob("*/faketime/libfaketimeMT.so.1"))
     if not libraries:
-        pytest.skip("a clock of its own needs Debian's package faketime")
+        pytest.skip("a clock of its own needs Debian's package faketime; as root: make faketime")
     file = tmp_path / "clock"
 
     def put(seconds: int) -> None:

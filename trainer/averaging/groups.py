@@ -171,6 +171,7 @@ class StepwiseAverager(DecentralizedAverager):
         elif len(members) == 1:
             problem = "no other peer in the group is at this global step"
         if problem:
+            self._weighed.pop(group_info.group_id, None)
             failed = Group(told)
             failed.problem = problem
             return failed
@@ -232,7 +233,7 @@ class StepwiseAverager(DecentralizedAverager):
             note_refusal()
             yield averaging_pb2.AveragingData(code=averaging_pb2.BAD_GROUP_ID)
             return
-        self._weighed.setdefault(first.group_id, {})[context.remote_id] = weighed
+        self._weighed.setdefault(first.group_id, {}).setdefault(context.remote_id, weighed)
         averaged = super().rpc_aggregate_part(achain(as_aiter(first), stream), context)
         end = averaging_pb2.AveragingData()
         async for message in with_end(averaged, end):

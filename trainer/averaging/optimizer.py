@@ -146,8 +146,8 @@ class SwarmOptimizer(StateFollower):
     @property
     def settled_step(self) -> int:
         """Global steps that this peer has taken, without one whose round is still open."""
-        step = self.local_epoch
-        return step - 1 if self._round_open or not self.state_averager.settled.is_set() else step
+        in_flight = self._round_open or not self.state_averager.settled.is_set()  # before the step, which may go back
+        return self.local_epoch - in_flight
 
     def ended_rounds(self) -> list[RoundReport]:
         """The rounds that ended since this was last asked."""

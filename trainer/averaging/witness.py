@@ -91,7 +91,13 @@ def brought(
     """By member, the weight with which it is in the part that this peer reduced; None if it reduced none."""
     if not runner.parts_for_local_averaging:
         return None
-    there = {peer_id: one.weight for peer_id, one in weighed if peer_id not in runner.banned_senders}
+    received, parts = runner.tensor_part_reducer.num_parts_received, len(runner.parts_for_local_averaging)
+    whole = {
+        peer_id
+        for peer_id, count in zip(runner.sender_peer_ids, received, strict=True)
+        if count == parts and peer_id not in runner.banned_senders
+    }
+    there = {peer_id: one.weight for peer_id, one in weighed if peer_id in whole}
     return {peer_id: weight for peer_id, weight in there.items() if weight is not None} | {own: runner.weight}
 
 
