@@ -9,6 +9,7 @@ import pytest
 
 from app.joining.checks import Finding, Machine, findings, parameters, plan, refuse_if_fatal
 from app.joining.home import IDENTITY, cache_folder, default_folder
+from app.joining.moved import may_follow
 from app.joining.problems import MachineTooSmall
 from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.renewal import LONGEST_PAUSE, pause
@@ -128,3 +129,20 @@ def test_each_process_has_a_home_of_its_own():
         assert default_folder("http://127.0.0.1:8080") == first.with_name("127.0.0.1-8080-2")
     assert default_folder("http://../..") == cache_folder() / "run"
     assert default_folder("http://example.org/../../up").parent == cache_folder()
+
+
+@pytest.mark.parametrize(
+    ("link", "told", "follows"),
+    [
+        ("https://run.example.org", "https://other.example.org", True),
+        ("https://run.example.org", "https://run.example.org/", False),  # the same
+        ("https://run.example.org", "", False),
+        ("https://run.example.org", "http://other.example.org", False),  # a token would be read on the way
+        ("http://run.example.org", "http://other.example.org", True),
+        ("http://run.example.org", "http://127.0.0.1:8080", False),  # another machine here than there
+        ("http://run.example.org", "https://192.168.1.7", False),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8081", True),
+    ],
+)
+def test_who_follows_a_coordinator_that_has_moved(link: str, told: str, follows: bool):
+    assert may_follow(link, told) is follows
