@@ -25,6 +25,8 @@ from trainer.averaging.claims import HEAVIEST
 STOPPING = 5.0  # seconds that the replica may take for that, once it is told to
 BACK_UP_EVERY = 60.0  # seconds; half of the life of a peer's record
 
+Key = tuple[str, str]  # session id and peer id
+
 
 class Accounts:
     """One reading after the other; not for several threads."""
@@ -46,7 +48,7 @@ class Accounts:
         heaviest = HEAVIEST * run.averaging.target_batch_size
         averaged = ledger.audit.averaged(REMEMBERED)
         self._audit = Audit(averaged, heaviest, run.data.max_length, evidence=gate is not None)
-        self._unwritten: dict[str, SessionReport] = {}  # by session
+        self._unwritten: dict[Key, SessionReport] = {}
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []
         self._backed_up, self._backed_up_step = -math.inf, 0  # monotonic seconds, global step
@@ -103,7 +105,7 @@ class Accounts:
 
     def _record(self, reports: list[SessionReport]) -> None:
         """Peers repeat what they did for a while only; a disk may be full for longer."""
-        self._unwritten = {one.session_id: one for one in reports}
+        self._unwritten = {key_of(one): one for one in reports}
         self._ledger.record(reports)
         self._unwritten = {}
 
@@ -129,13 +131,20 @@ class Accounts:
             self._say(f"attention: {one.user} {one.what}")
 
 
-def with_unwritten(reports: Iterable[SessionReport], unwritten: Mapping[str, SessionReport]) -> Iterator[SessionReport]:
+def with_unwritten(reports: Iterable[SessionReport], unwritten: Mapping[Key, SessionReport]) -> Iterator[SessionReport]:
     """The reports, each with those contributions of an older one that it does not repeat any more."""
-    newer = {one.session_id: one for one in reports}
-    for name in newer.keys() | unwritten.keys():
-        older, report = unwritten.get(name), newer.get(name) or unwritten[name]
-        if older is not None and older is not report:
+    told = set()
+    for report in reports:
+        told.add(key_of(report))
+        older = unwritten.get(key_of(report))
+        if older is not None:
             repeated = {one.step for one in report.contributions}
             missing = tuple(one for one in older.contributions if one.step not in repeated)
-            report = replace(report, contributions=missing + report.contributions)
+            report = replace(report, contributions=missing + report.contributions)  # noqa: PLW2901
         yield report
+    yield from (report for key, report in unwritten.items() if key not in told)
+
+
+def key_of(report: SessionReport) -> Key:
+    """Anybody can claim the session of another, and is told apart by his peer id."""
+    return report.session_id, report.peer_id

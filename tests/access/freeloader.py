@@ -33,6 +33,7 @@ async def freeloader(scene: Scene) -> dict[str, Any]:
             "name": "freeloader",
             "shown_pass": own.shown,
             "device": "a very large computer",
+            "country": "",
             "client_mode": False,
             "addresses": [],
             "started": started,
