@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick postgresql chromium faketime lint bench
+.PHONY: help setup demo test test-quick postgresql chromium lint bench
 .DELETE_ON_ERROR:
 
 help:
@@ -14,7 +14,6 @@ help:
 	@echo "make lint        style, types and the floors of the design"
 	@echo "make bench       speed of a training step and of a small swarm, a large ledger, plans of averaging, the dashboard"
 	@echo "make postgresql  the server that some tests start, from Debian's package where it is missing (root)"
-	@echo "make faketime    a clock for one process, in the same way"
 	@echo "make chromium    the browser that some tests look with, from Debian's package where it is missing (root)"
 	@echo "make setup       install into .venv; the targets above do so by themselves (PYTHON=python3.12 to choose)"
 
@@ -24,7 +23,7 @@ demo: $(READY)
 	$(BIN)/sahaj demo --out out/demo $(ARGS)
 
 # Tests that start peers have the machine to themselves. Status 5: ARGS chose none of the one kind.
-test: test-quick faketime
+test: test-quick
 	$(BIN)/pytest -m swarm --durations=12 $(ARGS) || test $$? -eq 5
 
 test-quick: $(READY) postgresql chromium
@@ -51,10 +50,6 @@ postgresql:
 # the dashboard is looked at with a real browser, in Bengali too
 chromium:
 	$(call need,command -v chromium || command -v chromium-browser || command -v google-chrome,chromium fonts-lohit-beng-bengali fonts-noto-color-emoji)
-
-# a trainer gets a clock of its own
-faketime:
-	$(call need,ls /usr/lib/*/faketime/libfaketimeMT.so.1,faketime)
 
 lint: $(READY)
 	$(BIN)/ruff check
