@@ -83,14 +83,13 @@ class SmallSwarm:
         *options: object,
         client_mode: bool = False,
         by_command: bool = False,
-        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Peer:
         """Start a trainer, `by_command` as a shell would; returns at once. Its folder is its name's."""
         command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
         command += ["--micro-batch", MICRO_BATCH, "--listen", f"/ip4/{self.host(name)}/tcp/0"]
         command += ["--state", self.folder / "peers" / name]
         command += [*options, *["--client-mode"] * client_mode]
-        return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
+        return self._start(name, command, client_mode=client_mode, by_command=by_command)
 
     def volunteer(self, name: str, *, client_mode: bool = False, token: str = "", asks_for: str | None = None) -> Peer:
         """Start a trainer by the run's link, with a Hub token or a name of its own choice; returns at once."""
