@@ -28,7 +28,7 @@ from trainer.data import Batch
 from trainer.model import PretrainingModel
 
 LOOK_EVERY = 1.0  # seconds between two readings of the swarm's records
-LONGEST_PAUSE = 60.0  # seconds between two tries of something that fails
+LONGEST_PAUSE = 15.0  # seconds between two tries of something that fails; records tell of 16 global steps
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.audit import CLAIM_WAIT
 from coordinator.checkpoint_folder import newest_checkpoint
 from swarm.records import CONTRIBUTIONS_KEPT
 from tests.faults.agreement import compare
@@ -59,7 +60,7 @@ def test_a_full_disk_does_not_end_the_run(corpus: Path, tokenizer_folder: Path, 
             "checkpoint after there was room again",
         )
         swarm.wait_for_step(at_problem + 1)
-        swarm.wait(lambda: not compare(folder / "peers", swarm.ledger).lost, "credit for all of them")
+        swarm.wait(lambda: not compare(folder / "peers", swarm.ledger).lost, "credit for all of them", 4 * CLAIM_WAIT)
         assert compare(folder / "peers", swarm.ledger).double == 0
         assert "Traceback" not in text_of(coordinator)
     finally:
