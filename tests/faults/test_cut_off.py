@@ -10,8 +10,8 @@ from tests.faults.faulty_swarm import FaultySwarm
 from tests.faults.hosts import NoHosts, made_hosts
 
 pytestmark = pytest.mark.swarm
-STEP_SAMPLES = 5120  # some four seconds of two trainers
-AWAY = 8.0  # seconds; others wait five for a part of a mean
+STEP_SAMPLES = 6144  # some five seconds of two trainers
+AWAY = 12.0  # seconds; others wait five for a part of a mean
 CASES = [("bela", phase) for phase in ("accumulating", "matchmaking", "reducing", "stepping")]
 CASES += [("coordinator", phase) for phase in ("matchmaking", "reducing", "stepping", "saving")]
 

@@ -36,7 +36,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_does_not_end_the_run(corpus: Path, tokenizer_folder: Path, tmp_path: Path, small_disk: Path):
     folder = tmp_path / "run"
     folder.mkdir()
-    swarm = SmallSwarm(folder, corpus, tokenizer_folder, target_batch_size=1024)
+    swarm = SmallSwarm(folder, corpus, tokenizer_folder, target_batch_size=2048)
     swarm.state = small_disk / "state"
     try:
         coordinator = swarm.coordinator()
