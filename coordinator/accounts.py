@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hivemind.dht import DHT
 
-from coordinator.audit import REMEMBERED, Audit, Evidence
+from coordinator.audit import REMEMBERED, Audit, Evidence, Key, key_of
 from coordinator.flags import Flag, Kind, SeenRound
 from coordinator.history import Historian
 from coordinator.ledger import Ledger, SessionReport
@@ -17,15 +17,13 @@ from coordinator.monitor import named_by_pass, reachable, session_reports
 from coordinator.replica import Replica
 from swarm import known_peers
 from swarm.gate import Gate
-from swarm.records import CONTRIBUTIONS_KEPT, SessionRecord, read_sessions
+from swarm.records import CONTRIBUTIONS_KEPT, read_sessions
 from swarm.run_file import RunFile
 from trainer.averaging import RoundReport
 from trainer.averaging.claims import HEAVIEST
 
 STOPPING = 5.0  # seconds that the replica may take for that, once it is told to
 BACK_UP_EVERY = 60.0  # seconds; half of the life of a peer's record
-
-Key = tuple[str, str]  # session id and peer id
 
 
 class Accounts:
@@ -80,8 +78,9 @@ class Accounts:
         known_until = self._replica.known_until
         reports = self._replica.ended_rounds()
         records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
+        names = {str(signer): record.name for signer, record in records}
         for report in reports:
-            self._take_in(report, {str(signer): record for signer, record in records})
+            self._take_in(report, names)
         settled, flags = self._audit.settle(
             session_reports(records), Evidence(records), known_until - 1, time.monotonic(), final=final
         )
@@ -109,7 +108,8 @@ class Accounts:
         self._ledger.record(reports)
         self._unwritten = {}
 
-    def _take_in(self, report: RoundReport, sessions: dict[str, SessionRecord]) -> None:
+    def _take_in(self, report: RoundReport, names: Mapping[str, str]) -> None:
+        """What the coordinator saw of a round; `names` are those of the peers that are there, by id."""
         self._historian.round_ended(report)
         own = str(self._dht.peer_id)
         if report.problem is None and report.weights is not None and report.gradient_norm is not None:
@@ -118,12 +118,7 @@ class Accounts:
             self._audit.saw(seen)
             self._rounds.append(seen)
         what = f"sent numbers that are not finite in the round of global step {report.step + 1:,}"
-        self._tell(
-            [
-                Flag(Kind.NUMBERS, sessions[peer].name if peer in sessions else "?", peer, report.step, what)
-                for peer in report.not_finite
-            ]
-        )
+        self._tell([Flag(Kind.NUMBERS, names.get(peer, "?"), peer, report.step, what) for peer in report.not_finite])
 
     def _tell(self, flags: list[Flag]) -> None:
         self._flags += flags
@@ -143,8 +138,3 @@ def with_unwritten(reports: Iterable[SessionReport], unwritten: Mapping[Key, Ses
             report = replace(report, contributions=missing + report.contributions)  # noqa: PLW2901
         yield report
     yield from (report for key, report in unwritten.items() if key not in told)
-
-
-def key_of(report: SessionReport) -> Key:
-    """Anybody can claim the session of another, and is told apart by his peer id."""
-    return report.session_id, report.peer_id

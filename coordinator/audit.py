@@ -25,6 +25,13 @@ DENIERS = 2  # users who did not see somebody that they would have seen; one alo
 ODD_STEPS = 3  # global steps in a row in which a loss is odd, before anybody hears of it
 LOSSES_WAIT = 4  # global steps until all records of one are there
 
+Key = tuple[str, str]  # peer id and session id
+
+
+def key_of(report: SessionReport) -> Key:
+    """What tells sessions apart: anybody can claim the session of another."""
+    return report.peer_id, report.session_id
+
 
 class Evidence:
     """What the records of a reading say about others."""
@@ -57,7 +64,7 @@ class _Step:
     seen_at: float | None = None  # monotonic seconds
     limit: int | None = None  # samples of it that may still be credited, if only the sum is known
     first_claim: float = math.inf  # monotonic seconds
-    credited: dict[tuple[str, str], int] = field(default_factory=dict)  # by peer and session
+    credited: dict[Key, int] = field(default_factory=dict)
     losses: dict[str, float] = field(default_factory=dict)  # by peer
     like: Contribution | None = None  # one of its contributions
     compared: bool = False  # these losses
@@ -84,7 +91,7 @@ class Audit:
         self._odd_for: dict[str, int] = {}  # global steps in a row with an odd loss, by peer
         self._open: set[int] = set()  # seen global steps that not all members have claimed
         self._like: Contribution | None = None  # the newest that was credited
-        self._added: dict[str, list[Contribution]] = {}  # by session, credited without a claim
+        self._added: dict[Key, list[Contribution]] = {}  # credited without a claim
 
     def saw(self, one: SeenRound) -> None:
         """A round in which the coordinator took part has worked; a step that is done again begins anew."""
@@ -117,7 +124,8 @@ class Audit:
                 if claim.step < newest - REMEMBERED:
                     flags += self._refuse_late(report, claim)
                     continue
-                claim = replace(claim, tokens=min(claim.tokens, claim.samples * self._longest))  # noqa: PLW2901
+                if claim.tokens > (possible := claim.samples * self._longest):
+                    claim = replace(claim, tokens=possible)  # noqa: PLW2901
                 samples = self._judge(report, claim, evidence, flags, None if final else now)
                 if samples:
                     kept.append(claim if samples == claim.samples else _with_samples(claim, samples))
@@ -127,9 +135,9 @@ class Audit:
         self._steps = {step: one for step, one in self._steps.items() if step >= newest - REMEMBERED}
         oldest = newest - REMEMBERED
         self._added = {
-            report.session_id: [one for one in self._added[report.session_id] if one.step >= oldest]
+            key_of(report): [one for one in self._added[key_of(report)] if one.step >= oldest]
             for report in settled
-            if report.session_id in self._added
+            if key_of(report) in self._added
         }
         return settled, flags
 
@@ -143,7 +151,7 @@ class Audit:
     ) -> int | None:
         """The samples to credit, always the same for a claim that was heard before; None: it has to wait."""
         step = self._steps.setdefault(claim.step, _Step())
-        known = step.credited.get((report.peer_id, report.session_id))
+        known = step.credited.get(key_of(report))
         if known is not None:
             return known
         if step.seen is None and step.limit is None and now is not None:
@@ -156,7 +164,7 @@ class Audit:
         samples = max(0, min(claim.samples, round(possible) - already))
         if step.seen is None and step.limit is not None:
             step.limit -= samples
-        step.credited[report.peer_id, report.session_id] = samples
+        step.credited[key_of(report)] = samples
         # a peer that was so fast that it weighed less than it computed has said nothing false
         if samples < claim.samples and round(possible) < self._heaviest:
             claimed = f"claimed {claim.samples:,} samples of global step {claim.step + 1:,}"
@@ -185,10 +193,10 @@ class Audit:
                 for peer in missing.keys() & sessions.keys():
                     step.credited[peer, sessions[peer]] = missing[peer]
                     added = _with_samples(replace(like, step=number), missing[peer])
-                    self._added.setdefault(sessions[peer], []).append(added)
+                    self._added.setdefault((peer, sessions[peer]), []).append(added)
         return [
-            replace(report, contributions=report.contributions + tuple(self._added[report.session_id]))
-            if report.session_id in self._added
+            replace(report, contributions=report.contributions + tuple(self._added[key_of(report)]))
+            if key_of(report) in self._added
             else report
             for report in reports
         ]

@@ -6,15 +6,14 @@ global step, and only the first one with a key is kept. Sums are kept beside the
 that questions are answered from a few rows, and contributions to old steps are rolled up to a bit each.
 """
 
-import contextlib
 import datetime
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Engine, func, select
 
 from coordinator.ledger_audit import AuditBook
 from coordinator.ledger_backup import back_up, put_back
@@ -93,7 +92,7 @@ class Ledger:
         reports, now, written = list(reports), clock(now), self._written
         changed = [report for report in reports if written.get(report.session_id) != report]
         if changed:
-            with self._writing() as connection:
+            with writing(self._engine) as connection:
                 standing = sessions_as_they_stand(connection, (report.session_id for report in changed))
                 entry = gather(changed, standing, written, now)
                 write_entry(connection, entry, now)
@@ -124,7 +123,7 @@ class Ledger:
             "sentence_order_accuracy": sentence_order_accuracy,
         }
         insert = INSERTS[self._engine.dialect.name](EvaluationRow).values(step=step, **row)
-        with self._writing() as connection:
+        with writing(self._engine) as connection:
             connection.execute(insert.on_conflict_do_update(index_elements=["step"], set_=row))
 
     def progress(self, now: float | None = None) -> Progress:
@@ -222,11 +221,6 @@ class Ledger:
         """Let go of the database. The ledger can be used again; it reconnects."""
         self._engine.dispose()
         self._written = {}
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with ledger_errors(self._engine.url), writing(self._engine) as connection:
-            yield connection
 
 
 def _steps() -> Any:

@@ -7,7 +7,7 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Mapped, mapped_column
 
 from coordinator.flags import Flag, Kind, SeenRound
-from coordinator.ledger_database import INSERTS, ledger_errors, reading, writing
+from coordinator.ledger_database import INSERTS, reading, writing
 from coordinator.ledger_schema import Base, ContributionRow, SessionRow
 
 # What the ledger keeps
@@ -85,7 +85,7 @@ class AuditBook:
         if not rows and not found:
             return
         insert = INSERTS[self._engine.dialect.name]
-        with ledger_errors(self._engine.url), writing(self._engine) as connection:
+        with writing(self._engine) as connection:
             for row in rows:  # a round that is repeated after going back replaces the one before
                 statement = insert(RoundRow).values(row)
                 connection.execute(statement.on_conflict_do_update(index_elements=["step"], set_=row))

@@ -73,8 +73,9 @@ def _connect(place: URL, patience: float) -> Engine:
 
 @contextlib.contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A transaction that is the only one that writes: what it reads stays true until it ends."""
+    """A transaction that is the only one that writes: what it reads stays true until it ends; raises as `reading`."""
     with (
+        ledger_errors(engine.url),
         door_of(engine).shared(),
         engine.connect().execution_options(**{WRITING: True}) as connection,
         connection.begin(),

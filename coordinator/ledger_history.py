@@ -10,7 +10,7 @@ from sqlalchemy import JSON, Engine, func, select
 from sqlalchemy.orm import Mapped, mapped_column
 
 from coordinator.ledger_curves import GrowingTable, Span, StepBucket, spans, step_buckets
-from coordinator.ledger_database import INSERTS, ledger_errors, reading, writing
+from coordinator.ledger_database import INSERTS, reading, writing
 from coordinator.ledger_questions import clock, is_present, whole_sum
 from coordinator.ledger_schema import Base, EvaluationRecord, EvaluationRow, SessionRow, StepRow
 
@@ -123,7 +123,7 @@ class History:
             whole_sum(SessionRow.averaging_rounds),
             whole_sum(SessionRow.averaging_failures),
         )
-        with ledger_errors(self._engine.url), writing(self._engine) as connection:
+        with writing(self._engine) as connection:
             here: Any = connection.execute(present).one()
             sums: Any = connection.execute(ever).one()
             figures = [int(now) // MINUTE * MINUTE, step, *here, averaging_seconds, *sums]
@@ -175,7 +175,7 @@ class History:
             return
         row = {"time": clock(now), "sentences": [asdict(one) for one in sentences]}
         insert = INSERTS[self._engine.dialect.name](FillRow).values(step=step, **row)
-        with ledger_errors(self._engine.url), writing(self._engine) as connection:
+        with writing(self._engine) as connection:
             connection.execute(insert.on_conflict_do_update(index_elements=["step"], set_=row))
 
     def fills(self, points: int) -> list[Fills]:

@@ -135,7 +135,7 @@ def _parse(items: Sequence[tuple[bytes, ValueWithExpiration]]) -> list[tuple[Pee
 
 
 def mark_of(peer_id: PeerID) -> bytes:
-    """How a testimony names a peer."""
+    """How a sighting names a peer."""
     return bytes(peer_id.to_bytes()[-PEER_MARK:])
 
 

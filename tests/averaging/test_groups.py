@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import math
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +48,7 @@ def averager(folder: Path, number: float, known: list[str], size: int = 10) -> I
 
 
 def test_a_group_that_was_found_is_kept_while_the_dht_is_slow(tmp_path: Path):
-    """hivemind forks its processes: from one that has no threads, not from that of pytest."""
-    said = tmp_path / "said"
-    try:
-        status = start_function(find_each_other, tmp_path, out=said).wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        status = -1
-    assert status == 0, said.read_text()
+    _runs_well(find_each_other, tmp_path)
 
 
 def find_each_other(folder: Path) -> None:
@@ -78,12 +72,7 @@ def find_each_other(folder: Path) -> None:
 
 
 def test_numbers_that_are_not_finite_are_left_out_and_their_sender_is_named(tmp_path: Path):
-    said = tmp_path / "said"
-    try:
-        status = start_function(average_with_a_broken_one, tmp_path, out=said).wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        status = -1
-    assert status == 0, said.read_text()
+    _runs_well(average_with_a_broken_one, tmp_path)
 
 
 def average_with_a_broken_one(folder: Path) -> None:
@@ -104,3 +93,13 @@ def average_with_a_broken_one(folder: Path) -> None:
                 assert torch.isfinite(mean).all()
                 assert (mean == 1.0).sum() >= 0.6 * PARTS
     end_process()
+
+
+def _runs_well(function: Callable[[Path], None], folder: Path) -> None:
+    """hivemind forks its processes: from one that has no threads, not from that of pytest."""
+    said = folder / "said"
+    try:
+        status = start_function(function, folder, out=said).wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        status = -1
+    assert status == 0, said.read_text()

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from coordinator.accounts import key_of, with_unwritten
+from coordinator.accounts import with_unwritten
+from coordinator.audit import key_of
 from coordinator.ledger import SessionReport
 
 Report = Callable[..., SessionReport]

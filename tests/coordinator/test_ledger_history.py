@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from coordinator.ledger import Ledger, SessionReport
+from coordinator.ledger_database import writing
 from coordinator.ledger_history import FilledSentence, spread
 
 Report = Callable[..., SessionReport]
@@ -109,7 +110,7 @@ def test_of_many_fills_and_evaluations_some_are_told_the_newest_among_them(ledge
 
 def test_steps_that_an_older_program_counted_have_no_time(ledger: Ledger, report: Report) -> None:
     ledger.record([report("a", steps={1: (10, 5.0)})], now=2000.0)
-    with ledger._writing() as connection:
+    with writing(ledger._engine) as connection:
         connection.execute(text("UPDATE steps SET time = NULL"))
     ledger.record([report("b", user="bo", steps={1: (10, 5.0)})], now=2001.0)
     assert [one.time for one in ledger.history.steps(50)] == [None]

@@ -24,6 +24,13 @@ class FaultySwarm(SmallSwarm):
         super().__init__(*args, **settings)
         self.hosts = hosts
 
+    def start(self, *options: object) -> None:
+        """A coordinator and two trainers, Bela with these options, until both have brought something."""
+        self.coordinator()
+        self.trainer("asha")
+        self.trainer("bela", *options)
+        self.wait(lambda: self.both_since(0), "global step of two trainers")
+
     def host(self, name: str) -> str:
         """The address of the peer's host."""
         return self.hosts.addresses[name] if self.hosts else super().host(name)

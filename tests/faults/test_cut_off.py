@@ -24,10 +24,7 @@ def swarm(corpus: Path, tokenizer_folder: Path, tmp_path_factory: pytest.TempPat
         with made_hosts("coordinator", "asha", "bela") as hosts:
             swarm = FaultySwarm(folder, corpus, tokenizer_folder, target_batch_size=STEP_SAMPLES, hosts=hosts)
             try:
-                swarm.coordinator()
-                swarm.trainer("asha")
-                swarm.trainer("bela")
-                swarm.wait(lambda: swarm.both_since(0), "global step of two trainers")
+                swarm.start()
                 yield swarm
             finally:
                 swarm.kill_all()

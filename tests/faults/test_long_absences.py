@@ -29,10 +29,7 @@ def start(corpus: Path, tokenizer_folder: Path, tmp_path: Path) -> Iterator[Star
     def make(target: int = STEP_SAMPLES) -> FaultySwarm:
         swarm = FaultySwarm(tmp_path, corpus, tokenizer_folder, target_batch_size=target)
         made.append(swarm)
-        swarm.coordinator()
-        swarm.trainer("asha")
-        swarm.trainer("bela", "--grace", MINUTE)
-        swarm.wait(lambda: swarm.both_since(0), "global step of two trainers")
+        swarm.start("--grace", MINUTE)
         return swarm
 
     yield make

@@ -9,6 +9,7 @@ import numpy as np
 from sqlalchemy import insert
 
 from coordinator.ledger import PRESENT_SECONDS, Ledger, open_ledger
+from coordinator.ledger_database import writing
 from coordinator.ledger_entry import day_of
 from coordinator.ledger_history import FilledSentence, FillRow, MinuteRow
 from coordinator.ledger_schema import (
@@ -56,7 +57,7 @@ def write_month(folder: Path, run: RunFile, training: Training, began: float, no
 
 def _write(ledger: Ledger, kind: type[Base], rows: list[Row]) -> None:
     if rows:
-        with ledger._writing() as connection:
+        with writing(ledger._engine) as connection:
             connection.execute(insert(kind), rows)
 
 
