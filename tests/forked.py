@@ -16,6 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+import hivemind.utils.asyncio
+from hivemind.utils.mpfuture import MPFuture
+
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.forked_imports"])
 
@@ -108,6 +111,7 @@ def _become(
     """In the new process: have a session, streams and an environment of its own."""
     os.setsid()
     multiprocessing.set_start_method("fork", force=True)  # as in any process that is not forked from this server
+    _have_own_locks()
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
@@ -119,6 +123,15 @@ def _become(
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through=True)  # type: ignore[union-attr]
     function(*arguments)
+
+
+def _have_own_locks() -> None:
+    """Else a peer that is killed while it holds one of hivemind's locks would hang all that are forked after it.
+
+    hivemind makes them when it is imported; of a semaphore that is inherited by forking there is only one.
+    """
+    MPFuture.reset_backend()
+    hivemind.utils.asyncio._AsyncContextWrapper.EXECUTOR_LOCK = multiprocessing.Lock()
 
 
 def run_sahaj(arguments: list[str]) -> None:
