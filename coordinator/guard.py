@@ -13,6 +13,7 @@ from swarm.identity import Identity
 from swarm.noticing import publish_notices
 from swarm.passes import COORDINATOR, Authority, load_authority
 
+AUTHORITY = "authority.key"  # in the state folder
 OWN_PASS = 365 * 86400.0  # seconds; the coordinator gives itself a new one at each start
 TELL_EVERY = 20.0  # seconds between two signs of life when nothing was decided
 LOOK_EVERY = 1.0  # seconds from a decision to its first way out
@@ -33,7 +34,7 @@ def post_guard(run_name: str, folder: Path, identity: Identity) -> Guard:
     Raises:
         SwarmError: the authority's key or the notice board there cannot be read.
     """
-    authority = load_authority(folder / "authority.key")
+    authority = load_authority(folder / AUTHORITY)
     board = NoticeBoard(folder, authority, run_name)
     own = authority.issue(run_name, COORDINATOR, identity.peer_id, OWN_PASS)
     gate = Gate(folder, run_name, authority.public_key, own, board.current())

@@ -82,9 +82,9 @@ def draw(results: Results) -> str:
     x = Scale(x_ticks[0], x_ticks[-1], LEFT, WIDTH - RIGHT)
     y = Scale(y_ticks[0], y_ticks[-1], HEIGHT - BOTTOM, TOP)
     parts = [
-        *_axes(x, y, x_ticks, y_ticks),
-        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, "global step", "middle"),
-        _text(LEFT, 24, f"{results.task}: test {score} in percent, {Path(results.data['test'].source).name}", size=15),
+        *axes(x, y, x_ticks, y_ticks),
+        label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, "global step", "middle"),
+        label(LEFT, 24, f"{results.task}: test {score} in percent, {Path(results.data['test'].source).name}", size=15),
         *_levels(levels, score, y),
         *_curve(on_line, score, x, y),
     ]
@@ -111,13 +111,14 @@ def _ends(model: ModelResult, score: str) -> tuple[float, float]:
     return 100 * (found.mean - (found.deviation or 0)), 100 * (found.mean + (found.deviation or 0))
 
 
-def _axes(x: Scale, y: Scale, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> Iterable[str]:
+def axes(x: Scale, y: Scale, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> Iterable[str]:
+    """Elements of an SVG: a line with a value for each tick."""
     for value in y_ticks:
         yield _line(x.first, y(value), x.last, y(value), GRID)
-        yield _text(LEFT - 8, y(value) + 4, f"{value:,g}", "end")
+        yield label(LEFT - 8, y(value) + 4, f"{value:,g}", "end")
     for value in x_ticks:
         yield _line(x(value), y.first, x(value), y.first + 5, INK)
-        yield _text(x(value), y.first + 20, f"{value:,.10g}", "middle")
+        yield label(x(value), y.first + 20, f"{value:,.10g}", "middle")
     yield _line(x.first, y.first, x.last, y.first, INK)
 
 
@@ -126,7 +127,7 @@ def _levels(models: Sequence[ModelResult], score: str, y: Scale) -> Iterable[str
         colour = OTHERS[number % len(OTHERS)]
         at = y(100 * model.test(score).mean)
         yield _line(LEFT, at, WIDTH - RIGHT, at, colour, ' stroke-width="1.5" stroke-dasharray="6 4"')
-        yield _text(LEFT + 4, at - 5, f"{model.name}, {model.how}", "start", colour)
+        yield label(LEFT + 4, at - 5, f"{model.name}, {model.how}", "start", colour)
 
 
 def _curve(models: Sequence[ModelResult], score: str, x: Scale, y: Scale) -> Iterable[str]:
@@ -145,7 +146,8 @@ def _line(left: float, top: float, right: float, bottom: float, colour: str, mor
     return f'<line x1="{left:.1f}" y1="{top:.1f}" x2="{right:.1f}" y2="{bottom:.1f}" stroke="{colour}"{more}/>'
 
 
-def _text(left: float, top: float, text: str, anchor: str = "start", colour: str = INK, *, size: int = 13) -> str:
+def label(left: float, top: float, text: str, anchor: str = "start", colour: str = INK, *, size: int = 13) -> str:
+    """An element of an SVG: a line of text, at pixels from the left and the top."""
     return (
         f'<text x="{left:.1f}" y="{top:.1f}" text-anchor="{anchor}" fill="{colour}" font-size="{size}">'
         f"{escape(text)}</text>"
