@@ -5,15 +5,13 @@ from pathlib import Path
 from app.info import readable
 from coordinator.checkpoint_folder import RUN, Checkpoint, broken, check
 from coordinator.checkpoint_sums import check_sums
-from coordinator.guard import AUTHORITY
 from coordinator.ledger import open_ledger
 from coordinator.release import Release, publish
 from coordinator.release_facts import Record, read_record
 from coordinator.release_hub import HubRepository, check_name
 from coordinator.release_making import CARD, make_release
+from coordinator.state_folder import AUTHORITY, LEDGER
 from swarm.run_file import RunFile, load_run
-
-LEDGER = "ledger.db"  # in the state folder, beside `checkpoints`
 
 
 def release_by_hand(path: Path, repo: str, tags: list[str], ledger: str | None) -> Release:

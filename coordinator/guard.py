@@ -8,12 +8,12 @@ from pathlib import Path
 from hivemind.dht import DHT
 
 from coordinator.notice_board import NoticeBoard
+from coordinator.state_folder import AUTHORITY
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.noticing import publish_notices
 from swarm.passes import COORDINATOR, Authority, load_authority
 
-AUTHORITY = "authority.key"  # in the state folder
 OWN_PASS = 365 * 86400.0  # seconds; the coordinator gives itself a new one at each start
 TELL_EVERY = 20.0  # seconds between two signs of life when nothing was decided
 LOOK_EVERY = 1.0  # seconds from a decision to its first way out

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coordinator.release_facts import Curves
-from downstream.picture import BOTTOM, FONT, HEIGHT, INK, LEFT, RIGHT, TOP, WIDTH, Scale, as_png, axes, label, ticks
+from downstream.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Scale, as_png, axes, document, label, ticks
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -48,12 +48,7 @@ def draw(curves: Curves, run_name: str) -> str | None:
         *_line(training, x, y, TRAINING, "training, masked words and sentence order", 0),
         *_line(held_out, x, y, HELD_OUT, "held-out text, masked words", 1),
     ]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'font-family="{FONT}" font-size="13" fill="{INK}">\n<rect width="100%" height="100%" fill="white"/>\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
-    )
+    return document(parts)
 
 
 def _line(points: Points, x: Scale, y: Scale, colour: str, name: str, row: int) -> Iterator[str]:

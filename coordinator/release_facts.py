@@ -8,11 +8,11 @@ from pathlib import Path
 from coordinator.checkpoint_folder import TrainerState
 from coordinator.ledger import EvaluationRecord, Leader, Ledger
 from coordinator.ledger_curves import StepBucket
-from swarm.passes import UNVERIFIED
+from coordinator.state_folder import UNNAMED
+from swarm.names import UNVERIFIED
 from swarm.run_file import RunFile
 
 POINTS = 400  # of the curve; more would not be seen
-UNNAMED = "unnamed.txt"  # in the state folder: a user in each line who does not want to be named
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from coordinator.checkpoint_folder import Checkpoint, CheckpointError, TrainerSt
 from coordinator.checkpoint_sums import SUMS, check_sums, read_sums
 from coordinator.release import check_owner
 from coordinator.release_hub import HubRepository, ReleaseError
+from coordinator.state_folder import CHECKPOINTS
 from swarm.durable import whole_directory
 from swarm.fingerprint import Fingerprint
 from swarm.run_file import RunFile
@@ -25,7 +26,7 @@ def restore_from_hub(run: RunFile, folder: Path, ours: Fingerprint, say: Callabl
         ReleaseError: it was asked for and there is none, or it is not of this run.
         ReleaseError, StorageError: what is there could not be fetched, or is not what was released.
     """
-    here = newest_checkpoint(folder / "checkpoints")
+    here = newest_checkpoint(folder / CHECKPOINTS)
     if run.release is None or (here is not None and not asked):
         if asked:
             raise ReleaseError("--from-hub: the run file names no repository; set release.repo in it")
@@ -66,7 +67,7 @@ def _fetch(repository: HubRepository, commit: str, state: TrainerState, folder: 
         raise ReleaseError(
             f"{repository.name}: what was fetched of global step {state.step} is damaged ({error}); start again"
         ) from error
-    path = folder / "checkpoints" / f"checkpoint-{state.step}"
+    path = folder / CHECKPOINTS / f"checkpoint-{state.step}"
     with whole_directory(path) as partial:
         for name in names:
             (downloads / name).replace(partial / name)

@@ -17,9 +17,10 @@ from coordinator.release import publish
 from coordinator.release_card import card
 from coordinator.release_cost import cost_of, watts_of, weights_used
 from coordinator.release_curve import draw, picture
-from coordinator.release_facts import UNNAMED, Curves, Facts, Record, credit_of, read_record
+from coordinator.release_facts import Curves, Facts, Record, credit_of, read_record
 from coordinator.release_hub import HubRepository
 from coordinator.release_making import make_release
+from coordinator.state_folder import UNNAMED
 from swarm.run_file import RunFile
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import REPO, MakeCheckpoint, repository

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.guard import AUTHORITY
 from coordinator.ledger import Ledger
+from coordinator.state_folder import AUTHORITY
 from tests.hub_repositories import Line
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import REPO, MakeCheckpoint, repository
