@@ -13,12 +13,13 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.accounts import Accounts
-from coordinator.checkpoints import TrainerState, prune, restore_model, save_checkpoint
+from coordinator.checkpoints import TrainerState, list_checkpoints, prune, restore_model, save_checkpoint
 from coordinator.evaluation import Evaluation, evaluate
 from coordinator.history import Historian
 from coordinator.ledger import Ledger
 from coordinator.probes import Probe, fill
 from coordinator.recall import Recall
+from coordinator.releasing import Releaser
 from coordinator.replica import Replica, Snapshot
 from coordinator.tracking import Tracker
 from swarm import clock
@@ -48,6 +49,7 @@ class Office:
     autocast: bool  # evaluate in bfloat16
     historian: Historian
     probes: list[Probe]  # fixed sentences with masks, to be filled at checkpoints
+    releaser: Releaser | None = None  # takes checkpoints to the Hub
 
 
 class Bookkeeper:
@@ -163,7 +165,7 @@ class Bookkeeper:
             model=office.model,
             tokenizer=office.tokenizer,
             optimizer_state=snapshot.optimizer_state,
-            run=without_secrets(office.run),
+            run=for_everybody(office.run),
             state=TrainerState(
                 run=office.run.name,
                 step=snapshot.step,
@@ -177,7 +179,9 @@ class Bookkeeper:
             ),
         )
         self._saved = snapshot.step
-        prune(office.folder, office.run.coordinator.keep_checkpoints, office.run.coordinator.keep_every)
+        settings = office.run.coordinator
+        spared = office.releaser.offer(list_checkpoints(office.folder)) if office.releaser else ()
+        prune(office.folder, settings.keep_checkpoints, settings.keep_every, spared)
         office.say(f"global step {snapshot.step}: saved {path}")
         self._fill_masks(snapshot.step)
 
@@ -205,6 +209,20 @@ def without_secrets(run: RunFile) -> RunFile:
     """The run file as it may be published: the ledger's address can hold a password."""
     public = run.coordinator.model_copy(update={"ledger": CoordinatorSection().ledger})
     return run.model_copy(update={"coordinator": public})
+
+
+def for_everybody(run: RunFile) -> RunFile:
+    """The run file as it lies in a checkpoint, which may be released: without the people and folders it names."""
+    data = run.data.model_copy(
+        update={
+            name: [
+                source if source.path is None else source.model_copy(update={"path": Path(source.path).name})
+                for source in getattr(run.data, name)
+            ]
+            for name in ("train", "validation")
+        }
+    )
+    return without_secrets(run).model_copy(update={"data": data, "access": None})
 
 
 def is_due(step: int, last: int, every: int, total: int) -> bool:

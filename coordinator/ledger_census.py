@@ -101,6 +101,14 @@ class Census:
         with reading(self._engine) as connection:
             return [DeviceCount(*row) for row in connection.execute(query)]
 
+    def hours(self) -> list[tuple[str, float]]:
+        """How long sessions on devices of one name were there, in hours, the longest first."""
+        seconds = func.coalesce(func.sum(SessionRow.seconds), 0.0)
+        query = select(SessionRow.device, seconds).group_by(SessionRow.device)
+        with reading(self._engine) as connection:
+            rows = connection.execute(query.order_by(seconds.desc(), SessionRow.device)).all()
+        return [(device, time / 3600) for device, time in rows]
+
     def modes(self, now: float | None = None) -> list[ModeCount]:
         """Sessions in client mode and others, as far as there are any."""
         query = select(

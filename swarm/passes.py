@@ -18,9 +18,9 @@ from hivemind.utils import MSGPackSerializer
 from swarm import clock
 from swarm.durable import write_file
 from swarm.errors import SwarmError
+from swarm.names import UNVERIFIED
 
 COORDINATOR = "#coordinator"  # the coordinator's name in its own pass; nobody on the Hub is called so
-UNVERIFIED = "~"  # before a name that its owner chose, and nobody checked
 LONGEST_NAME = 64  # characters
 LONGEST = 512  # bytes of a pass; a name's characters take up to four
 SEAL = "sahaj pass 1"  # what a signature is for: no other text of ours can be mistaken for a pass
