@@ -35,6 +35,7 @@ from swarm import known_peers, logs
 from swarm.joining import JoinAnswer, JoinRequest
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
+from trainer.notebook_view import NotebookView
 from trainer.steps import Steps
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be told at once
@@ -62,6 +63,7 @@ class JoinOptions:
     compile: bool = False
     country: str | None = None  # ISO 3166
     grace: float | None = None  # seconds after SIGTERM in which a global step may be finished
+    notebook: bool = False  # show pages for a notebook to display
     verbose: bool = False
     process_started: float = 0.0  # unix time, seconds
 
@@ -86,7 +88,7 @@ def join(url: str, options: JoinOptions) -> None:
     Raises:
         SahajError: one line about what stands in the way, and what to do next.
     """
-    with ConsoleView(Console()) as view:
+    with NotebookView() if options.notebook else ConsoleView(Console()) as view:
         steps = Steps(view.message if options.verbose else None)
         with Door(url) as door:
             with steps("asking the coordinator"):
