@@ -49,6 +49,10 @@ def join(
     compile: CompileOption = False,
     country: CountryOption = None,
     grace: GraceOption = None,
+    spot: Annotated[
+        bool,
+        typer.Option("--spot", help="leave in time when the cloud takes this machine away (Amazon, Google, Azure)"),
+    ] = False,
     notebook: Annotated[
         bool, typer.Option("--notebook", hidden=True, help="show pages for a notebook to display, one JSON line each")
     ] = False,
@@ -75,6 +79,7 @@ def join(
         compile=compile,
         country=country,
         grace=grace,
+        spot=spot,
         verbose=verbose,
         notebook=notebook,
         process_started=starting.PROCESS_STARTED,

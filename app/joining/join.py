@@ -63,6 +63,7 @@ class JoinOptions:
     compile: bool = False
     country: str | None = None  # ISO 3166
     grace: float | None = None  # seconds after SIGTERM in which a global step may be finished
+    spot: bool = False  # leave when the cloud gives notice
     notebook: bool = False  # show pages for a notebook to display
     verbose: bool = False
     process_started: float = 0.0  # unix time, seconds
@@ -197,6 +198,7 @@ def _train(
 ) -> None:
     with steps("loading the libraries of training"):
         from app.joining.renewal import Renewal
+        from app.joining.spot import Spot
         from swarm.dht import Network
         from trainer.leaving import GRACE
         from trainer.loop import TrainerOptions, train
@@ -225,6 +227,14 @@ def _train(
         ended=ended,
         renewed=lambda newer: _remember_newer(peers, newer),
     )
+    spot = Spot(view.message) if options.spot else None
+    grace = spot.grace if options.grace is None and spot else options.grace
+
+    def joined() -> None:
+        renewal.start()
+        if spot:
+            spot.start()
+
     network = Network(
         initial_peers=addresses,
         listen=options.listen or Network.listen,
@@ -240,10 +250,10 @@ def _train(
         micro_batch=options.micro_batch,
         compile=options.compile,
         country=options.country,
-        grace=GRACE if options.grace is None else options.grace,
+        grace=GRACE if grace is None else grace,
         identity=admitted.identity,
         gate=admitted.gate,
-        when_joined=renewal.start,
+        when_joined=joined,
         steps=steps,
     )
     try:

@@ -42,7 +42,7 @@ def test_a_link_is_text_in_the_cell_whatever_is_in_it() -> None:
 
 def test_the_command_writes_a_notebook(tmp_path: Path) -> None:
     out = tmp_path / "join.ipynb"
-    command = [sys.executable, "-m", "app.cli", "notebook", "run.example.org/", "--out", out]
+    command = [sys.executable, "-m", "app.cli", "notebook", "run.example.org/", "--out", str(out)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     assert LINK in done.stdout
     assert out.read_bytes() == notebook_for(LINK, this_program())

@@ -34,24 +34,30 @@ class Kernel:
         notebook = nbformat.reads(httpx.get(f"{swarm.url}/join.ipynb").text, as_version=4)
         self.client = NotebookClient(notebook, timeout=3 * PATIENCE, kernel_name="python3")
 
-    async def run(self, meanwhile: Callable[[], Any] | None = None) -> str:
-        """Run all cells, and call this in a thread; returns what is shown in the end."""
-        environment = os.environ | {"XDG_CACHE_HOME": str(self._swarm.folder / "cache")} | self._environment
-        running = asyncio.create_task(self.client.async_execute(reset_kc=True, env=environment))
+    async def run(self, meanwhile: Callable[[], None] | None = None) -> str:
+        """Run all cells, and interrupt when this has come back; returns what is shown in the end."""
+        running = self._execution()
         if meanwhile is not None:
             await asyncio.to_thread(meanwhile)
-            await self.client.km.interrupt_kernel()
+            await self._manager.interrupt_kernel()
         await running
         return self.shown()
 
-    async def die(self, meanwhile: Callable[[], Any]) -> None:
-        """Run all cells, call this in a thread, and lose the kernel as a machine loses power."""
-        environment = os.environ | {"XDG_CACHE_HOME": str(self._swarm.folder / "cache")} | self._environment
-        running = asyncio.create_task(self.client.async_execute(reset_kc=True, env=environment))
+    async def die(self, meanwhile: Callable[[], None]) -> None:
+        """Run all cells, and when this has come back lose the kernel as a machine loses power."""
+        running = self._execution()
         await asyncio.to_thread(meanwhile)
-        await self.client.km.signal_kernel(signal.SIGKILL)
+        await self._manager.signal_kernel(signal.SIGKILL)
         await asyncio.wait([running])
         assert running.exception() is not None, "the kernel is gone"
+
+    def _execution(self) -> "asyncio.Task[Any]":
+        environment = os.environ | {"XDG_CACHE_HOME": str(self._swarm.folder / "cache")} | self._environment
+        return asyncio.create_task(self.client.async_execute(env=environment))
+
+    @property
+    def _manager(self) -> Any:
+        return self.client.km
 
     def shown(self) -> str:
         """What stands below the cell."""
