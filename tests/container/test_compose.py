@@ -28,7 +28,9 @@ def filled(text: str, given: dict[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def text(pytestconfig: pytest.Config) -> str:
-    return filled((pytestconfig.rootpath / "compose.yaml").read_text(), {"POSTGRES_PASSWORD": "x"})
+    """The file as Compose sees it: variables and what is merged are in their places."""
+    whole = filled((pytestconfig.rootpath / "compose.yaml").read_text(), {"POSTGRES_PASSWORD": "x"})
+    return yaml.safe_dump({key: part for key, part in yaml.safe_load(whole).items() if not key.startswith("x-")})
 
 
 @pytest.fixture(scope="module")

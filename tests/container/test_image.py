@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -75,8 +76,11 @@ def test_another_device_than_those_two_is_refused(
 
 
 @pytest.mark.timeout(900)
-def test_each_command_works_and_the_program_is_in_the_image(built: tuple[Build, Stage]) -> None:
+def test_each_command_works_and_the_program_is_in_the_image(
+    built: tuple[Build, Stage], pytestconfig: pytest.Config
+) -> None:
     build, final = built
+    constraints = (pytestconfig.rootpath / "constraints.txt").read_text().splitlines()
     path = {"PATH": "/opt/sahaj/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
     def said(*command: str) -> str:
@@ -85,8 +89,10 @@ def test_each_command_works_and_the_program_is_in_the_image(built: tuple[Build, 
         return done.stdout
 
     assert said("sh", "-c", "command -v sahaj").strip() == "/opt/sahaj/bin/sahaj"
-    assert said("python", "-I", "-c", "import app, torch; print(app.__file__, torch.__version__)").startswith(
-        "/opt/sahaj"
+    versions = "import app, importlib.metadata as m; print(app.__file__, m.version('sahaj'), m.version('torch'))"
+    where, ours, torch = said("python", "-I", "-c", versions).split()
+    assert (
+        where.startswith("/opt/sahaj") and ours == version("sahaj") and f"torch=={torch.split('+')[0]}" in constraints
     )
     as_user = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
     assert said(*as_user, "sh", "-c", "id -un; touch /srv/sahaj/run.yaml && echo mine").split() == ["sahaj", "mine"]
