@@ -229,12 +229,6 @@ def _train(
     )
     spot = Spot(view.message) if options.spot else None
     grace = spot.grace if options.grace is None and spot else options.grace
-
-    def joined() -> None:
-        renewal.start()
-        if spot:
-            spot.start()
-
     network = Network(
         initial_peers=addresses,
         listen=options.listen or Network.listen,
@@ -253,7 +247,7 @@ def _train(
         grace=GRACE if grace is None else grace,
         identity=admitted.identity,
         gate=admitted.gate,
-        when_joined=joined,
+        when_joined=(renewal.start, spot.start) if spot else (renewal.start,),
         steps=steps,
     )
     try:

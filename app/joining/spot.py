@@ -72,8 +72,7 @@ class Spot:
 
     def __init__(self, say: Callable[[str], None]):
         self._say = say
-        self._client = httpx.Client(base_url=os.environ.get(ELSEWHERE) or METADATA, timeout=PATIENCE, trust_env=False)
-        self._cloud = next((cloud for cloud in CLOUDS if self._answers(cloud)), None)
+        self._cloud = next((cloud for cloud in CLOUDS if _answers(cloud)), None)
         if self._cloud is None:
             say("No cloud answers at this machine: nobody will give notice before it is taken away.")
 
@@ -89,20 +88,29 @@ class Spot:
 
     def _watch(self, cloud: Cloud) -> None:
         pause = threading.Event()
-        while not (told := self._told(cloud)):
+        while not (told := _told(cloud)):
             pause.wait(LOOK_EVERY)
         self._say(f"{cloud.name} takes this machine away ({told}): finishing what can be finished, then leaving.")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _told(self, cloud: Cloud) -> str | None:
-        try:
-            return cloud.notice(self._client)
-        except (httpx.HTTPError, ValueError, KeyError, TypeError):  # it may answer again the next time
-            return None
 
-    def _answers(self, cloud: Cloud) -> bool:
-        try:
-            cloud.notice(self._client)
-        except (httpx.HTTPError, ValueError, KeyError, TypeError):
-            return False
-        return True
+def _told(cloud: Cloud) -> str | None:
+    try:
+        return _ask(cloud)
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):  # it may answer again the next time
+        return None
+
+
+def _answers(cloud: Cloud) -> bool:
+    try:
+        _ask(cloud)
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def _ask(cloud: Cloud) -> str | None:
+    # a connection that was kept open would be shared with the processes that hivemind forks
+    base = os.environ.get(ELSEWHERE) or METADATA
+    with httpx.Client(base_url=base, timeout=PATIENCE, trust_env=False) as client:
+        return cloud.notice(client)

@@ -44,7 +44,8 @@ def test_a_notice_of_each_cloud_asks_the_peer_to_leave_in_time(
     name: CloudName, cloud: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spot, "LOOK_EVERY", 0.05)
-    asked, said = threading.Event(), []
+    asked = threading.Event()
+    said: list[str] = []
     monkeypatch.setattr("os.kill", lambda _pid, number: asked.set() if number == signal.SIGTERM else None)
     around = cloud(name)
     watched = Spot(said.append)

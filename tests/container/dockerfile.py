@@ -79,7 +79,7 @@ class Build:
         """
         for part in ("upper", "work", "root"):
             (self._of(stage) / part).mkdir(parents=True)
-        _have_system_accounts_alone(self._of(stage) / "upper" / "etc")
+        _begin_etc(self._of(stage) / "upper" / "etc")
         given = {"PATH": f"{HOST}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
         for kind, text in stage.instructions:
             if kind == "ARG":
@@ -97,7 +97,7 @@ class Build:
 
     def command(self, stage: Stage, given: Mapping[str, str], *command: str) -> "subprocess.CompletedProcess[str]":
         """What a command in a stage's root says, with this environment and no other."""
-        settings = [f"{name}={value}" for name, value in (self._environment | dict(given)).items()]
+        settings = [f"{name}={value}" for name, value in {**self._environment, **given}.items()]
         enter = ["unshare", "--mount", "bash", "-ec", ENTER, "enter", "env", "-i", *settings, *command]
         here = os.environ | {"STAGE": str(self._of(stage))}
         return subprocess.run(enter, env=here, check=False, capture_output=True, text=True, timeout=900)
@@ -118,9 +118,11 @@ class Build:
         return self._folder / (stage.name or "final")
 
 
-def _have_system_accounts_alone(etc: Path) -> None:
-    """As in a base image: whoever else has an account on this machine is not in it."""
+def _begin_etc(etc: Path) -> None:
+    """As engines do: the accounts of a base image, without whoever else has one here, and this machine's network."""
     etc.mkdir()
+    for file in ("resolv.conf", "hosts"):
+        shutil.copyfile(Path("/etc", file), etc / file)
     for file in ("passwd", "group"):
         lines = Path("/etc", file).read_text().splitlines(keepends=True)
         (etc / file).write_text("".join(line for line in lines if not 1000 <= int(line.split(":")[2]) < 60000))
