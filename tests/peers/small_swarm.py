@@ -95,11 +95,13 @@ class SmallSwarm:
         command += [*options, *["--client-mode"] * client_mode]
         return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
 
-    def volunteer(self, name: str, *, client_mode: bool = False, token: str = "", asks_for: str | None = None) -> Peer:
+    def volunteer(
+        self, name: str, *options: object, client_mode: bool = False, token: str = "", asks_for: str | None = None
+    ) -> Peer:
         """Start a trainer by the run's link, with a Hub token or a name of its own choice; returns at once."""
         command = ["join", self.url, "--state", self.folder / "peers" / name, "--micro-batch", MICRO_BATCH]
         command += ["--listen", "/ip4/127.0.0.1/tcp/0", "--client-mode" if client_mode else "--no-client-mode"]
-        command += ["--name", asks_for] if asks_for else []
+        command += [*options, *(["--name", asks_for] if asks_for else [])]
         return self._start(name, command, client_mode=client_mode, environment={"HF_TOKEN": token})
 
     def _start(
