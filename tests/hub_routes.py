@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.message import Message
 from functools import cached_property
-from typing import Any, BinaryIO
+from io import BufferedIOBase
+from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import yaml
@@ -103,7 +104,7 @@ class House:
         return self.account is not None and self.account.may_write(found["name"].partition("/")[0])
 
 
-def read_body(stream: BinaryIO, headers: Message, line: Line) -> bytes | None:
+def read_body(stream: BufferedIOBase, headers: Message, line: Line) -> bytes | None:
     """The body of a request, or None where the line is cut in the middle of it."""
     body = bytearray()
     for block in _blocks(stream, headers):
@@ -119,7 +120,7 @@ def read_body(stream: BinaryIO, headers: Message, line: Line) -> bytes | None:
     return bytes(body)
 
 
-def _blocks(stream: BinaryIO, headers: Message) -> Any:
+def _blocks(stream: BufferedIOBase, headers: Message) -> Any:
     if headers.get("Transfer-Encoding", "").lower() == "chunked":
         while size := int(stream.readline().split(b";")[0] or b"0", 16):
             yield stream.read(size)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from huggingface_hub import ModelCard
+from huggingface_hub import ModelCard, ModelCardData
 
 from coordinator.ledger import Ledger
 from coordinator.release import publish
@@ -79,6 +79,7 @@ def test_a_card_tells_language_sources_procedure_scores_people_and_costs(facts: 
 
 def test_the_hub_finds_a_card_good_and_reads_its_metadata(judge: Judge, facts: Facts):
     data = judge(card(facts)).data
+    assert isinstance(data, ModelCardData)
     assert (data.language, data.license, data.library_name, data.pipeline_tag) == (
         "en",
         "apache-2.0",
@@ -111,7 +112,8 @@ def test_words_of_people_become_no_markup(facts: Facts):
     evil = facts.run.model_copy(update={"description": "<script>![x](http://x)\n---\nlicense: mit"})
     text = card(replace(facts, run=evil))
     assert "<script>" not in text and "![x]" not in text
-    assert ModelCard(text).data.license == "apache-2.0"
+    data = ModelCard(text).data
+    assert isinstance(data, ModelCardData) and data.license == "apache-2.0"
 
 
 def test_the_notebook_is_linked_where_it_goes_with_the_release(facts: Facts):
