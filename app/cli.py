@@ -2,14 +2,15 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app import finetuning, releasing
+from app import finetuning, releasing, starting
+from app.joining.command import join
 from app.joining.home import cache_folder
+from app.notebook.command import notebook
 from app.options import (
     AnnounceOption,
     CompileOption,
@@ -28,7 +29,6 @@ from app.quiet import quiet as _quiet
 from swarm import logs
 from swarm.errors import SahajError
 
-PROCESS_STARTED = time.time()
 INTERRUPTED = 130  # the exit status of a command that was ended by Ctrl-C
 
 app = typer.Typer(
@@ -95,7 +95,7 @@ def coordinator(
 ) -> None:
     """Open a run, or go on with it: the first peer, the ledger, the checkpoints."""
     _quiet(verbose=verbose, log_level=log_level)
-    _stop_at_once()
+    starting.stop_at_once()
     from swarm.run_file import load_run
 
     loaded = load_run(run)  # a mistake in it is told at once, before what takes seconds to import
@@ -139,7 +139,7 @@ def train(
 ) -> None:
     """Join a run that gives no passes, by an address, and train until it is done or you leave (Ctrl-C)."""
     _quiet(verbose=verbose, log_level=log_level)
-    _stop_at_once()
+    starting.stop_at_once()
     from swarm.run_file import load_run
 
     loaded = load_run(run)
@@ -160,65 +160,11 @@ def train(
         country=country,
         grace=grace,
         verbose=verbose,
-        process_started=PROCESS_STARTED,
+        process_started=starting.PROCESS_STARTED,
     )
 
 
-@app.command()
-def join(
-    url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
-    name: Annotated[
-        str | None, typer.Option(help="a name of your own, where the run is open (then no token is used)")
-    ] = None,
-    allow_write_token: Annotated[
-        bool, typer.Option("--allow-write-token", help="use a Hugging Face token even if it can change things")
-    ] = False,
-    data: Annotated[Path | None, typer.Option(help="text of this machine to train on, instead of the run's")] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            help="folder of this peer's identity and the run's files; by default one per link in ~/.cache/sahaj"
-        ),
-    ] = None,
-    client_mode: Annotated[
-        bool | None,
-        typer.Option("--client-mode/--no-client-mode", help="accept no connections; found out if neither is given"),
-    ] = None,
-    listen: ListenOption = [],  # noqa: B006
-    announce: AnnounceOption = [],  # noqa: B006
-    relay: RelayOption = [],  # noqa: B006
-    device: DeviceOption = None,
-    micro_batch: MicroBatchOption = None,
-    compile: CompileOption = False,
-    country: CountryOption = None,
-    grace: GraceOption = None,
-    verbose: VerboseOption = False,
-    log_level: LogLevelOption = logs.Level.INFO,
-) -> None:
-    """Join the run behind a link, and train until it is done or you leave (Ctrl-C)."""
-    _quiet(verbose=verbose, log_level=log_level)
-    _stop_at_once()
-    from app.joining.join import JoinOptions
-    from app.joining.join import join as join_run
-
-    options = JoinOptions(
-        name=name,
-        allow_write_token=allow_write_token,
-        data=data,
-        state=state,
-        client_mode=client_mode,
-        listen=tuple(listen),
-        announce=tuple(announce),
-        relays=tuple(relay),
-        device=device,
-        micro_batch=micro_batch,
-        compile=compile,
-        country=country,
-        grace=grace,
-        verbose=verbose,
-        process_started=PROCESS_STARTED,
-    )
-    join_run(url, options)
+app.command()(join)
 
 
 @app.command()
@@ -257,7 +203,9 @@ def dashboard(
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for others to see it")] = "127.0.0.1",
     notebook: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="a notebook on GitHub for Colab and Kaggle to open", show_default=False),
+        typer.Option(
+            metavar="URL", help="a notebook on GitHub or the Hub for Colab and Kaggle to open", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Show a run to everybody: how the model learns, and who makes it happen."""
@@ -302,6 +250,7 @@ def plan(
     console.print(report, highlight=False)
 
 
+app.command()(notebook)
 app.command()(finetuning.finetune)
 app.command()(finetuning.evaluate)
 app.command()(releasing.release)
@@ -317,7 +266,7 @@ def main() -> None:
         typer.echo(f"sahaj: {error}", err=True)
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
-        _say_stopped()
+        starting.say_stopped()
         sys.exit(130)
     except Exception as error:  # a mistake of ours: threads of hivemind would keep the process from ending
         typer.echo(f"sahaj: {logs.unforeseen(error, 'the program has failed', _unknown_log())}", err=True)
@@ -335,18 +284,6 @@ def _say(line: str) -> None:
 def _unknown_log() -> Path:
     """Folder for the log of what fails before it has one of its own."""
     return cache_folder() / logs.FOLDER
-
-
-def _say_stopped() -> None:
-    logs.said("stopped")
-    typer.echo("sahaj: stopped", err=True)
-
-
-def _stop_at_once() -> None:
-    """Ctrl-C while a peer starts: there is nothing to finish yet."""
-    from trainer.leaving import end_at_once_on_signal
-
-    end_at_once_on_signal(_say_stopped)
 
 
 if __name__ == "__main__":

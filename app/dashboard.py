@@ -32,7 +32,7 @@ def run_dashboard(url: str, host: str, port: int, notebook: str | None, say: Cal
 
     Args:
         port: 0 for any that is free.
-        notebook: its address on GitHub; Colab and Kaggle open it for whoever wants to join.
+        notebook: its address on GitHub or the Hub; Colab and Kaggle open it for whoever wants to join.
 
     Raises:
         DashboardError: Streamlit is missing, or the port cannot be had.

@@ -22,6 +22,7 @@ from coordinator.recall import Recall
 from coordinator.releasing import Releaser
 from coordinator.replica import Replica, Snapshot
 from coordinator.tracking import Tracker
+from swarm import clock
 from swarm.errors import SahajError
 from swarm.logs import keep_story
 from swarm.run_file import CoordinatorSection, RunFile
@@ -62,6 +63,7 @@ class Bookkeeper:
         self._evaluated, self._saved = evaluated, saved
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
+        self._clock_set_by = 0.0  # seconds, as it was told
 
     def work(self, stop: threading.Event) -> None:
         """Look, write, rest, until `stop` is set; then save what is not saved yet."""
@@ -87,6 +89,7 @@ class Bookkeeper:
             self._tell(step, sessions)
             if self._recall.is_worried(step):
                 self._evaluated = min(self._evaluated, step - self._office.run.coordinator.evaluate_every)  # it is due
+        self._tell_of_clock()
         if not any(self._due(step)):
             return
         snapshot = self._replica.snapshot()
@@ -122,6 +125,12 @@ class Bookkeeper:
         # the loss is that of the last global step with records, which number steps from 0
         self._office.tracker.log(figures | {"samples": float(progress.samples)}, progress.step + 1)
 
+    def _tell_of_clock(self) -> None:
+        ahead = clock.set_by()
+        if abs(ahead - self._clock_set_by) > clock.SLACK:
+            self._clock_set_by = ahead
+            self._office.say(describe_clock(ahead))
+
     def _evaluate(self, snapshot: Snapshot, stop: threading.Event) -> Evaluation | None:
         restore_model(self._office.model, snapshot.model_state)
         batches = itertools.takewhile(lambda _: not stop.is_set(), self._office.held_out)
@@ -150,6 +159,7 @@ class Bookkeeper:
         scores = self._scores if self._evaluated == snapshot.step else None
         if scores and not math.isfinite(scores.perplexity):
             scores = None  # JSON knows no infinity
+        saved_at = datetime.datetime.fromtimestamp(clock.now(), datetime.timezone.utc)
         path = save_checkpoint(
             office.folder,
             model=office.model,
@@ -161,7 +171,7 @@ class Bookkeeper:
                 step=snapshot.step,
                 samples=office.ledger.totals().samples,
                 eval_loss=scores.masked_lm_loss if scores else None,
-                saved_at=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                saved_at=saved_at.isoformat(timespec="seconds"),
                 fingerprint=office.fingerprint,
                 software=f"sahaj {importlib.metadata.version('sahaj')}, torch {torch.__version__}",
                 perplexity=scores.perplexity if scores else None,
@@ -218,3 +228,13 @@ def for_everybody(run: RunFile) -> RunFile:
 def is_due(step: int, last: int, every: int, total: int) -> bool:
     """Whether a multiple of `every` was reached since global step `last` (-1: never), or the run's end."""
     return step > last and (last < 0 or step // every > last // every or step >= total)
+
+
+def describe_clock(ahead: float) -> str:
+    """What to say of a machine's clock that was put forward by so many seconds since the start, or back."""
+    if not ahead:
+        return "This machine's clock shows the swarm's time again."
+    return (
+        f"This machine's clock was put {'forward' if ahead > 0 else 'back'} by {abs(ahead):,.0f} s; the run goes on by "
+        "the time it had. If the clock was wrong before, start the coordinator again, or volunteers cannot join."
+    )

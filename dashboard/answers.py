@@ -31,6 +31,7 @@ class Run(Answer):
     max_length: int = 0
     model: dict[str, int | float] = {}
     join: str = ""
+    notebook: str = ""
 
 
 class LastHour(Answer):

@@ -23,9 +23,10 @@ def show() -> None:
         _what_it_is(run)
         frame.keep_new(_how_far)
         frame.keep_new(_who_is_here, 6)
-    with join:
-        frame.keep_new(_join, frame.HEAD_INTERVALS)
     frame.keep_new(_figures)
+    frame.paint_first()
+    with join.container(key="way-in"):
+        frame.keep_new(_join, frame.HEAD_INTERVALS)
     frame.keep_new(_glimpse, 6)
 
 
@@ -74,13 +75,15 @@ def _join() -> None:
         st.subheader("Join", anchor=False)
         st.markdown(_who_may(run, progress))
         st.code(run.join or f"sahaj join {live.url()}", language=None, wrap_lines=True)
-        colab, kaggle = notebook_links(os.environ.get(live.NOTEBOOK, ""))
+        notebook = os.environ.get(live.NOTEBOOK, "").strip() or run.notebook
+        colab, kaggle = notebook_links(notebook)
         with st.container(horizontal=True):
             st.link_button("Colab", colab, icon=":material/open_in_new:")
             st.link_button("Kaggle", kaggle, icon=":material/open_in_new:")
-        st.caption(
-            "It is free, takes a minute, and you may leave at any moment. In a notebook, `!` goes before the command."
-        )
+            if run.notebook.startswith(("http://", "https://")):
+                st.link_button("Notebook", run.notebook, icon=":material/download:")
+        upload = " In Colab, upload the notebook." if colab.endswith("#create=true") else ""
+        st.caption(f"It is free, takes a minute, and you may leave at any moment.{upload}")
 
 
 def _who_may(run: Run, progress: Progress) -> str:
@@ -99,14 +102,21 @@ def _who_may(run: Run, progress: Progress) -> str:
 
 
 def notebook_links(notebook: str) -> tuple[str, str]:
-    """Where Colab and Kaggle open a notebook of GitHub; without one, where they begin an empty one."""
-    parts = urlsplit(notebook.strip())
-    if parts.scheme == "https" and parts.hostname == "github.com":
-        return (
-            f"{COLAB}/github{quote(parts.path)}",
-            f"{KAGGLE}/kernels/welcome?src={quote(notebook.strip(), safe=':/')}",
-        )
-    return f"{COLAB}/#create=true", f"{KAGGLE}/code/new"
+    """Where Colab and Kaggle open a notebook; where they cannot reach it, the place to begin at.
+
+    Colab opens files of GitHub and of the Hub, Kaggle whatever can be fetched without a page around it.
+    """
+    address = notebook.strip()
+    parts = urlsplit(address)
+    colab, kaggle = f"{COLAB}/#create=true", f"{KAGGLE}/code/new"
+    if parts.scheme != "https" or not parts.path.endswith(".ipynb"):
+        return colab, kaggle
+    if parts.hostname == "github.com":
+        colab = f"{COLAB}/github{quote(parts.path)}"
+    elif parts.hostname == "huggingface.co" and "/blob/" in parts.path:
+        colab = f"{COLAB}/#fileId={quote(address, safe='/')}"
+        address = address.replace("/blob/", "/resolve/", 1)
+    return colab, f"{KAGGLE}/kernels/welcome?src={quote(address, safe=':/')}"
 
 
 def _figures() -> None:

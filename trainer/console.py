@@ -105,20 +105,13 @@ class ConsoleView:
         """Tell the volunteer something, in one line."""
         said(text)
         with self._showing():
-            if self._live is None:
-                self._say(text)
-            else:
-                self._messages.append(f"{time.strftime('%H:%M')}  {text}")
-                self._draw()
+            self._tell(text)
 
     def farewell(self, text: str) -> None:
         """Leave the last view where it is and say goodbye below it."""
         said(text)
         with self._showing():
-            self._close()
-            self._console.print()
-            for line in text.splitlines():
-                self._say(line)
+            self._part(text)
 
     @contextlib.contextmanager
     def _showing(self) -> Iterator[None]:
@@ -128,6 +121,19 @@ class ConsoleView:
                 yield
             except OSError:
                 self._open, self._live = False, None
+
+    def _tell(self, text: str) -> None:
+        if self._live is None:
+            self._say(text)
+        else:
+            self._messages.append(f"{time.strftime('%H:%M')}  {text}")
+            self._draw()
+
+    def _part(self, text: str) -> None:
+        self._close()
+        self._console.print()
+        for line in text.splitlines():
+            self._say(line)
 
     def _close(self) -> None:
         if self._unseen and not self._console.is_terminal:

@@ -39,7 +39,7 @@ class TrainerOptions:
     country: str | None = None  # ISO 3166, where the person wants it counted
     identity: Identity | None = None  # loaded already; from the state folder if absent
     gate: Gate | None = None  # in a run that gives passes
-    when_joined: Callable[[], None] | None = None  # called once helper processes are there and threads may start
+    when_joined: tuple[Callable[[], None], ...] = ()  # called once helper processes are there and threads may start
     steps: Steps = field(default_factory=Steps)  # of the way to the first sample
 
 
@@ -81,8 +81,8 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             country=options.country,
             gate=options.gate,
         )
-        if options.when_joined:
-            options.when_joined()
+        for begin in options.when_joined:
+            begin()
         with (
             Feed(documents, tokenizer, run, batch_size=options.micro_batch or 4, seed=seed) as feed,
             leaving_on_signal(lambda: view.farewell(session.contributions.thanks()), grace=options.grace) as asked,

@@ -35,6 +35,7 @@ from swarm import known_peers, logs
 from swarm.joining import JoinAnswer, JoinRequest
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
+from trainer.notebook_view import NotebookView
 from trainer.steps import Steps
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be told at once
@@ -62,6 +63,8 @@ class JoinOptions:
     compile: bool = False
     country: str | None = None  # ISO 3166
     grace: float | None = None  # seconds after SIGTERM in which a global step may be finished
+    spot: bool = False  # leave when the cloud gives notice
+    notebook: bool = False  # show pages for a notebook to display
     verbose: bool = False
     process_started: float = 0.0  # unix time, seconds
 
@@ -86,7 +89,7 @@ def join(url: str, options: JoinOptions) -> None:
     Raises:
         SahajError: one line about what stands in the way, and what to do next.
     """
-    with ConsoleView(Console()) as view:
+    with NotebookView() if options.notebook else ConsoleView(Console()) as view:
         steps = Steps(view.message if options.verbose else None)
         with Door(url) as door:
             with steps("asking the coordinator"):
@@ -195,6 +198,7 @@ def _train(
 ) -> None:
     with steps("loading the libraries of training"):
         from app.joining.renewal import Renewal
+        from app.joining.spot import Spot
         from swarm.dht import Network
         from trainer.leaving import GRACE
         from trainer.loop import TrainerOptions, train
@@ -223,6 +227,8 @@ def _train(
         ended=ended,
         renewed=lambda newer: _remember_newer(peers, newer),
     )
+    spot = Spot(view.message) if options.spot else None
+    grace = spot.grace if options.grace is None and spot else options.grace
     network = Network(
         initial_peers=addresses,
         listen=options.listen or Network.listen,
@@ -238,10 +244,10 @@ def _train(
         micro_batch=options.micro_batch,
         compile=options.compile,
         country=options.country,
-        grace=GRACE if options.grace is None else options.grace,
+        grace=GRACE if grace is None else grace,
         identity=admitted.identity,
         gate=admitted.gate,
-        when_joined=renewal.start,
+        when_joined=(renewal.start, spot.start) if spot else (renewal.start,),
         steps=steps,
     )
     try:

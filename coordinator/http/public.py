@@ -23,6 +23,7 @@ from coordinator.http.public_answers import (
     RunAnswer,
 )
 from coordinator.ledger import Progress, Totals
+from coordinator.notebook import FILE_NAME
 from swarm.run_file import RunFile
 
 
@@ -42,7 +43,9 @@ def public_routes(
     @router.get("/api/run", response_model=RunAnswer, tags=["run"])
     def run(request: Request) -> Response:
         """What the run is."""
-        return kept(about_run.model_copy(update={"join": join_command(desk.run, str(request.base_url))}), KEPT_LONGER)()
+        here = link(desk.run, str(request.base_url))
+        ways = {"join": f"sahaj join {here or 'URL'}", "notebook": f"{here}/{FILE_NAME}" if here else ""}
+        return kept(about_run.model_copy(update=ways), KEPT_LONGER)()
 
     @router.get("/api/progress", response_model=ProgressAnswer, responses=UNAVAILABLE, tags=["run"])
     def whole_progress_now() -> Response:
@@ -103,6 +106,7 @@ def describe_run(desk: Desk, files: dict[str, ServedFile]) -> RunAnswer:
         access = AccessAnswer(open=run.access.open, by_list=listed, organizations=run.access.organizations)
     return RunAnswer(
         join="",
+        notebook="",
         probes=run.coordinator.probes,
         name=run.name,
         description=run.description,
@@ -120,12 +124,11 @@ def describe_run(desk: Desk, files: dict[str, ServedFile]) -> RunAnswer:
     )
 
 
-def join_command(run: RunFile, asked_at: str) -> str:
-    """What a person types to join: with the run's public URL, or the one by which whoever asks has reached us."""
-    url = (run.access.url if run.access else None) or asked_at
-    url = url.rstrip("/")
+def link(run: RunFile, asked_at: str) -> str | None:
+    """The run's public URL, or the one by which whoever asks has reached us; None if that is none to repeat."""
+    url = ((run.access.url if run.access else None) or asked_at).rstrip("/")
     # the URL that was asked for is the visitor's own words, and this will be pasted into a shell
-    return f"sahaj join {url}" if re.fullmatch(r"https?://[\w.:\[\]/~-]+", url, re.ASCII) else "sahaj join URL"
+    return url if re.fullmatch(r"https?://[\w.:\[\]/~-]+", url, re.ASCII) else None
 
 
 def _checkpoints(desk: Desk) -> Callable[[], Response]:

@@ -37,6 +37,7 @@ class RunAnswer(Answer):
     tokenizer: list[TokenizerFile] = Field(description="served at /api/tokenizer/<name>")
     probes: list[str] = Field(description="sentences with a [MASK]; /api/fills tells what the model puts there")
     join: str = Field(description="the command to join the run with")
+    notebook: str = Field(description="address of a notebook that joins the run; empty if it is not known")
 
 
 class StepAnswer(Answer):

@@ -18,6 +18,7 @@ from coordinator.http.join import join_routes
 from coordinator.http.kept import KEPT
 from coordinator.http.learning import learning_routes
 from coordinator.http.machines import machine_routes
+from coordinator.http.notebook import notebook_routes
 from coordinator.http.people import people_routes
 from coordinator.http.public import public_routes
 from coordinator.ledger import LedgerError
@@ -51,6 +52,7 @@ def make_app(desk: Desk) -> FastAPI:
     figures = Figures(desk, progress, totals)
     app.include_router(join_routes(desk, files, people, figures.joins, Hub()))
     app.include_router(public_routes(desk, files, progress, totals, figures.text))
+    app.include_router(notebook_routes(desk))
     app.include_router(learning_routes(desk))
     app.include_router(people_routes(desk, people))
     app.include_router(machine_routes(desk))

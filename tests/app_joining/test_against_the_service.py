@@ -75,7 +75,7 @@ def test_from_the_link_to_training_and_out_again(
     come(alice)
     [(_, trainer, _, _)] = trained.calls
     assert trainer.name == "alice"
-    renewal = trainer.when_joined.__self__
+    renewal = trainer.when_joined[0].__self__
     assert renewal._ask().user == "alice"
     renewal._gate.take_notice(renewal._hear())
 

@@ -66,7 +66,7 @@ def test_with_a_token(
     assert trainer.gate.admit(trainer.identity.peer_id, trainer.gate.own).user == "alice"
     assert trainer.network.initial_peers == ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"]
     assert not trainer.network.client_mode
-    assert callable(trainer.when_joined)
+    assert len(trainer.when_joined) == 1
     assert run.name == "little"
     shown = capfd.readouterr()
     assert "asking to be let in:" in shown.out
@@ -79,7 +79,7 @@ def test_with_a_token(
 def test_a_renewal_says_what_is_trained(opened: StandIn, trained: Trained, tmp_path: Path):
     join(opened.url, options(tmp_path, name="bob"))
     [(_, trainer, _, _)] = trained.calls
-    renewal = trainer.when_joined.__self__
+    renewal = trainer.when_joined[0].__self__
     answer = renewal._ask()
     assert answer.user == "~bob"
     first, last = (heard.body for heard in opened.heard if heard.path == "/api/join")

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from coordinator.http.figures import data_wait
 from coordinator.http.people import first_day
 from coordinator.http.people_answers import Period
-from coordinator.http.public import join_command
+from coordinator.http.public import link
 from coordinator.ledger import Ledger
 from swarm.notices import read_notices
 from tests.coordinator_http.conftest import Service, make_run, small_checkpoint
@@ -56,10 +56,12 @@ def test_what_the_run_is_and_where_it_is(serve: Serve) -> None:
 def test_the_way_to_join_is_the_public_url_or_the_one_that_was_come_by(serve: Serve) -> None:
     client = serve(open=True).client
     for told in ("http://run.example:81", "http://[::1]:8"):
-        join = client.get("/api/run", headers={"Host": told.removeprefix("http://")}).json()["join"]
-        assert join == f"sahaj join {told}"
-    assert "reboot" not in client.get("/api/run", headers={"Host": "x$(reboot)"}).json()["join"]
-    assert join_command(make_run(open=True), "http://x$(reboot)/") == "sahaj join URL"
+        run = client.get("/api/run", headers={"Host": told.removeprefix("http://")}).json()
+        assert (run["join"], run["notebook"]) == (f"sahaj join {told}", f"{told}/join.ipynb")
+    strange = client.get("/api/run", headers={"Host": "x$(reboot)"})
+    assert "reboot" not in strange.text
+    assert (strange.json()["join"], strange.json()["notebook"]) == ("sahaj join URL", "")
+    assert link(make_run(open=True), "http://x$(reboot)/") is None
     public = serve(open=True, url="https://run.example.org/").client
     assert public.get("/api/run").json()["join"] == "sahaj join https://run.example.org"
 

@@ -81,17 +81,22 @@ def test_flags_are_of_two_letters() -> None:
     assert flag("<b>") == flag("") == flag("B1") == flag("éé") == ""
 
 
-def test_a_notebook_of_github_opens_in_colab_and_kaggle() -> None:
-    address = "https://github.com/org/repo/blob/main/notebooks/join.ipynb"
-    assert notebook_links(address) == (
-        "https://colab.research.google.com/github/org/repo/blob/main/notebooks/join.ipynb",
-        f"https://www.kaggle.com/kernels/welcome?src={address}",
+def test_a_notebook_opens_in_colab_and_kaggle_where_they_can_reach_it() -> None:
+    colab, kaggle = "https://colab.research.google.com", "https://www.kaggle.com"
+    github = "https://github.com/org/repo/blob/main/notebooks/join.ipynb"
+    assert notebook_links(github) == (
+        f"{colab}/github/org/repo/blob/main/notebooks/join.ipynb",
+        f"{kaggle}/kernels/welcome?src={github}",
     )
-    for other in ("", "javascript:alert(1)", "https://evil.example/org", "http://github.com/x"):
-        assert notebook_links(other) == (
-            "https://colab.research.google.com/#create=true",
-            "https://www.kaggle.com/code/new",
-        )
+    assert notebook_links("https://huggingface.co/org/model/blob/main/join.ipynb") == (
+        f"{colab}/#fileId=https%3A//huggingface.co/org/model/blob/main/join.ipynb",
+        f"{kaggle}/kernels/welcome?src=https://huggingface.co/org/model/resolve/main/join.ipynb",
+    )
+    nowhere = (f"{colab}/#create=true", f"{kaggle}/code/new")
+    served = "https://run.example.org/join.ipynb"
+    assert notebook_links(served) == (nowhere[0], f"{kaggle}/kernels/welcome?src={served}")
+    for other in ("", "javascript:alert(1).ipynb", "https://evil.example/org", "http://127.0.0.1:8080/join.ipynb"):
+        assert notebook_links(other) == nowhere
 
 
 def test_the_key_travels_where_nobody_listens() -> None:

@@ -64,13 +64,13 @@ class SmallSwarm:
         write_file(self.run_file, dump_run(self.run))
         self._ledger: Ledger | None = None
 
-    def coordinator(self) -> Peer:
+    def coordinator(self, *, by_command: bool = False, environment: Mapping[str, str] = MappingProxyType({})) -> Peer:
         """Start the coordinator, or start it again, and wait until it can be joined."""
         for told in (ADDRESSES, URL):
             (self.state / told).unlink(missing_ok=True)
         listen = f"/ip4/{self.host('coordinator')}/tcp/{self.port}"
         command = ["coordinator", self.run_file, "--state", self.state, "--listen", listen]
-        peer = self._start("coordinator", command)
+        peer = self._start("coordinator", command, by_command=by_command, environment=environment)
         self.address = wait_for_address(peer, self.state / ADDRESSES, PATIENCE)
         if self.run.access:
             self.url = wait_for_address(peer, self.state / URL, PATIENCE)
@@ -86,19 +86,22 @@ class SmallSwarm:
         *options: object,
         client_mode: bool = False,
         by_command: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Peer:
         """Start a trainer, `by_command` as a shell would; returns at once. Its folder is its name's."""
         command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
         command += ["--micro-batch", MICRO_BATCH, "--listen", f"/ip4/{self.host(name)}/tcp/0"]
         command += ["--state", self.folder / "peers" / name]
         command += [*options, *["--client-mode"] * client_mode]
-        return self._start(name, command, client_mode=client_mode, by_command=by_command)
+        return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
 
-    def volunteer(self, name: str, *, client_mode: bool = False, token: str = "", asks_for: str | None = None) -> Peer:
+    def volunteer(
+        self, name: str, *options: object, client_mode: bool = False, token: str = "", asks_for: str | None = None
+    ) -> Peer:
         """Start a trainer by the run's link, with a Hub token or a name of its own choice; returns at once."""
         command = ["join", self.url, "--state", self.folder / "peers" / name, "--micro-batch", MICRO_BATCH]
         command += ["--listen", "/ip4/127.0.0.1/tcp/0", "--client-mode" if client_mode else "--no-client-mode"]
-        command += ["--name", asks_for] if asks_for else []
+        command += [*options, *(["--name", asks_for] if asks_for else [])]
         return self._start(name, command, client_mode=client_mode, environment={"HF_TOKEN": token})
 
     def _start(

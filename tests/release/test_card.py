@@ -112,7 +112,8 @@ def test_words_of_people_become_no_markup(facts: Facts):
     evil = facts.run.model_copy(update={"description": "<script>![x](http://x)\n---\nlicense: mit"})
     text = card(replace(facts, run=evil))
     assert "<script>" not in text and "![x]" not in text
-    assert ModelCard(text).data.to_dict()["license"] == "apache-2.0"
+    data = ModelCard(text).data
+    assert isinstance(data, ModelCardData) and data.license == "apache-2.0"
 
 
 def test_the_notebook_is_linked_where_it_goes_with_the_release(facts: Facts):

@@ -1,0 +1,30 @@
+"""`sahaj notebook`: the file by which volunteers join from Colab or Kaggle."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.quiet import quiet
+
+
+def notebook(
+    url: Annotated[
+        str | None,
+        typer.Argument(metavar="[URL]", help="the run's link; the notebook asks if absent", show_default=False),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="where to write it")] = Path("join.ipynb"),
+) -> None:
+    """Write a notebook by which others join a run from Colab or Kaggle."""
+    quiet(verbose=False)
+    from app.joining.address import coordinator_url, is_loopback
+    from coordinator.notebook import notebook_for
+    from coordinator.program import this_program
+    from swarm.durable import write_file
+
+    link = "" if url is None else coordinator_url(url)
+    write_file(out, notebook_for(link, this_program()))
+    joins = f"joins {link}" if link else "asks for a run's link"
+    typer.echo(f"Wrote {out}, which {joins}. Colab and Kaggle open it from GitHub or from a Hub repository.")
+    if link and is_loopback(link):
+        typer.echo("This link works on this machine only; others need one that they can reach.")

@@ -1,0 +1,130 @@
+"""What the cell of a notebook calls: it finds out who you are, starts the peer, and shows what the peer shows.
+
+This runs in the kernel's own Python, which may not have the program's libraries: the standard library and IPython,
+nothing else. The peer is a process of its own, for hivemind forks, and leaves by ending its process.
+"""
+
+import getpass
+import importlib
+import json
+import os
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, Any
+
+PATIENCE = 10.0  # seconds to wait for the coordinator
+SECRET = "HF_TOKEN"
+TOKEN_PAGE = "https://huggingface.co/settings/tokens"
+NAMES = {"colab": "Google Colab", "kaggle": "Kaggle", "notebook": "this notebook"}
+LIMITS = {
+    "colab": "Colab ends a session after some hours, or when its page is closed for long; what you have brought stays.",
+    "kaggle": "Kaggle ends a session after 12 hours, or 20 minutes without you; what you have brought stays.",
+    "notebook": "It trains for as long as this cell runs.",
+}
+
+
+def join(python: str, url: str, name: str = "") -> None:
+    """Join the run at the URL and show it until it ends or the cell is interrupted.
+
+    Args:
+        python: the interpreter that has the program.
+        name: of one's own choice, for an open run.
+    """
+    platform = recognize(os.environ)
+    print(f"Joining from {NAMES[platform]}. {LIMITS[platform]}")
+    is_open = asks_nobody(url)
+    token = "" if name and is_open else find_token(platform, os.environ)
+    if not token and is_open and not name:
+        name = platform
+    if not token and is_open is False:
+        token = getpass.getpass(f"Hugging Face token, without any permission ({TOKEN_PAGE}; not shown): ").strip()
+    end = show(start(command(python, url, name, platform), token))
+    print({0: "Press the round button to join again.", 130: "Stopped. Press the round button to go on."}.get(end, ""))
+
+
+def recognize(environment: Mapping[str, str]) -> str:
+    """Whose machine this is: colab, kaggle, or any other notebook."""
+    if "COLAB_RELEASE_TAG" in environment or "COLAB_GPU" in environment:
+        return "colab"
+    return "kaggle" if "KAGGLE_KERNEL_RUN_TYPE" in environment else "notebook"
+
+
+def find_token(platform: str, environment: Mapping[str, str]) -> str:
+    """The token of the platform's secrets or of the environment; empty if there is none."""
+    if given := environment.get(SECRET, "").strip():
+        return given
+    try:
+        if platform == "colab":
+            return str(importlib.import_module("google.colab.userdata").get(SECRET) or "").strip()
+        if platform == "kaggle":
+            client = importlib.import_module("kaggle_secrets").UserSecretsClient()
+            return str(client.get_secret(SECRET) or "").strip()
+    except Exception as problem:  # no such secret, no access to it, no network: each has classes of its own
+        print(f"There is no secret {SECRET} for this notebook ({type(problem).__name__}).")
+    return ""
+
+
+def asks_nobody(url: str) -> bool | None:
+    """Whether the run is open to everybody; None if its coordinator does not say, and the peer will tell why."""
+    try:
+        with urllib.request.urlopen(f"{with_scheme(url)}/api/run", timeout=PATIENCE) as answer:
+            return bool((json.load(answer)["access"] or {}).get("open"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def with_scheme(url: str) -> str:
+    """The URL as the standard library wants it."""
+    return (url if "://" in url else f"https://{url}").rstrip("/")
+
+
+def command(python: str, url: str, name: str, platform: str) -> list[str]:
+    """The command line of the peer. Colab and Kaggle accept no connections."""
+    chosen = ["--name", name] if name else []
+    closed = ["--client-mode"] if platform in ("colab", "kaggle") else []
+    return [python, "-I", "-m", "app.cli", "join", url, "--notebook", *chosen, *closed]
+
+
+def start(command: list[str], token: str) -> "subprocess.Popen[bytes]":
+    """Start the peer in a session of its own: an interrupt reaches it once, by us, and not by the terminal as well."""
+    environment = os.environ | ({SECRET: token} if token else {})
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def show(peer: "subprocess.Popen[bytes]") -> int:
+    """Show the peer's pages in place until it has ended, and hand interrupts on; returns its exit status."""
+    from IPython.display import display
+
+    before = signal.signal(signal.SIGINT, lambda *_: peer.send_signal(signal.SIGINT))
+    try:
+        view = display({"text/plain": "Loading the program …"}, raw=True, display_id=True)
+        assert peer.stdout is not None, "its output is a pipe"
+        follow(peer.stdout, lambda page: view.update(page, raw=True))
+        return peer.wait()
+    finally:
+        if peer.poll() is None:  # it could not be shown
+            peer.send_signal(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
+
+
+def follow(output: IO[bytes] | Iterable[bytes], update: Callable[[dict[str, Any]], object]) -> None:
+    """Give each page to `update`; a line that is none is for everybody to read, as that of an error."""
+    for line in output:
+        text = line.decode(errors="replace").rstrip()
+        try:
+            page = json.loads(text)
+        except ValueError:
+            page = None
+        if isinstance(page, dict):
+            update(page)
+        elif text:
+            print(text)

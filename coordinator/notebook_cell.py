@@ -1,0 +1,81 @@
+# @title Press the round button to join { display-mode: "form" }
+URL = ""  # @param {type:"string", placeholder:"https://run.example.org"}
+NAME = ""  # @param {type:"string", placeholder:"only for an open run; otherwise your Hugging Face name is used"}
+
+import importlib.metadata
+import os
+import runpy
+import shutil
+import site
+import subprocess
+import sys
+from pathlib import Path
+
+VERSION, WHEEL, SHA256 = "", "", ""  # of the program; it is installed beside the platform's packages, not among them
+PLATFORM = ("torch", "torchvision", "torchaudio", "triton")  # stay as they are
+
+
+def python_with_program(url: str) -> str:
+    """The Python that has the program: this one, or a virtual environment that sees what the platform has."""
+    if installed("sahaj") == VERSION:
+        return sys.executable
+    if not SHA256 and not url.startswith(("https://", "http://127.0.0.1")):
+        sys.exit(f"{url} is not encrypted: the program could be another one. Use the notebook at {url}/join.ipynb.")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = cache / "sahaj" / f"program-{VERSION}-{SHA256[:16] or 'unpinned'}"
+    python, ready, constraints = home / "bin" / "python", home / "ready", home / "platform.txt"
+    if ready.exists():  # written last: half an installation is begun again
+        return str(python)
+    print("Installing the program beside what is here already; this takes a minute or two.")
+    shutil.rmtree(home, ignore_errors=True)
+    run(sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", home)
+    (packages,) = home.glob("lib/python*/site-packages")
+    seen = [f"import site; site.addsitedir({folder!r})\n" for folder in site.getsitepackages()]
+    (packages / "platform.pth").write_text("".join(seen))  # where this is a virtual environment, too
+    constraints.write_text("".join(f"{name}=={installed(name)}\n" for name in PLATFORM if installed(name)))
+    wheel = f"sahaj @ {url}/program/{WHEEL}" + (f"#sha256={SHA256}" if SHA256 else "")
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--no-input", "--constraint", constraints, wheel)
+    ready.touch()
+    return str(python)
+
+
+def installed(package: str) -> str:
+    """The version of a package, empty if it is not there."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def run(*command: object) -> None:
+    """Run a command that says nothing unless it fails."""
+    done = subprocess.run([str(part) for part in command], check=False, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()
+        hints = {
+            "DO NOT MATCH THE HASHES": "The run has a newer program than this notebook: open the run's notebook again.",
+            "Temporary failure in name resolution": "There is no network. On Kaggle: Settings, Turn on internet.",
+            "404": "The run has another version of the program: open the run's notebook again.",
+        }
+        sys.exit("\n".join([said[-2000:], *(hint for sign, hint in hints.items() if sign in said)]))
+
+
+def main() -> None:
+    """Install the program where it is missing, and join; whatever ends it says so in a line."""
+    given = URL.strip().rstrip("/")
+    if not given:
+        print("Write the run's link into the field URL, then press the round button again.")
+        return
+    try:
+        python = python_with_program(given if "://" in given else f"https://{given}")
+        where = "import app.notebook.kernel as kernel; print(kernel.__file__)"
+        kernel = subprocess.check_output([python, "-I", "-c", where], text=True).strip()
+        runpy.run_path(kernel)["join"](python, given, NAME.strip())
+    except KeyboardInterrupt:
+        print("Stopped. Press the round button to go on.")
+    except SystemExit as problem:  # in a notebook its traceback would hide what it says
+        print(problem)
+
+
+main()

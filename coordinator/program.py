@@ -1,0 +1,82 @@
+"""The program as a wheel, made of what runs here: a notebook installs precisely what its coordinator has.
+
+Nobody has to publish a release for that, and no index is asked for this name, which is another project's on PyPI.
+It has what a volunteer needs and nothing else: Python files, no run files and no pages.
+"""
+
+import base64
+import hashlib
+import importlib.metadata
+import importlib.util
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from swarm.errors import StorageError
+
+PACKAGES = ("app", "coordinator", "downstream", "swarm", "tokenizer", "trainer")
+METADATA = ("METADATA", "entry_points.txt")
+TAG = "py3-none-any"
+EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files, so that the same files make the same wheel
+
+
+@dataclass(frozen=True)
+class Program:
+    """A wheel; `sha256` is of its content, in hexadecimal."""
+
+    version: str
+    file_name: str
+    content: bytes
+    sha256: str
+
+
+@lru_cache(maxsize=1)
+def this_program() -> Program:
+    """The program that runs here, as the wheel that a volunteer installs (binary distribution format, PEP 427).
+
+    Raises:
+        StorageError: its files cannot be read.
+    """
+    installed = importlib.metadata.distribution("sahaj")
+    about = f"sahaj-{installed.version}.dist-info"
+    files = dict(_python_files())
+    for name in METADATA:
+        files[f"{about}/{name}"] = (installed.read_text(name) or "").encode()
+    files[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: sahaj\nRoot-Is-Purelib: true\nTag: {TAG}\n".encode()
+    content = wheel(files, f"{about}/RECORD")
+    digest = hashlib.sha256(content).hexdigest()
+    return Program(installed.version, f"sahaj-{installed.version}-{TAG}.whl", content, digest)
+
+
+def _python_files() -> Iterator[tuple[str, bytes]]:
+    for package in PACKAGES:
+        found = importlib.util.find_spec(package)
+        assert found is not None and found.submodule_search_locations, "this program consists of its packages"
+        folder = Path(found.submodule_search_locations[0])
+        try:
+            for path in sorted(folder.rglob("*.py")):
+                yield f"{package}/{path.relative_to(folder).as_posix()}", path.read_bytes()
+        except OSError as error:
+            raise StorageError(
+                f"{error.filename}: this part of the program cannot be read ({error.strerror})"
+            ) from None
+
+
+def wheel(files: dict[str, bytes], record: str) -> bytes:
+    """Files by name as a wheel; `record` is the name of the list of them that belongs into it."""
+    lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in files.items()]
+    whole = files | {record: "\n".join([*lines, f"{record},,", ""]).encode()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:  # compressed, it would depend on zlib's version
+        for name, content in whole.items():
+            info = zipfile.ZipInfo(name, EPOCH)
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, content)
+    return buffer.getvalue()
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

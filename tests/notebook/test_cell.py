@@ -1,0 +1,110 @@
+"""The cell of the notebook: a pinned program beside what the platform has, and clear words when it cannot be had."""
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from coordinator.notebook import code
+from coordinator.program import Program
+from tests.notebook.conftest import KERNEL, TORCH, make_wheel
+
+VERSION = "7.1.0"
+
+
+@dataclass
+class Notebook:
+    """A platform's kernel, as far as the cell uses it."""
+
+    python: Path
+    cache: Path
+    tempting: Path  # an index with a newer torch
+
+    def run(self, url: str, program: Program) -> str:
+        """What the cell prints."""
+        environment = os.environ | {
+            "XDG_CACHE_HOME": str(self.cache),
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.tempting),
+        }
+        source = code(url, program)
+        done = subprocess.run(
+            [self.python, "-c", source], env=environment, check=True, capture_output=True, text=True, timeout=120
+        )
+        assert done.stderr == ""
+        return done.stdout
+
+    def says(self, python: str, question: str) -> str:
+        return subprocess.run([python, "-I", "-c", question], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def notebook(platform_python: Path, tmp_path: Path) -> Notebook:
+    make_wheel(tmp_path / "index", "torch", "99.0", {"torch/__init__.py": b"__version__ = '99.0'\n"})
+    return Notebook(platform_python, tmp_path / "cache", tmp_path / "index")
+
+
+@pytest.fixture
+def program(served: tuple[str, Path]) -> Callable[..., Program]:
+    """`program("torch>=2.6")`: what a coordinator offers, and needs that."""
+
+    def make(*needs: str) -> Program:
+        files = dict.fromkeys(("app/__init__.py", "app/notebook/__init__.py"), b"")
+        files["app/notebook/kernel.py"] = KERNEL.encode()
+        path = make_wheel(served[1] / "program", "sahaj", VERSION, files, *needs)
+        content = path.read_bytes()
+        return Program(VERSION, path.name, content, hashlib.sha256(content).hexdigest())
+
+    return make
+
+
+def test_the_program_is_installed_once_and_the_platform_stays_as_it_is(
+    notebook: Notebook, program: Callable[..., Program], served: tuple[str, Path]
+) -> None:
+    url, folder = served
+    offered = program("torch>=2.6")
+    said = notebook.run(url, offered)
+    assert "Installing the program" in said
+    assert f"JOINED {url} as ''" in said
+    python = said.split(" with ")[1].strip()
+    assert notebook.says(python, "import torch; print(torch.__version__)") == TORCH
+    assert notebook.says(python, "import importlib.metadata as m; print(m.version('sahaj'))") == VERSION
+    assert notebook.says(str(notebook.python), "import importlib.util as u; print(u.find_spec('app'))") == "None"
+    (folder / "program" / offered.file_name).unlink()
+    again = notebook.run(url, offered)
+    assert "Installing" not in again and f"JOINED {url}" in again
+
+
+def test_a_program_that_would_replace_torch_is_not_installed(
+    notebook: Notebook, program: Callable[..., Program], served: tuple[str, Path]
+) -> None:
+    offered = program("torch>=50")
+    assert "JOINED" not in notebook.run(served[0], offered)
+    assert notebook.says(str(notebook.python), "import torch; print(torch.__version__)") == TORCH
+    assert not list(notebook.cache.rglob("torch-99*"))
+
+
+def test_another_program_than_the_pinned_one_is_refused(
+    notebook: Notebook, program: Callable[..., Program], served: tuple[str, Path]
+) -> None:
+    pinned = program()
+    program("newer>=1")  # takes its place on the server
+    said = notebook.run(served[0], pinned)
+    assert "The run has a newer program than this notebook" in said
+    assert "JOINED" not in said and "Traceback" not in said
+    (served[1] / "program" / pinned.file_name).unlink()
+    said = notebook.run(served[0], pinned)
+    assert "The run has another version of the program" in said
+
+
+def test_without_a_link_it_asks_for_one_and_without_encryption_it_takes_no_unknown_program(
+    notebook: Notebook, program: Callable[..., Program]
+) -> None:
+    assert "Write the run's link into the field URL" in notebook.run("", program())
+    source = code("", program()).replace('URL = ""', 'URL = "http://192.0.2.1:8080"')
+    done = subprocess.run([notebook.python, "-c", source], check=True, capture_output=True, text=True)
+    assert "is not encrypted" in done.stdout and "http://192.0.2.1:8080/join.ipynb" in done.stdout

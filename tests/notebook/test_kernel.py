@@ -1,0 +1,110 @@
+"""What the cell calls: whose machine it is, whose token, and how the peer's pages are shown."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from app.notebook import kernel
+
+SECRET = "hf_" + "a" * 34
+COLAB = """
+class SecretNotFoundError(Exception):
+    def __init__(self, key):
+        super().__init__(f"Secret {key} does not exist.")
+def get(key):
+    if key != "HF_TOKEN" or not VALUE:
+        raise SecretNotFoundError(key)
+    return VALUE
+"""
+KAGGLE = """
+class BackendError(Exception):
+    pass
+class UserSecretsClient:
+    def get_secret(self, label) -> str:
+        if label != "HF_TOKEN" or not VALUE:
+            raise BackendError(f"No user secrets exist for kernel id 1 and label {label}.")
+        return VALUE
+"""
+
+
+def platform_modules(folder: Path, secret: str) -> Path:
+    """The modules of Colab and Kaggle that tell secrets, with their interfaces; a folder for `sys.path`."""
+    for name, source in (("google/colab/userdata.py", COLAB), ("kaggle_secrets.py", KAGGLE)):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"VALUE = {secret!r}\n{source}")
+    return folder
+
+
+@pytest.fixture
+def clean_modules(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in list(sys.modules):
+        if name == "google" or name.startswith(("google.colab", "kaggle_secrets")):
+            monkeypatch.delitem(sys.modules, name)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("environment", "platform"),
+    [
+        ({"COLAB_RELEASE_TAG": "release-colab_20261101"}, "colab"),
+        ({"COLAB_GPU": ""}, "colab"),
+        ({"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}, "kaggle"),
+        ({"HOME": "/home/asha"}, "notebook"),
+    ],
+)
+def test_whose_machine_it_is(environment: dict[str, str], platform: str) -> None:
+    assert kernel.recognize(environment) == platform
+    command = kernel.command("python", "https://run.example.org", "", platform)
+    assert ("--client-mode" in command) == (platform != "notebook")
+
+
+@pytest.mark.parametrize("platform", ["colab", "kaggle"])
+def test_the_token_comes_from_the_secrets_of_the_platform(
+    platform: str, tmp_path: Path, clean_modules: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    google = ModuleType("google")  # a namespace, to which others have added a folder already
+    google.__path__ = [str(tmp_path / "google")]
+    clean_modules.setitem(sys.modules, "google", google)
+    clean_modules.syspath_prepend(platform_modules(tmp_path, SECRET))
+    assert kernel.find_token(platform, {}) == SECRET
+    assert kernel.find_token(platform, {"HF_TOKEN": "hf_other"}) == "hf_other"
+    assert SECRET not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("platform", "problem"), [("colab", "SecretNotFoundError"), ("kaggle", "BackendError")])
+def test_a_secret_that_is_not_there_is_said_in_a_line(
+    platform: str,
+    problem: str,
+    tmp_path: Path,
+    clean_modules: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    google = ModuleType("google")
+    google.__path__ = [str(tmp_path / "google")]
+    clean_modules.setitem(sys.modules, "google", google)
+    clean_modules.syspath_prepend(platform_modules(tmp_path, ""))
+    assert kernel.find_token(platform, {}) == ""
+    assert capsys.readouterr().out == f"There is no secret HF_TOKEN for this notebook ({problem}).\n"
+
+
+def test_pages_are_shown_and_other_lines_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    pages: list[dict[str, str]] = []
+    lines = [b'{"text/plain": "one"}\n', b"sahaj: nobody listens there\n", b"\xff[1, 2]\n", b"7\n", b"\n"]
+    kernel.follow(lines, pages.append)
+    assert pages == [{"text/plain": "one"}]
+    assert capsys.readouterr().out == "sahaj: nobody listens there\n\ufffd[1, 2]\n7\n"
+
+
+def test_the_token_goes_to_the_peer_by_its_environment_alone() -> None:
+    peer = kernel.start([sys.executable, "-c", "import os; print(os.environ['HF_TOKEN'])"], SECRET)
+    said, _ = peer.communicate(timeout=60)
+    assert said.decode().strip() == SECRET
+    assert SECRET not in " ".join(kernel.command("python", "https://run.example.org", "asha", "colab"))
+
+
+def test_a_coordinator_that_does_not_answer_leaves_it_to_the_peer_to_say_why() -> None:
+    assert kernel.asks_nobody("http://127.0.0.1:1") is None
+    assert kernel.asks_nobody("ftp://") is None

@@ -1,0 +1,33 @@
+"""A trainer on a preemptible machine leaves when its cloud gives notice, and what it has brought is counted."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from app.joining.spot import ELSEWHERE
+from tests.app_joining.metadata_stand_in import MetadataStandIn
+from tests.peers.small_swarm import SmallSwarm, living_processes, text_of
+
+pytestmark = pytest.mark.swarm
+NOTICE = 120.0  # seconds from the notice until the machine is gone
+CONTRIBUTED = re.compile(r"Thank you! You contributed ([\d,]+) samples")
+
+
+def test_a_trainer_leaves_within_the_notice_of_its_cloud(
+    small_swarm: Callable[..., SmallSwarm], monkeypatch: pytest.MonkeyPatch
+):
+    with MetadataStandIn("Amazon") as cloud:
+        monkeypatch.setenv(ELSEWHERE, cloud.url)
+        swarm = small_swarm(access={"open": True}, target_batch_size=4096)
+        volunteer = swarm.volunteer("asha", "--spot", asks_for="Asha")
+        swarm.wait(lambda: any(one.samples for one in swarm.ledger.sessions()), "samples of the trainer in the ledger")
+        cloud.take_away()
+        swarm.wait(lambda: volunteer.process.poll() is not None, "end of the trainer", NOTICE)
+    assert volunteer.process.returncode == 0
+    said = text_of(volunteer)
+    assert "Amazon takes this machine away (terminate at 2026-11-22T08:22:00Z)" in said
+    assert "Traceback" not in said and not living_processes(volunteer)
+    (samples,) = CONTRIBUTED.findall(said)
+    swarm.wait(lambda: swarm.ledger.sessions()[0].left, "goodbye")
+    assert swarm.ledger.sessions()[0].samples == int(samples.replace(",", ""))
