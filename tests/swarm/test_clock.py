@@ -1,0 +1,44 @@
+"""The swarm's time goes on whatever the machine's clock is set to."""
+
+import time
+
+import pytest
+from hivemind.utils import timed_storage
+
+from swarm import clock
+
+
+steady = pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="there is no clock that nobody sets")
+
+
+@steady
+@pytest.mark.parametrize("seconds", [120.0, -120.0])
+def test_a_clock_that_is_set_changes_nothing(monkeypatch: pytest.MonkeyPatch, seconds: float):
+    right = time.time()
+    monkeypatch.setattr(clock.time, "time", lambda: right + seconds)
+    assert abs(clock.now() - right) < 1
+    assert clock.set_by() == pytest.approx(seconds, abs=1)
+
+
+@steady
+def test_a_clock_that_is_nearly_right_is_no_matter(monkeypatch: pytest.MonkeyPatch):
+    right = clock.now()
+    monkeypatch.setattr(clock.time, "time", lambda: right + 2)
+    assert clock.set_by() == 0.0
+
+
+def test_hivemind_goes_by_it(monkeypatch: pytest.MonkeyPatch):
+    from hivemind.dht import node, protocol
+
+    for module in (timed_storage, node, protocol):
+        monkeypatch.setattr(module, "get_dht_time", time.time)
+    clock.keep_time()
+    assert timed_storage.get_dht_time is node.get_dht_time is protocol.get_dht_time is clock.now
+
+
+@pytest.mark.parametrize(
+    ("ahead", "told"),
+    [(-119.98, "2 minutes ahead of the peer's"), (5.2, "5 s behind the peer's"), (3600.0, "60 minutes behind")],
+)
+def test_whoever_is_wrong_is_told_by_how_much(ahead: float, told: str):
+    assert told in clock.describe_offset(ahead, "the peer's")
