@@ -7,7 +7,6 @@ from hivemind.utils import timed_storage
 
 from swarm import clock
 
-
 steady = pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="there is no clock that nobody sets")
 
 
