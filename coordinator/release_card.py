@@ -57,14 +57,14 @@ def metadata(facts: Facts) -> ModelCardData:
     """
     run = facts.run
     datasets = sorted({source.hub for source in run.data.train if source.hub})
-    probes = [{"text": probe} for probe in run.coordinator.probes]
+    probes = [{"text": probe.replace(MASK, facts.mask)} for probe in run.coordinator.probes]
     results = list(_eval_results(facts))
     return ModelCardData(
         language=run.language,
         license=run.release.license if run.release else None,
         library_name="transformers",
         pipeline_tag="fill-mask",
-        mask_token=MASK,
+        mask_token=facts.mask,
         tags=["albert", "collaborative-training", "hivemind", "sahaj"],
         datasets=datasets or None,
         model_name=facts.repo if results else None,
@@ -90,7 +90,7 @@ def _head(facts: Facts) -> str:
 
 def _usage(facts: Facts) -> str:
     probes = [probe for probe in facts.run.coordinator.probes if "`" not in probe]  # it would end the block of code
-    text = probes[0] if probes else f"This is a {MASK}."
+    text = (probes[0] if probes else f"This is a {MASK}.").replace(MASK, facts.mask)
     return SNIPPET.format(repo=facts.repo, text=json.dumps(text, ensure_ascii=False))
 
 
@@ -134,7 +134,7 @@ def _training(facts: Facts) -> str:
         ("averaging of gradients", f"{average.compression}{overlap}"),
         ("global steps", f"{facts.state.step:,} of {optimizer.total_steps:,}"),
         ("samples", f"{facts.state.samples:,}"),
-        ("software", f"Sahaj {facts.state.software}"),
+        ("software", facts.state.software),
     ]  # fmt: skip
     return f"## Training\n\n{TRAINING}\n\n{_table(('hyperparameter', 'value'), rows)}\n\n{ALGORITHMS}"
 

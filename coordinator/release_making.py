@@ -1,5 +1,6 @@
 """Putting a release together: a checkpoint's files, the picture of the curve, and the model card."""
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from coordinator.release_card import card
 from coordinator.release_curve import picture
 from coordinator.release_facts import Facts, Record
 from swarm.hosts import is_this_machine
-from swarm.run_file import RunFile
+from swarm.run_file import MASK, RunFile
 
 CARD = "README.md"
 
@@ -47,10 +48,11 @@ def make_release(
         work=record.work if record else None,
         curve=next(iter(pictures), None),
         made=tuple(also),
+        mask=_mask_of(checkpoint.path),
     )
     files: dict[str, Path | bytes] = dict(_files_of(checkpoint.path))
     files |= {**pictures, **also, CARD: card(facts).encode()}
-    description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by Sahaj {state.software}."
+    description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by {state.software}."
     return Release(state, files, message(state), description, tuple(tags))
 
 
@@ -59,6 +61,13 @@ def notebook_of(run: RunFile, link: str | None) -> dict[str, bytes]:
     if link is None or is_this_machine(urlsplit(link).hostname or ""):
         return {}
     return {FILE_NAME: notebook_for(link, this_program(), run=run.name)}
+
+
+def _mask_of(checkpoint: Path) -> str:
+    """A tokenizer that was not made by us may write a mask in another way."""
+    content = json.loads((checkpoint / "tokenizer_config.json").read_text(encoding="utf-8"))
+    mask = content.get("mask_token", MASK)
+    return str(mask["content"] if isinstance(mask, dict) else mask)
 
 
 def _files_of(checkpoint: Path) -> dict[str, Path]:
