@@ -40,7 +40,7 @@ def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:
     """
     repository = HubRepository(repo, private=private)
     repository.open()
-    commit = publish(repository, release)
+    commit = publish(repository, release, once=False)
     return f"Released at {repository.url} ({commit[:8]})"
 
 

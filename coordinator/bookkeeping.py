@@ -222,7 +222,10 @@ def for_everybody(run: RunFile) -> RunFile:
             for name in ("train", "validation")
         }
     )
-    return without_secrets(run).model_copy(update={"data": data, "access": None})
+    tokenizer = run.tokenizer
+    if tokenizer.path.startswith(("/", "~")):
+        tokenizer = tokenizer.model_copy(update={"path": Path(tokenizer.path).name})
+    return without_secrets(run).model_copy(update={"data": data, "tokenizer": tokenizer, "access": None})
 
 
 def is_due(step: int, last: int, every: int, total: int) -> bool:

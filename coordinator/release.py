@@ -30,16 +30,25 @@ def message(state: TrainerState) -> str:
     return f"Global step {state.step:,}: {loss}"
 
 
-def publish(repository: HubRepository, release: Release, goes_on: Callable[[], bool] = lambda: True) -> str:
+def publish(
+    repository: HubRepository,
+    release: Release,
+    goes_on: Callable[[], bool] = lambda: True,
+    *,
+    once: bool = True,
+) -> str:
     """Write a release as one commit, with its tags; returns the commit.
 
-    What is at the Hub already is not sent again. If the same release is there, only tags are added.
+    What is at the Hub already is not sent again.
+
+    Args:
+        once: if this checkpoint is the newest release, only add tags; its card may say less than a newer one would.
 
     Raises:
         NotAllowed, ReleaseError: nobody sees anything of it; come again.
     """
     head = repository.head()
-    if head is not None and head.state == release.state:  # the answer to an earlier attempt was lost
+    if once and head is not None and head.state == release.state:  # the answer to an earlier attempt was lost
         commit = head.commit
     else:
         sent = repository.send(release.files, goes_on)

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from huggingface_hub import EvalResult, ModelCardData
 
 from coordinator.http.credit import HUB, plain
+from coordinator.notebook import FILE_NAME
 from coordinator.release_card_text import (
     ALGORITHMS,
     CARBON_ASSUMPTIONS,
@@ -22,7 +23,6 @@ from coordinator.release_facts import Credit, Facts
 from swarm.run_file import MASK, DataSource, RunFile
 
 MOST_NAMED = 2000  # contributors in the table; the page has to open
-NOTEBOOK = "join.ipynb"
 
 
 def card(facts: Facts) -> str:
@@ -57,14 +57,14 @@ def metadata(facts: Facts) -> ModelCardData:
     """
     run = facts.run
     datasets = sorted({source.hub for source in run.data.train if source.hub})
-    probes = [{"text": probe} for probe in run.coordinator.probes]
+    probes = [{"text": probe.replace(MASK, facts.mask)} for probe in run.coordinator.probes]
     results = list(_eval_results(facts))
     return ModelCardData(
         language=run.language,
         license=run.release.license if run.release else None,
         library_name="transformers",
         pipeline_tag="fill-mask",
-        mask_token=MASK,
+        mask_token=facts.mask,
         tags=["albert", "collaborative-training", "hivemind", "sahaj"],
         datasets=datasets or None,
         model_name=facts.repo if results else None,
@@ -77,8 +77,8 @@ def _head(facts: Facts) -> str:
     run, state = facts.run, facts.state
     about = f"{plain(run.description)}\n\n" if run.description else ""
     picture = f"\n\n![The loss by global step]({facts.curve})" if facts.curve else ""
-    notebook = f"{HUB}{facts.repo}/blob/main/{NOTEBOOK}"
-    buttons = NOTEBOOKS.format(quoted=quote(notebook, safe=""), notebook=notebook) if NOTEBOOK in facts.made else ""
+    notebook = f"{HUB}{facts.repo}/blob/main/{FILE_NAME}"
+    buttons = NOTEBOOKS.format(quoted=quote(notebook, safe=""), notebook=notebook) if FILE_NAME in facts.made else ""
     return (
         f"# {plain(run.name)}\n\n{about}"
         f"An ALBERT of {facts.parameters:,} parameters and {facts.vocabulary:,} tokens, for text in the language "
@@ -90,7 +90,7 @@ def _head(facts: Facts) -> str:
 
 def _usage(facts: Facts) -> str:
     probes = [probe for probe in facts.run.coordinator.probes if "`" not in probe]  # it would end the block of code
-    text = probes[0] if probes else f"This is a {MASK}."
+    text = (probes[0] if probes else f"This is a {MASK}.").replace(MASK, facts.mask)
     return SNIPPET.format(repo=facts.repo, text=json.dumps(text, ensure_ascii=False))
 
 
@@ -134,7 +134,7 @@ def _training(facts: Facts) -> str:
         ("averaging of gradients", f"{average.compression}{overlap}"),
         ("global steps", f"{facts.state.step:,} of {optimizer.total_steps:,}"),
         ("samples", f"{facts.state.samples:,}"),
-        ("software", f"Sahaj {facts.state.software}"),
+        ("software", facts.state.software),
     ]  # fmt: skip
     return f"## Training\n\n{TRAINING}\n\n{_table(('hyperparameter', 'value'), rows)}\n\n{ALGORITHMS}"
 

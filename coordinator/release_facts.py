@@ -10,7 +10,7 @@ from coordinator.ledger import EvaluationRecord, Leader, Ledger
 from coordinator.ledger_curves import StepBucket
 from coordinator.state_folder import UNNAMED
 from swarm.names import UNVERIFIED
-from swarm.run_file import RunFile
+from swarm.run_file import MASK, RunFile
 
 POINTS = 400  # of the curve; more would not be seen
 
@@ -72,6 +72,7 @@ class Facts:
     work: Work | None
     curve: str | None = None  # name of the picture in the repository
     made: tuple[str, ...] = ()  # names of other files that go with it
+    mask: str = MASK  # as the tokenizer writes it
 
 
 def read_record(ledger: Ledger, run: RunFile, state_folder: Path, *, has_passes: bool) -> Record:

@@ -5,6 +5,7 @@ after a broken connection sends only what is missing, and readers see the old re
 """
 
 import contextlib
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitOperationAdd, HfApi, get_session, get_token
+from huggingface_hub import CommitOperationAdd, HfApi, get_token, set_client_factory
 from huggingface_hub.errors import (
     HfHubHTTPError,
     HFValidationError,
@@ -22,6 +23,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils._http import default_client_factory
 
 from coordinator.checkpoint_folder import STATE, CheckpointError, TrainerState, read_state
 from swarm.errors import SahajError
@@ -56,6 +58,7 @@ class HubRepository:
 
     def __init__(self, name: str, *, private: bool = False):
         silence_hub()
+        _wait_for_nothing_for_ever()
         self.name, self._private = name, private
 
     @property
@@ -163,10 +166,7 @@ class HubRepository:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Turn whatever huggingface_hub raises into one line, and see that no call waits for ever."""
-        hooks = get_session().event_hooks["request"]
-        if _not_for_ever not in hooks:
-            hooks.append(_not_for_ever)
+        """Turn whatever huggingface_hub raises into one line."""
         try:
             yield
             return
@@ -244,6 +244,18 @@ def _token() -> str | None:
     with contextlib.suppress(Exception):  # it may be fetched over the network, too
         return get_token()
     return None
+
+
+@functools.cache
+def _wait_for_nothing_for_ever() -> None:
+    """Give all connections of huggingface_hub in this process an end to their patience, later ones as well."""
+
+    def client() -> Any:
+        made = default_client_factory()
+        made.event_hooks["request"].append(_not_for_ever)
+        return made
+
+    set_client_factory(client)
 
 
 def _not_for_ever(request: Any) -> None:

@@ -1,14 +1,19 @@
 """Putting a release together: a checkpoint's files, the picture of the curve, and the model card."""
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from coordinator.checkpoint_folder import Checkpoint, CheckpointError, read_size
+from coordinator.notebook import FILE_NAME, notebook_for
+from coordinator.program import this_program
 from coordinator.release import Release, message
 from coordinator.release_card import card
 from coordinator.release_curve import picture
 from coordinator.release_facts import Facts, Record
-from swarm.run_file import RunFile
+from swarm.hosts import is_this_machine
+from swarm.run_file import MASK, RunFile
 
 CARD = "README.md"
 
@@ -43,11 +48,26 @@ def make_release(
         work=record.work if record else None,
         curve=next(iter(pictures), None),
         made=tuple(also),
+        mask=_mask_of(checkpoint.path),
     )
     files: dict[str, Path | bytes] = dict(_files_of(checkpoint.path))
     files |= {**pictures, **also, CARD: card(facts).encode()}
-    description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by Sahaj {state.software}."
+    description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by {state.software}."
     return Release(state, files, message(state), description, tuple(tags))
+
+
+def notebook_of(run: RunFile, link: str | None) -> dict[str, bytes]:
+    """The notebook that joins the run, for Colab and Kaggle to open; none where others cannot use the run's link."""
+    if link is None or is_this_machine(urlsplit(link).hostname or ""):
+        return {}
+    return {FILE_NAME: notebook_for(link, this_program(), run=run.name)}
+
+
+def _mask_of(checkpoint: Path) -> str:
+    """A tokenizer that was not made by us may write a mask in another way."""
+    content = json.loads((checkpoint / "tokenizer_config.json").read_text(encoding="utf-8"))
+    mask = content.get("mask_token", MASK)
+    return str(mask["content"] if isinstance(mask, dict) else mask)
 
 
 def _files_of(checkpoint: Path) -> dict[str, Path]:

@@ -108,7 +108,7 @@ class Releaser:
             checkpoint,
             office.settings.repo,
             record=read_record(office.ledger, office.run, office.folder, has_passes=office.run.access is not None),
-            also=office.also(),
+            also=office.also() if checkpoint.step < total else {},  # nobody joins a run that is over
             tags=tags_of(checkpoint.step, self._released or 0, office.settings.milestones, total),
         )
 

@@ -1,6 +1,5 @@
 """The run file: one YAML file that describes a whole run, validated to the last key."""
 
-import re
 import unicodedata
 from pathlib import Path
 from typing import Annotated, Literal
@@ -215,7 +214,10 @@ class AccessSection(Section):
 class ReleaseSection(Section):
     """Where checkpoints are released on the Hub, and which of them."""
 
-    repo: str = Field(description="repository of a model on the Hub, as owner/name; it is made if there is none")
+    repo: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="a repository on the Hub, as owner/name (made if there is none)",
+    )
     private: bool = Field(False, description="make it one that only its owners see")
     every: Count = Field(
         500, description="global steps; release the first checkpoint at or after each multiple of them"
@@ -227,13 +229,6 @@ class ReleaseSection(Section):
     contributors: Literal["verified", "all", "none"] = Field(
         "verified", description="whom the model card names: people whom the Hub vouches for, everybody, or nobody"
     )
-
-    @field_validator("repo")
-    @classmethod
-    def _is_a_name_on_the_hub(cls, repo: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", repo, re.ASCII) or re.search(r"--|\.\.", repo):
-            raise ValueError(f"a repository on the Hub is called owner/name, got {shown(repo)}")
-        return repo
 
 
 class RunFile(Section):

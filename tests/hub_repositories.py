@@ -25,8 +25,12 @@ class Account:
 
     def may_write(self, owner: str) -> bool:
         """Whether the token may change the repositories of a user or an organization."""
-        there = owner == self.name or owner in self.organizations
-        return there and (self.role == "write" or "repo.write" in self.permissions)
+        return self.is_member(owner) and (self.role == "write" or "repo.write" in self.permissions)
+
+    def is_member(self, name: str) -> bool:
+        """Whether the token sees what is private in a repository, or of a user or an organization."""
+        owner = name.partition("/")[0]
+        return owner == self.name or owner in self.organizations
 
 
 @dataclass(frozen=True)

@@ -1,136 +1,27 @@
 """What the Hub's stand-in answers about repositories: the protocol of `huggingface_hub`, for models.
 
-Large files come by the LFS protocol (batch, one PUT or several, verify) and are fetched from another host, as those of
-the Hub are; a commit is a list of JSON lines.
+A commit is a list of JSON lines. Large files (`tests/hub_large_files.py`) come before it, and are fetched from another
+host, as those of the Hub are.
 """
 
 import base64
-import hashlib
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from email.message import Message
-from functools import cached_property
-from io import BufferedIOBase
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 import yaml
 
-from tests.hub_repositories import Account, File, Line, Repositories, Repository, Revision, moment
+from tests import hub_large_files as large
+from tests.hub_repositories import Account, File, Repositories, moment
+from tests.hub_requests import Answer, Asked, House
 
 NAME = r"(?P<name>[\w.-]+/[\w.-]+)"
-BLOCK = 1 << 14  # bytes
 LARGE = re.compile(r"\.(safetensors|pt|bin|png)$")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A request."""
-
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    body: bytes = b""
-
-    @property
-    def path(self) -> str:
-        """Without the question."""
-        return self.target.partition("?")[0]
-
-    @property
-    def query(self) -> dict[str, list[str]]:
-        """The question."""
-        return parse_qs(self.target.partition("?")[2])
-
-    @cached_property
-    def token(self) -> str:
-        """The one that was shown, or none."""
-        named = {name.lower(): value for name, value in self.headers.items()}
-        return named.get("authorization", "").removeprefix("Bearer ")
-
-    def content(self) -> Any:
-        """The body, which is JSON."""
-        return json.loads(self.body)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A response; `length` is that of the body, also where HEAD leaves it out."""
-
-    status: int
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json; charset=utf-8"})
-
-    @property
-    def length(self) -> int:
-        """Bytes."""
-        return len(self.body)
-
-    @classmethod
-    def json(cls, content: object, status: int = 200) -> "Answer":
-        """Data."""
-        return cls(status, json.dumps(content).encode())
-
-    @classmethod
-    def problem(cls, status: int, message: str, code: str = "") -> "Answer":
-        """As the Hub says what is wrong."""
-        headers = {"Content-Type": "application/json; charset=utf-8", "X-Error-Message": message}
-        return cls(status, json.dumps({"error": message}).encode(), headers | ({"X-Error-Code": code} if code else {}))
-
-
-Route = Callable[["House", re.Match[str], Asked], Answer]
-
-
-@dataclass(frozen=True)
-class House:
-    """Who asks, and what there is."""
-
-    repositories: Repositories
-    url: str
-    account: Account | None
-
-    def repository(self, found: re.Match[str]) -> Repository | None:
-        """The one that is asked for, if whoever asks may see it."""
-        one = self.repositories.by_name.get(found["name"])
-        if one is not None and one.private and not (self.account and _is_member(self.account, one.name)):
-            return None
-        return one
-
-    def may_write(self, found: re.Match[str]) -> bool:
-        """Whether whoever asks may change it."""
-        return self.account is not None and self.account.may_write(found["name"].partition("/")[0])
-
-
-def read_body(stream: BufferedIOBase, headers: Message, line: Line) -> bytes | None:
-    """The body of a request, or None where the line is cut in the middle of it."""
-    body = bytearray()
-    for block in _blocks(stream, headers):
-        body += block
-        if line.cut_after is not None and len(body) > line.cut_after:
-            return None
-        if line.held_after is not None and len(body) > line.held_after:
-            line.holding.set()
-            line.go_on.wait(60.0)
-    expected = headers.get("Content-Length")
-    if expected is not None and len(body) < int(expected):
-        return None  # whoever sends has died
-    return bytes(body)
-
-
-def _blocks(stream: BufferedIOBase, headers: Message) -> Any:
-    if headers.get("Transfer-Encoding", "").lower() == "chunked":
-        while size := int(stream.readline().split(b";")[0] or b"0", 16):
-            yield stream.read(size)
-            stream.readline()
-        stream.readline()
-        return
-    left = int(headers.get("Content-Length") or 0)
-    while left and (block := stream.read(min(left, BLOCK))):
-        left -= len(block)
-        yield block
+Route = Callable[[House, re.Match[str], Asked], Answer]
 
 
 def answer_about_repositories(repositories: Repositories, url: str, asked: Asked, account: Account | None) -> Answer:
@@ -204,54 +95,6 @@ def _preupload(house: House, found: re.Match[str], asked: Asked) -> Answer:
         mode = "lfs" if large else "regular"
         files.append({"path": one["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid})
     return Answer.json({"files": files})
-
-
-def _batch(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    objects = []
-    wanted = asked.content()
-    for one in wanted["objects"]:
-        oid, size, known = one["oid"], one["size"], house.repositories.stored
-        told: dict[str, Any] = {"oid": oid, "size": size, "authenticated": True}
-        if oid not in known:
-            upload: dict[str, Any] = {"href": f"{house.url}/lfs/{oid}"}
-            part = house.repositories.part_size
-            if part is not None and size > part and "multipart" in wanted["transfers"]:
-                numbers = range(1, math.ceil(size / part) + 1)
-                upload = {"href": f"{house.url}/lfs/{oid}/complete"}
-                upload["header"] = {"chunk_size": str(part)} | {
-                    str(number): f"{house.url}/lfs/{oid}/{number}" for number in numbers
-                }
-            told["actions"] = {"upload": upload, "verify": {"href": f"{house.url}/lfs/{oid}/verify"}}
-        objects.append(told)
-    return Answer.json({"transfer": "basic", "objects": objects})
-
-
-def _put(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    if hashlib.sha256(asked.body).hexdigest() != found["oid"]:
-        return Answer.problem(400, "The content is not what was announced")
-    house.repositories.stored[found["oid"]] = asked.body
-    house.repositories.received.append(found["oid"])
-    return Answer(200)
-
-
-def _put_part(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    house.repositories.parts[found["oid"], int(found["part"])] = asked.body
-    return Answer(200, headers={"ETag": f'"{hashlib.md5(asked.body).hexdigest()}"'})
-
-
-def _complete(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    oid, parts = found["oid"], house.repositories.parts
-    content = b"".join(parts[oid, one["partNumber"]] for one in asked.content()["parts"])
-    if hashlib.sha256(content).hexdigest() != oid:
-        return Answer.problem(400, "The parts are not what was announced")
-    house.repositories.stored[oid] = content
-    house.repositories.received.append(oid)
-    return Answer.json({})
-
-
-def _verify(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    there = found["oid"] in house.repositories.stored
-    return Answer.json({}) if there else Answer.problem(404, "The file has not arrived")
 
 
 def _commit(house: House, found: re.Match[str], asked: Asked) -> Answer:
@@ -363,38 +206,12 @@ def _resolve(house: House, found: re.Match[str], asked: Asked) -> Answer:
         elsewhere = house.url.replace("127.0.0.1", "localhost")
         linked = {"X-Linked-Etag": f'"{file.sha256}"', "X-Linked-Size": str(len(file.content))}
         return Answer(302, b"", known | linked | {"Location": f"{elsewhere}/stored/{file.sha256}"})
-    return _bytes(file.content, known | {"ETag": f'"{file.oid}"'}, asked)
-
-
-def _stored(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    content = house.repositories.stored.get(found["oid"])
-    return (
-        Answer.problem(404, "not found") if content is None else _bytes(content, {"ETag": f'"{found["oid"]}"'}, asked)
-    )
-
-
-def _bytes(content: bytes, headers: Mapping[str, str], asked: Asked) -> Answer:
-    """All of it, or the range that is asked for, as of a download that goes on."""
-    named = {name.lower(): value for name, value in asked.headers.items()}
-    kind = {"Content-Type": "application/octet-stream", "Accept-Ranges": "bytes"}
-    wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", named.get("range", ""))
-    if wanted is None or int(wanted[1]) >= len(content):
-        return Answer(200, content, {**kind, **headers})
-    part = content[int(wanted[1]) : int(wanted[2]) + 1 if wanted[2] else None]
-    span = f"bytes {wanted[1]}-{int(wanted[1]) + len(part) - 1}/{len(content)}"
-    return Answer(206, part, {**kind, **headers, "Content-Range": span})
+    return large.send_bytes(file.content, known | {"ETag": f'"{file.oid}"'}, asked)
 
 
 def _no_revision() -> Answer:
     return Answer.problem(404, "Invalid rev id", "RevisionNotFound")
 
-
-def _is_member(account: Account, name: str) -> bool:
-    owner = name.partition("/")[0]
-    return owner == account.name or owner in account.organizations
-
-
-__all__ = ["Answer", "Asked", "Revision", "answer_about_repositories", "read_body"]
 
 # method, path, what answers, whether it changes the repository
 _ROUTES: tuple[tuple[str, str, Route, bool], ...] = (
@@ -403,7 +220,7 @@ _ROUTES: tuple[tuple[str, str, Route, bool], ...] = (
     ("GET", f"/api/models/{NAME}/auth-check/write", _check, True),
     ("GET", f"/api/models/{NAME}/auth-check", _check, False),
     ("POST", f"/api/models/{NAME}/preupload/[^/]+", _preupload, True),
-    ("POST", f"/{NAME}\\.git/info/lfs/objects/batch", _batch, True),
+    ("POST", f"/{NAME}\\.git/info/lfs/objects/batch", large.batch, True),
     ("POST", f"/api/models/{NAME}/commit/main", _commit, True),
     ("POST", f"/api/models/{NAME}/tag/(?P<revision>[^/]+)", _tag, True),
     ("GET", f"/api/models/{NAME}/refs", _refs, False),
@@ -411,10 +228,10 @@ _ROUTES: tuple[tuple[str, str, Route, bool], ...] = (
     ("GET", f"/api/models/{NAME}/tree/(?P<revision>[^/]+)(?P<path>/.*)?", _tree, False),
     ("GET", f"/api/models/{NAME}/revision/(?P<revision>[^/]+)", _info, False),
     ("GET", f"/api/models/{NAME}", _info, False),
-    ("PUT", r"/lfs/(?P<oid>[0-9a-f]{64})", _put, False),
-    ("PUT", r"/lfs/(?P<oid>[0-9a-f]{64})/(?P<part>\d+)", _put_part, False),
-    ("POST", r"/lfs/(?P<oid>[0-9a-f]{64})/complete", _complete, False),
-    ("POST", r"/lfs/(?P<oid>[0-9a-f]{64})/verify", _verify, False),
-    ("GET", r"/stored/(?P<oid>[0-9a-f]{64})", _stored, False),
+    ("PUT", r"/lfs/(?P<oid>[0-9a-f]{64})", large.put, False),
+    ("PUT", r"/lfs/(?P<oid>[0-9a-f]{64})/(?P<part>\d+)", large.put_part, False),
+    ("POST", r"/lfs/(?P<oid>[0-9a-f]{64})/complete", large.complete, False),
+    ("POST", r"/lfs/(?P<oid>[0-9a-f]{64})/verify", large.verify, False),
+    ("GET", r"/stored/(?P<oid>[0-9a-f]{64})", large.stored, False),
     ("GET", f"/{NAME}/resolve/(?P<revision>[^/]+)/(?P<path>.+)", _resolve, False),
 )

@@ -13,7 +13,8 @@ from typing import Literal
 import pytest
 
 from tests.hub_repositories import Account, Repositories, Role
-from tests.hub_routes import Answer, Asked, answer_about_repositories, read_body
+from tests.hub_requests import Answer, Asked, read_body
+from tests.hub_routes import answer_about_repositories
 
 
 class HubStandIn:

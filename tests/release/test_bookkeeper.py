@@ -116,7 +116,8 @@ def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, 
     from swarm.run_file import dump_run
 
     secret = run.coordinator.model_copy(update={"ledger": "postgresql://asha:password@host/db"})
-    text = dump_run(for_everybody(run.model_copy(update={"coordinator": secret})))
+    tokenizer = run.tokenizer.model_copy(update={"path": "~asha/words"})
+    text = dump_run(for_everybody(run.model_copy(update={"coordinator": secret, "tokenizer": tokenizer})))
     assert not any(word in text for word in ("asha", "password", "/home/", "boat\n"))
     (tmp_path / "run.yaml").write_text(text)
     read = load_run(tmp_path / "run.yaml")

@@ -124,6 +124,18 @@ def test_what_cannot_be_done_is_one_line(
     assert not hub.repositories.by_name
 
 
+def test_a_card_can_be_released_anew(
+    hub: HubStandIn, make_checkpoint: MakeCheckpoint, ledger: Ledger, state_folder: Path
+):
+    path = make_checkpoint(100).path
+    assert run_release(path, REPO)[0] == run_release(path, REPO)[0] == 0
+    assert len(repository(hub).revisions) == 2, "nothing had changed"
+    (state_folder / AUTHORITY).touch()
+    assert run_release(path, REPO)[0] == 0
+    assert len(repository(hub).revisions) == 3
+    assert b"huggingface.co/asha" in repository(hub).head.files["README.md"].content
+
+
 def test_a_flipped_bit_is_not_released(hub: HubStandIn, make_checkpoint: MakeCheckpoint):
     path = make_checkpoint(100).path
     content = bytearray((path / "model.safetensors").read_bytes())

@@ -113,6 +113,20 @@ def test_an_answer_that_is_lost_makes_no_second_commit(
     assert len(repository(hub).revisions) == 2 and repository(hub).tags == {"step-100": repository(hub).head.oid}
 
 
+def test_a_hub_that_falls_silent_is_given_up(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint, monkeypatch: pytest.MonkeyPatch
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100))
+    there.open()
+    monkeypatch.setattr("coordinator.release_hub.SILENCE", 0.2)
+    lines = [Line(held_after=1000) for _ in range(6)]
+    hub.repositories.lines.extend(("PUT /lfs/", line) for line in lines)
+    with pytest.raises(ReleaseError, match=r"the Hub cannot be reached \(\w*[Tt]imeout\w*\)"):
+        publish(there, release)
+    for line in lines:
+        line.go_on.set()
+
+
 def test_somebody_elses_commit_in_between_is_not_lost(
     hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
 ):

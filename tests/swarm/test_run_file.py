@@ -186,6 +186,16 @@ MISTAKES = [
         SMALLEST + "coordinator: {probes: [" + "'[MASK]', " * 11 + "]}",
         "coordinator.probes must have at most 10 entries, got ",
     ),
+    (
+        SMALLEST + "release: {repo: bengali}",
+        "release.repo must be a repository on the Hub, as owner/name (made if there is none), got 'bengali'",
+    ),
+    (SMALLEST + "release: {repo: me/bengali, every: 0}", "release.every must be above 0, got 0"),
+    (SMALLEST + "release: {private: true}", "release.repo is missing"),
+    (
+        SMALLEST + "release: {repo: me/a, contributors: some}",
+        "release.contributors must be 'verified', 'all' or 'none'",
+    ),
     # values that do not go together
     (
         SMALLEST + "model: {hidden_size: 250, num_attention_heads: 4}",
