@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app import finetuning, starting
+from app import finetuning, releasing, starting
 from app.joining.command import join
 from app.joining.home import cache_folder
 from app.notebook.command import notebook
@@ -84,6 +84,9 @@ def coordinator(
     state: Annotated[
         Path | None, typer.Option(help="folder of identity, ledger and checkpoints; by default NAME-state")
     ] = None,
+    from_hub: Annotated[
+        bool, typer.Option("--from-hub", help="go on from the newest release, if it is newer than what is here")
+    ] = False,
     initial_peers: PeersOption = [],  # noqa: B006  (Typer reads the default, nobody changes it)
     listen: ListenOption = [],  # noqa: B006
     announce: AnnounceOption = [],  # noqa: B006
@@ -104,6 +107,7 @@ def coordinator(
         initial_peers=tuple(initial_peers),
         listen=tuple(listen),
         announce=tuple(announce),
+        from_hub=from_hub,
     )
     coordinate(loaded, options, _say)
 
@@ -249,6 +253,7 @@ def plan(
 app.command()(notebook)
 app.command()(finetuning.finetune)
 app.command()(finetuning.evaluate)
+app.command()(releasing.release)
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """What a checkpoint is and how to load it: `sahaj info CHECKPOINT`."""
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +8,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
-from safetensors import SafetensorError, safe_open
 
-from coordinator.checkpoint_folder import CONFIG, MODEL, TrainerState, broken, read_state
+from coordinator.checkpoint_folder import TrainerState, read_size, read_state
 
 
 @dataclass(frozen=True)
@@ -42,12 +40,7 @@ def describe(checkpoint: Path) -> Description:
         CheckpointError: the folder is not a checkpoint, or a file of it is broken.
     """
     state = read_state(checkpoint)
-    try:
-        vocabulary = int(json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))["vocab_size"])
-        with safe_open(checkpoint / MODEL, "numpy") as tensors:
-            parameters = sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise broken(checkpoint, error) from error
+    parameters, vocabulary = read_size(checkpoint)
     files = sorted((file.name, file.stat().st_size) for file in checkpoint.iterdir() if file.is_file())
     return Description(checkpoint.absolute(), state, parameters, vocabulary, tuple(files))
 
@@ -78,7 +71,7 @@ def render(description: Description) -> RenderableType:
     files.add_column()
     files.add_column(justify="right")
     for name, size in description.files:
-        files.add_row(name, _readable(size))
+        files.add_row(name, readable(size))
     code = Syntax(description.snippet.rstrip(), "python", background_color="default", word_wrap=True)
     return Group(
         f"[bold]{description.path.name}[/bold]",
@@ -90,7 +83,7 @@ def render(description: Description) -> RenderableType:
     )
 
 
-def _readable(size: int) -> str:
+def readable(size: int) -> str:
     """A number of bytes with a unit of a thousand, as in disk makers' figures: 71.8 MB."""
     amount = float(size)
     for unit in ("B", "kB", "MB"):

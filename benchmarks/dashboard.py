@@ -13,11 +13,12 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
-import tempfile
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,8 +39,6 @@ from benchmarks import command
 from swarm.durable import write_file
 from swarm.errors import SahajError
 from tests.dashboard.coordinators import Switch
-from tests.recorded_month.__main__ import record
-from tests.recorded_month.serving import serving
 
 PAGES = ("", "learning", "people", "machines")
 LOADS = 5  # of the first page; the median counts
@@ -61,6 +60,8 @@ class Figures:
     processor_fraction: float  # of one core, with all viewers
     memory_mb: float
     requests_in_an_interval: float  # to the coordinator, with all viewers on the first page
+    coordinator_alone_fraction: float  # of one core, without viewers
+    coordinator_processor_fraction: float  # with all of them
 
 
 def main(
@@ -69,15 +70,12 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Measure, print a table, and write the JSON file if one is asked for."""
-    with tempfile.TemporaryDirectory(prefix="sahaj-bench-") as temporary:
-        folder = Path(temporary)
-        run = record(folder, now=time.time())
-        switch = Switch()
-        with serving(run, folder) as served, _streamlit(switch.url) as (url, process):
-            switch.lead_to(served.url)
-            cold, *loads = _first_paints(url, LOADS + 1)
-            alone = {page or "overview": asyncio.run(_alone(url, page)) for page in PAGES}
-            figures: dict[str, Any] = asyncio.run(_together(url, switch, process, viewers, seconds))
+    switch = Switch()
+    with _coordinator() as (served, coordinator), _streamlit(switch.url) as (url, process):
+        switch.lead_to(served)
+        cold, *loads = _first_paints(url, LOADS + 1)
+        alone = {page or "overview": asyncio.run(_alone(url, page)) for page in PAGES}
+        figures: dict[str, Any] = asyncio.run(_together(url, switch, process, coordinator, viewers, seconds))
     found = Figures(
         first_paint_cold_seconds=round(cold, 2),
         first_paint_seconds=round(statistics.median(loads), 2),
@@ -91,21 +89,40 @@ def main(
 
 
 @contextlib.contextmanager
+def _coordinator() -> Iterator[tuple[str, psutil.Process]]:
+    """The recorded month in a process of its own, and its URL; the run goes on."""
+    port = free_port()
+    command = [sys.executable, "-m", "tests.recorded_month", "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(f"{url}/healthz", "the recorded month")
+        yield url, psutil.Process(process.pid)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+@contextlib.contextmanager
 def _streamlit(coordinator: str) -> Iterator[tuple[str, psutil.Process]]:
     port = free_port()
     environment = os.environ | {"SAHAJ_URL": coordinator, "SAHAJ_REFRESH": str(REFRESH)}
     process = subprocess.Popen(dashboard_command("127.0.0.1", port), env=environment, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
-        until = time.monotonic() + PATIENCE
-        while not _answers(f"{url}/_stcore/health"):
-            if time.monotonic() > until:
-                raise SahajError("Streamlit did not start")
-            time.sleep(0.1)
+        _wait_for(f"{url}/_stcore/health", "Streamlit")
         yield url, psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait()
+
+
+def _wait_for(url: str, what: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while not _answers(url):
+        if time.monotonic() > until:
+            raise SahajError(f"{what} did not start")
+        time.sleep(0.1)
 
 
 def _answers(url: str) -> bool:
@@ -190,25 +207,41 @@ async def _alone(url: str, page: str) -> float:
     return max((statistics.median(times) for times in viewer.took.values()), default=0.0)
 
 
-async def _together(url: str, switch: Switch, process: psutil.Process, viewers: int, seconds: float) -> dict[str, Any]:
+async def _together(
+    url: str, switch: Switch, process: psutil.Process, coordinator: psutil.Process, viewers: int, seconds: float
+) -> dict[str, Any]:
     """All look at the first page; each refreshes its parts when a browser would."""
+    async with _busy(coordinator) as alone:  # what was asked for viewers before is still being asked for a while
+        await asyncio.sleep(seconds)
     async with contextlib.AsyncExitStack() as stack:
         all_of_them = [await stack.enter_async_context(_viewing(url, "")) for _ in range(viewers)]
-        asked, busy, began = switch.asked, process.cpu_times(), time.monotonic()
+        asked, began = switch.asked, time.monotonic()
         until = began + seconds
-        await asyncio.gather(*(_look(viewer, number / viewers, until) for number, viewer in enumerate(all_of_them)))
-        elapsed, now = time.monotonic() - began, process.cpu_times()
-        requests = switch.asked - asked
+        async with _busy(process) as busy, _busy(coordinator) as asked_busy:
+            await asyncio.gather(*(_look(viewer, number / viewers, until) for number, viewer in enumerate(all_of_them)))
+        elapsed, requests = time.monotonic() - began, switch.asked - asked
         memory = process.memory_info().rss / 1e6
     took = sorted(time for viewer in all_of_them for times in viewer.took.values() for time in times)
     return {
         "refreshes": len(took),
         "refresh_median_seconds": round(statistics.median(took), 3),
         "refresh_slowest_tenth_seconds": round(took[int(0.9 * len(took))], 3),
-        "processor_fraction": round((now.user + now.system - busy.user - busy.system) / elapsed, 2),
+        "processor_fraction": round(busy[0], 2),
         "memory_mb": round(memory),
         "requests_in_an_interval": round(requests * REFRESH / elapsed, 1),
+        "coordinator_alone_fraction": round(alone[0], 4),
+        "coordinator_processor_fraction": round(asked_busy[0], 4),
     }
+
+
+@contextlib.asynccontextmanager
+async def _busy(process: psutil.Process) -> AsyncIterator[list[float]]:
+    """In the end, the fraction of one core that a process took meanwhile."""
+    found = [0.0]
+    before, began = process.cpu_times(), time.monotonic()
+    yield found
+    after = process.cpu_times()
+    found[0] = (after.user + after.system - before.user - before.system) / (time.monotonic() - began)
 
 
 async def _look(viewer: Viewer, offset: float, until: float) -> None:

@@ -15,7 +15,7 @@ from coordinator.ledger import Ledger, SessionReport
 from coordinator.ledger_database import LedgerBroken
 from coordinator.monitor import named_by_pass, reachable, session_reports
 from coordinator.replica import Replica
-from swarm import known_peers
+from swarm import clock, known_peers
 from swarm.gate import Gate
 from swarm.records import CONTRIBUTIONS_KEPT, read_sessions
 from swarm.run_file import RunFile
@@ -86,7 +86,7 @@ class Accounts:
         )
         self._tell(flags)
         self._record([*with_unwritten(settled, self._unwritten)])
-        self._ledger.audit.write(self._rounds, self._flags, time.time())
+        self._ledger.audit.write(self._rounds, self._flags, clock.now())
         self._rounds, self._flags = [], []
         if final or self._backup_is_due(known_until):
             self._ledger.back_up()

@@ -13,14 +13,16 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.accounts import Accounts
-from coordinator.checkpoints import TrainerState, prune, restore_model, save_checkpoint
+from coordinator.checkpoints import TrainerState, list_checkpoints, prune, restore_model, save_checkpoint
 from coordinator.evaluation import Evaluation, evaluate
 from coordinator.history import Historian
 from coordinator.ledger import Ledger
 from coordinator.probes import Probe, fill
 from coordinator.recall import Recall
+from coordinator.releasing import Releaser
 from coordinator.replica import Replica, Snapshot
 from coordinator.tracking import Tracker
+from swarm import clock
 from swarm.errors import SahajError
 from swarm.logs import keep_story
 from swarm.run_file import CoordinatorSection, RunFile
@@ -47,6 +49,7 @@ class Office:
     autocast: bool  # evaluate in bfloat16
     historian: Historian
     probes: list[Probe]  # fixed sentences with masks, to be filled at checkpoints
+    releaser: Releaser | None = None  # takes checkpoints to the Hub
 
 
 class Bookkeeper:
@@ -60,6 +63,7 @@ class Bookkeeper:
         self._evaluated, self._saved = evaluated, saved
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
+        self._clock_set_by = 0.0  # seconds, as it was told
 
     def work(self, stop: threading.Event) -> None:
         """Look, write, rest, until `stop` is set; then save what is not saved yet."""
@@ -85,6 +89,7 @@ class Bookkeeper:
             self._tell(step, sessions)
             if self._recall.is_worried(step):
                 self._evaluated = min(self._evaluated, step - self._office.run.coordinator.evaluate_every)  # it is due
+        self._tell_of_clock()
         if not any(self._due(step)):
             return
         snapshot = self._replica.snapshot()
@@ -120,6 +125,12 @@ class Bookkeeper:
         # the loss is that of the last global step with records, which number steps from 0
         self._office.tracker.log(figures | {"samples": float(progress.samples)}, progress.step + 1)
 
+    def _tell_of_clock(self) -> None:
+        ahead = clock.set_by()
+        if abs(ahead - self._clock_set_by) > clock.SLACK:
+            self._clock_set_by = ahead
+            self._office.say(describe_clock(ahead))
+
     def _evaluate(self, snapshot: Snapshot, stop: threading.Event) -> Evaluation | None:
         restore_model(self._office.model, snapshot.model_state)
         batches = itertools.takewhile(lambda _: not stop.is_set(), self._office.held_out)
@@ -148,18 +159,19 @@ class Bookkeeper:
         scores = self._scores if self._evaluated == snapshot.step else None
         if scores and not math.isfinite(scores.perplexity):
             scores = None  # JSON knows no infinity
+        saved_at = datetime.datetime.fromtimestamp(clock.now(), datetime.timezone.utc)
         path = save_checkpoint(
             office.folder,
             model=office.model,
             tokenizer=office.tokenizer,
             optimizer_state=snapshot.optimizer_state,
-            run=without_secrets(office.run),
+            run=for_everybody(office.run),
             state=TrainerState(
                 run=office.run.name,
                 step=snapshot.step,
                 samples=office.ledger.totals().samples,
                 eval_loss=scores.masked_lm_loss if scores else None,
-                saved_at=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                saved_at=saved_at.isoformat(timespec="seconds"),
                 fingerprint=office.fingerprint,
                 software=f"sahaj {importlib.metadata.version('sahaj')}, torch {torch.__version__}",
                 perplexity=scores.perplexity if scores else None,
@@ -167,7 +179,9 @@ class Bookkeeper:
             ),
         )
         self._saved = snapshot.step
-        prune(office.folder, office.run.coordinator.keep_checkpoints, office.run.coordinator.keep_every)
+        settings = office.run.coordinator
+        spared = office.releaser.offer(list_checkpoints(office.folder)) if office.releaser else ()
+        prune(office.folder, settings.keep_checkpoints, settings.keep_every, spared)
         office.say(f"global step {snapshot.step}: saved {path}")
         self._fill_masks(snapshot.step)
 
@@ -197,6 +211,30 @@ def without_secrets(run: RunFile) -> RunFile:
     return run.model_copy(update={"coordinator": public})
 
 
+def for_everybody(run: RunFile) -> RunFile:
+    """The run file as it lies in a checkpoint, which may be released: without the people and folders it names."""
+    data = run.data.model_copy(
+        update={
+            name: [
+                source if source.path is None else source.model_copy(update={"path": Path(source.path).name})
+                for source in getattr(run.data, name)
+            ]
+            for name in ("train", "validation")
+        }
+    )
+    return without_secrets(run).model_copy(update={"data": data, "access": None})
+
+
 def is_due(step: int, last: int, every: int, total: int) -> bool:
     """Whether a multiple of `every` was reached since global step `last` (-1: never), or the run's end."""
     return step > last and (last < 0 or step // every > last // every or step >= total)
+
+
+def describe_clock(ahead: float) -> str:
+    """What to say of a machine's clock that was put forward by so many seconds since the start, or back."""
+    if not ahead:
+        return "This machine's clock shows the swarm's time again."
+    return (
+        f"This machine's clock was put {'forward' if ahead > 0 else 'back'} by {abs(ahead):,.0f} s; the run goes on by "
+        "the time it had. If the clock was wrong before, start the coordinator again, or volunteers cannot join."
+    )

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 
@@ -83,15 +83,17 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
     return max(list_checkpoints(folder), key=lambda checkpoint: checkpoint.step, default=None)
 
 
-def prune(folder: Path, newest: int, every: int | None = None) -> list[Path]:
-    """Remove the whole checkpoints that `checkpoints_to_remove` names; return what was removed.
+def prune(folder: Path, newest: int, every: int | None = None, spared: Collection[Path] = ()) -> list[Path]:
+    """Remove the whole checkpoints that `checkpoints_to_remove` names, but `spared` ones; return what was removed.
 
     Broken checkpoints do not count as kept; those older than the `newest` whole ones go too.
     """
     losses = {checkpoint.step: checkpoint.state.eval_loss for checkpoint in list_checkpoints(folder)}
     kept = set(losses) - set(checkpoints_to_remove(losses, newest, every))
     recent = min(sorted(losses)[-newest:], default=0)
-    paths = [path for step, path in _named_checkpoints(folder) if step < recent and step not in kept]
+    paths = [
+        path for step, path in _named_checkpoints(folder) if step < recent and step not in kept and path not in spared
+    ]
     for path in paths:
         # a checkpoint that is half gone must not keep its name; a sweep finds it under this one
         doomed = folder / f".{path.name}{PARTIAL}removed-{os.getpid()}"
@@ -160,6 +162,21 @@ def check(path: Path) -> TrainerState:
     except _UNREADABLE as error:
         raise broken(path, error) from error
     return state
+
+
+def read_size(path: Path) -> tuple[int, int]:
+    """Parameters of a checkpoint's model, and tokens of its vocabulary; its tensors stay on the disk.
+
+    Raises:
+        CheckpointError: a file of it is broken.
+    """
+    try:
+        vocabulary = int(json.loads((path / CONFIG).read_text(encoding="utf-8"))["vocab_size"])
+        with safe_open(path / MODEL, "numpy") as tensors:
+            parameters = sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+    except (*_UNREADABLE, TypeError, KeyError) as error:
+        raise broken(path, error) from error
+    return parameters, vocabulary
 
 
 def broken(path: Path, error: BaseException) -> CheckpointError:

@@ -24,13 +24,21 @@ def check_sums(folder: Path) -> None:
     """
     if not (folder / SUMS).exists():
         return
+    for name, expected in read_sums(folder).items():
+        if _sum(folder / name) != expected:
+            raise ValueError(f"{name} is not what was saved")
+
+
+def read_sums(folder: Path) -> dict[str, str]:
+    """The sums that were written, by the names of the files.
+
+    Raises:
+        OSError, ValueError: there are no sums.
+    """
     lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
     if not lines:
         raise ValueError(f"{SUMS} is empty")
-    for line in lines:
-        expected, _, name = line.partition("  ")
-        if _sum(folder / Path(name).name) != expected:
-            raise ValueError(f"{name} is not what was saved")
+    return {Path(name).name: expected for expected, _, name in (line.partition("  ") for line in lines)}
 
 
 def _sum(path: Path) -> str:

@@ -13,13 +13,15 @@ from transformers import PreTrainedTokenizerFast
 
 from coordinator.accounts import Accounts
 from coordinator.bookkeeping import Bookkeeper, Office
-from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, load_newest_checkpoint
+from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, list_checkpoints, load_newest_checkpoint
 from coordinator.guard import post_guard
 from coordinator.history import Historian
-from coordinator.ledger import open_ledger
+from coordinator.ledger import Ledger, open_ledger
 from coordinator.probes import read_probes
 from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
+from coordinator.release_restore import restore_from_hub
+from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.replica import Replica
 from coordinator.tracking import open_tracker
 from swarm import known_peers, logs
@@ -50,6 +52,7 @@ class CoordinatorOptions:
     initial_peers: tuple[str, ...] = ()  # other known peers; trainers find a restarted coordinator by themselves
     listen: tuple[str, ...] = ()  # instead of the run file's addresses
     announce: tuple[str, ...] = ()
+    from_hub: bool = False  # go on from the newest release, if it is newer than what is in the state folder
 
 
 def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], None]) -> None:
@@ -63,6 +66,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     ours = fingerprint(run, tokenizer_digest(tokenizer))
     held_out = held_out_batches(run, tokenizer)
     probes = read_probes(run, tokenizer)
+    restore_from_hub(run, folder, ours, say, asked=options.from_hub)
     newest = newest_that_fits(folder / "checkpoints", ours)
     model = build_model(run, tokenizer)
     ledger = open_ledger(run.coordinator.ledger, folder)
@@ -113,6 +117,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             for warning in warnings:
                 say(warning)
             historian = Historian(ledger)
+            releaser = open_releaser(run, folder, ours, ledger, say)
             office = Office(
                 run=run,
                 fingerprint=ours.digest,
@@ -126,6 +131,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 autocast=torch.cpu._is_avx512_bf16_supported(),
                 historian=historian,
                 probes=probes,
+                releaser=releaser,
             )
             bookkeeper = Bookkeeper(
                 office,
@@ -153,6 +159,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 asked_to_leave.set()
                 books.join()
             office.tracker.finish(timeout=1.0)
+            if releaser:
+                releaser.finish()
             replica.optimizer.shutdown()
             dht.shutdown()
         say(f"The coordinator has stopped at global step {replica.step}. Start it again to go on.")
@@ -167,6 +175,18 @@ def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[B
         return []
     documents = open_documents(run, run.data.validation, seed=0, repeat=False, shuffle=False)
     return validation_batches(run, documents, tokenizer, EVALUATION_BATCH)
+
+
+def open_releaser(
+    run: RunFile, folder: Path, ours: Fingerprint, ledger: Ledger, say: Callable[[str], None]
+) -> Releaser | None:
+    """What takes checkpoints to the Hub, if the run file asks for it; it has been told of those that are there."""
+    if run.release is None:
+        return None
+    releaser = Releaser(ReleaseOffice(run, run.release, ours.digest, folder, ledger, say))
+    releaser.offer(list_checkpoints(folder / "checkpoints"))
+    releaser.start()
+    return releaser
 
 
 def newest_that_fits(folder: Path, ours: Fingerprint) -> LoadedCheckpoint | None:

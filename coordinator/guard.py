@@ -8,6 +8,7 @@ from pathlib import Path
 from hivemind.dht import DHT
 
 from coordinator.notice_board import NoticeBoard
+from coordinator.state_folder import AUTHORITY
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.noticing import publish_notices
@@ -33,7 +34,7 @@ def post_guard(run_name: str, folder: Path, identity: Identity) -> Guard:
     Raises:
         SwarmError: the authority's key or the notice board there cannot be read.
     """
-    authority = load_authority(folder / "authority.key")
+    authority = load_authority(folder / AUTHORITY)
     board = NoticeBoard(folder, authority, run_name)
     own = authority.issue(run_name, COORDINATOR, identity.peer_id, OWN_PASS)
     gate = Gate(folder, run_name, authority.public_key, own, board.current())

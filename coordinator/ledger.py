@@ -22,7 +22,7 @@ from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_er
 from coordinator.ledger_door import door_of
 from coordinator.ledger_entry import PRESENT_SECONDS, gather
 from coordinator.ledger_history import History
-from coordinator.ledger_questions import SESSION_COLUMNS, clock, is_present, leaders, leaders_since, whole_sum
+from coordinator.ledger_questions import SESSION_COLUMNS, is_present, leaders, leaders_since, moment, whole_sum
 from coordinator.ledger_schema import (
     Contribution,
     EvaluationRecord,
@@ -89,7 +89,7 @@ class Ledger:
         its name are ignored, and so is one with impossible values. `now` is the unix time at which the reports
         were read, by default the clock's: contributions count for that day.
         """
-        reports, now, written = list(reports), clock(now), self._written
+        reports, now, written = list(reports), moment(now), self._written
         changed = [report for report in reports if written.get(report.session_id) != report]
         if changed:
             with writing(self._engine) as connection:
@@ -119,7 +119,7 @@ class Ledger:
             "loss": loss,
             "sentence_order_loss": sentence_order_loss,
             "samples": samples,
-            "time": clock(now),
+            "time": moment(now),
             "sentence_order_accuracy": sentence_order_accuracy,
         }
         insert = INSERTS[self._engine.dialect.name](EvaluationRow).values(step=step, **row)
@@ -134,7 +134,7 @@ class Ledger:
             func.count(),
             func.count(SessionRow.user_name.distinct()),
             func.coalesce(func.sum(SessionRow.samples_per_second), 0.0),
-        ).where(is_present(clock(now)))
+        ).where(is_present(moment(now)))
         newest = select(EvaluationRow.step, EvaluationRow.loss).order_by(EvaluationRow.step.desc()).limit(1)
         with reading(self._engine) as connection:
             samples, tokens = connection.execute(sums).one()
@@ -165,7 +165,7 @@ class Ledger:
         `first_seen` is the start of the user's first session ever. With `since` the sessions are those that were
         heard of from that day on, and users of whom nothing was are left out.
         """
-        query = leaders(clock(now)) if since is None else leaders_since(since, clock(now))
+        query = leaders(moment(now)) if since is None else leaders_since(since, moment(now))
         with reading(self._engine) as connection:
             rows = connection.execute(query.order_by(query.selected_columns[1].desc(), SessionRow.user_name)).all()
         everything = sum(samples for _, samples, *_ in rows)
@@ -176,7 +176,7 @@ class Ledger:
 
     def sessions(self, now: float | None = None) -> list[SessionSummary]:
         """All sessions, in the order in which they started."""
-        query: Any = select(*SESSION_COLUMNS, is_present(clock(now)))
+        query: Any = select(*SESSION_COLUMNS, is_present(moment(now)))
         query = query.order_by(SessionRow.started, SessionRow.session_id)
         with reading(self._engine) as connection:
             return [SessionSummary(*row) for row in connection.execute(query)]

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Double, Engine, cast, func, select
 
 from coordinator.ledger_database import reading
-from coordinator.ledger_questions import SESSION_COLUMNS, clock, is_present, whole_sum
+from coordinator.ledger_questions import SESSION_COLUMNS, is_present, moment, whole_sum
 from coordinator.ledger_schema import DayRow, SessionRow, SessionSummary
 
 
@@ -59,7 +59,7 @@ class Census:
 
     def newest_sessions(self, most: int, user: str | None = None, now: float | None = None) -> list[SessionSummary]:
         """At most so many sessions, of one user or of all; the one that was heard of last comes first."""
-        query: Any = select(*SESSION_COLUMNS, is_present(clock(now)))
+        query: Any = select(*SESSION_COLUMNS, is_present(moment(now)))
         if user is not None:
             query = query.where(SessionRow.user_name == user)
         query = query.order_by(SessionRow.last_seen.desc(), SessionRow.session_id).limit(most)
@@ -90,7 +90,7 @@ class Census:
             select(
                 SessionRow.device,
                 func.count(),
-                func.count().filter(is_present(clock(now))),
+                func.count().filter(is_present(moment(now))),
                 samples,
                 func.coalesce(cast(samples, Double) / seconds, 0.0),
             )
@@ -101,12 +101,20 @@ class Census:
         with reading(self._engine) as connection:
             return [DeviceCount(*row) for row in connection.execute(query)]
 
+    def hours(self) -> list[tuple[str, float]]:
+        """How long sessions on devices of one name were there, in hours, the longest first."""
+        seconds = func.coalesce(func.sum(SessionRow.seconds), 0.0)
+        query = select(SessionRow.device, seconds).group_by(SessionRow.device)
+        with reading(self._engine) as connection:
+            rows = connection.execute(query.order_by(seconds.desc(), SessionRow.device)).all()
+        return [(device, time / 3600) for device, time in rows]
+
     def modes(self, now: float | None = None) -> list[ModeCount]:
         """Sessions in client mode and others, as far as there are any."""
         query = select(
             SessionRow.client_mode,
             func.count(),
-            func.count().filter(is_present(clock(now))),
+            func.count().filter(is_present(moment(now))),
             whole_sum(SessionRow.samples),
         ).group_by(SessionRow.client_mode)
         with reading(self._engine) as connection:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from coordinator.ledger_curves import GrowingTable, Span, StepBucket, spans, step_buckets
 from coordinator.ledger_database import INSERTS, reading, writing
-from coordinator.ledger_questions import clock, is_present, whole_sum
+from coordinator.ledger_questions import is_present, moment, whole_sum
 from coordinator.ledger_schema import Base, EvaluationRecord, EvaluationRow, SessionRow, StepRow
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class History:
 
     def note_minute(self, step: int, *, averaging_seconds: float | None, now: float | None = None) -> None:
         """Keep what the run is like now; a later look in the same minute replaces an earlier one."""
-        now = clock(now)
+        now = moment(now)
         present = select(
             func.count(),
             func.count(SessionRow.user_name.distinct()),
@@ -173,7 +173,7 @@ class History:
         if not all(math.isfinite(probability) for one in sentences for _, probability in one.guesses):
             logger.warning("what the model of step %d puts for masks is not a number and was not recorded", step)
             return
-        row = {"time": clock(now), "sentences": [asdict(one) for one in sentences]}
+        row = {"time": moment(now), "sentences": [asdict(one) for one in sentences]}
         insert = INSERTS[self._engine.dialect.name](FillRow).values(step=step, **row)
         with writing(self._engine) as connection:
             connection.execute(insert.on_conflict_do_update(index_elements=["step"], set_=row))

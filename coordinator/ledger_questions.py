@@ -1,13 +1,13 @@
 """What several questions to the ledger share: columns, sums, conditions, and who has done how much."""
 
 import datetime
-import time
 from typing import Any
 
 from sqlalchemy import BigInteger, cast, func, select
 
 from coordinator.ledger_entry import PRESENT_SECONDS
 from coordinator.ledger_schema import DayRow, SessionRow
+from swarm import clock
 
 # the columns in the order of a SessionSummary, which ends with `present`
 SESSION_COLUMNS = [
@@ -84,6 +84,6 @@ def is_present(now: float) -> Any:
     return recently & ~SessionRow.has_left
 
 
-def clock(now: float | None) -> float:
+def moment(now: float | None) -> float:
     """The unix time that is meant, by default the clock's."""
-    return time.time() if now is None else now
+    return clock.now() if now is None else now

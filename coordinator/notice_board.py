@@ -3,10 +3,10 @@
 import contextlib
 import json
 import threading
-import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from swarm import clock
 from swarm.durable import write_file
 from swarm.errors import StorageError, SwarmError
 from swarm.notices import Notices, sign_notices
@@ -54,7 +54,7 @@ class NoticeBoard:
     def current(self) -> bytes:
         """Notices of this moment, signed; each later than the one before, also after a restart."""
         with self._lock:
-            self._last = max(time.time(), self._last + TICK)
+            self._last = max(clock.now(), self._last + TICK)
             if self._last > self._decided.time + MARK_EVERY:
                 self._decided = replace(self._decided, time=self._last)
                 with contextlib.suppress(StorageError):  # a full disk must not silence the authority
@@ -105,7 +105,7 @@ class NoticeBoard:
             StorageError: it cannot be written down; nothing was decided.
         """
         with self._lock:
-            self._last = max(time.time(), self._last + TICK)
+            self._last = max(clock.now(), self._last + TICK)
             decided = replace(self._decided, time=self._last, **changes)  # type: ignore[arg-type]
             try:
                 self._signed(decided)

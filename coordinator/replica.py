@@ -16,6 +16,7 @@ import torch
 from hivemind.dht import DHT
 
 from coordinator.checkpoints import LoadedCheckpoint, restore_model
+from swarm import clock
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.run_file import RunFile
@@ -48,7 +49,7 @@ class Replica:
     ):
         self._model = model
         self._turn = threading.Lock()  # of whoever changes the state
-        self.stepped_at = time.time()  # unix time, seconds: when the newest global step was taken, or this began
+        self.stepped_at = clock.now()  # unix time, seconds: when the newest global step was taken, or this began
         self._ended: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
         self._known_until = 0
         self.has_stopped = threading.Event()  # `follow` is over, and has told of all rounds that ended
@@ -97,7 +98,7 @@ class Replica:
 
     def _take_in_rounds(self, say: Callable[[str], None]) -> None:
         if self.step != self._told_step:
-            self._told_step, self.stepped_at = self.step, time.time()
+            self._told_step, self.stepped_at = self.step, clock.now()
         settled = self.optimizer.settled_step  # first: what ends meanwhile is told the next time
         for report in self.optimizer.ended_rounds():
             self._ended.put(report)

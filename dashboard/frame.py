@@ -12,12 +12,15 @@ from dashboard.client import Away, Found
 
 HEAD_INTERVALS = 3  # refresh intervals between two looks of the head, which seldom changes
 
+PAINT = 0.4  # seconds
+
 # Streamlit has no switch for these: a grid of figures, and calm while a page looks for newer ones
 STYLE = """<style>
 .stMainBlockContainer {max-width: 1180px; padding-top: 4.5rem; padding-bottom: 4rem}
 .st-key-figures, .st-key-person-figures, .st-key-machine-figures {
   display: grid; grid-template-columns: repeat(4, 1fr); gap: .75rem}
 .st-key-person-figures, .st-key-machine-figures {grid-template-columns: repeat(3, 1fr)}
+.st-key-way-in {min-height: 19rem}
 [data-stale="true"] {opacity: 1 !important; transition: none !important}
 [data-testid="stStatusWidget"] {display: none}
 @media (max-width: 640px) {
@@ -48,6 +51,13 @@ def keep_new(show: Callable[[], None], intervals: int = 1) -> None:
             nothing_yet("These figures cannot be had now", f"{texts.plain(str(away))}. The page goes on trying.")
 
     st.fragment(run_every=intervals * live.refresh())(part)()
+
+
+def paint_first() -> None:
+    """Have the browser paint what it has, when somebody comes: what it loads for code and charts takes it a second."""
+    if "painted" not in st.session_state:
+        st.session_state["painted"] = True
+        time.sleep(PAINT)
 
 
 def _head(run: Run) -> None:

@@ -23,9 +23,10 @@ def show() -> None:
         _what_it_is(run)
         frame.keep_new(_how_far)
         frame.keep_new(_who_is_here, 6)
-    with join:
-        frame.keep_new(_join, frame.HEAD_INTERVALS)
     frame.keep_new(_figures)
+    frame.paint_first()
+    with join.container(key="way-in"):
+        frame.keep_new(_join, frame.HEAD_INTERVALS)
     frame.keep_new(_glimpse, 6)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import threading
 from collections.abc import Sequence
@@ -13,10 +14,12 @@ import hivemind.dht.node
 import torch
 from hivemind.dht import DHT
 from hivemind.dht.node import DHTNode
+from hivemind.dht.protocol import ValidationError
 from hivemind.p2p import P2PDaemonError, PeerID
 from hivemind.utils import get_logger
 from hivemind.utils.multiaddr import Multiaddr
 
+from swarm.clock import describe_offset, keep_time
 from swarm.errors import SwarmError
 from swarm.gate import Gate
 from swarm.guarded_dht import GuardedProtocol, PassAuthorizer
@@ -32,6 +35,7 @@ logger = get_logger(__name__)
 
 REJOIN_EVERY = 3.0  # seconds between two looks whether the peers we joined by are still known
 HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")  # kinds of host in an address
+CLOCKS = re.compile(r"local: ([\d.]+), peer: ([\d.]+)")  # in upstream's words; unix time, seconds
 CONNECT_TIMEOUT = 5.0  # seconds to wait for one of them to answer
 
 
@@ -85,6 +89,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
         listening["authorizer"] = PassAuthorizer(gate)
         shut_out_whoever_is_refused()
     _start_shared_memory()
+    keep_time()
     limit_messages()
     adopt_hivemind()
     try:
@@ -98,7 +103,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
             start=True,
             **listening,
         )
-    except (P2PDaemonError, RuntimeError, OSError) as error:
+    except (P2PDaemonError, ValidationError, RuntimeError, OSError) as error:
         raise SwarmError(_explain(error, network)) from None
     if greeted := (*network.initial_peers, *network.maybe_there):
         threading.Thread(target=_stay_joined, args=(dht, greeted), name="stay-joined", daemon=True).start()
@@ -162,6 +167,10 @@ def _explain(error: Exception, network: Network) -> str:
     text = " ".join(str(error).split())
     if "address already in use" in text or "failed to listen on any addresses" in text:
         return f"{', '.join(network.listen)}: the port is in use or not ours to open; choose another one to listen on"
+    if clocks := CLOCKS.search(text):
+        return describe_offset(float(clocks[2]) - float(clocks[1]), "an initial peer's")
+    if "can't access this node" in text:
+        return "no connection from outside reaches this machine; use --client-mode, or open the port of --listen"
     if "bootstrap failed" in text or "failed to connect to bootstrap peers" in text or "bootstrap" in text:
         return (
             f"{', '.join(network.initial_peers)}: no initial peer answers; "

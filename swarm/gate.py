@@ -5,13 +5,13 @@ same two small files, and see a renewed pass or a new ban at their next call.
 """
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from hivemind.p2p import PeerID
 
+from swarm import clock
 from swarm.durable import write_file
 from swarm.notices import Notices, read_notices
 from swarm.passes import Pass, PassRefused, check_pass, read_pass
@@ -64,7 +64,7 @@ class Gate:
         """
         its = shown if isinstance(shown, Pass) else read_pass(shown)
         notices = self.notices
-        check_pass(its, self.authority, self.run_name, peer_id, min(time.time(), notices.time + AUTHORITY_AWAY))
+        check_pass(its, self.authority, self.run_name, peer_id, min(clock.now(), notices.time + AUTHORITY_AWAY))
         if notices.bans(its.user, str(peer_id)):
             raise PassRefused(f"{its.user} is banned from this run")
         return its

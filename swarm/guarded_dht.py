@@ -18,7 +18,7 @@ from hivemind.dht.routing import DHTID
 from hivemind.dht.validation import DHTRecord
 from hivemind.p2p import P2PContext, PeerID
 from hivemind.proto import dht_pb2
-from hivemind.utils import MSGPackSerializer, get_dht_time, get_logger
+from hivemind.utils import MSGPackSerializer, get_logger
 from hivemind.utils.auth import (
     AuthorizedRequestBase,
     AuthorizedResponseBase,
@@ -28,6 +28,7 @@ from hivemind.utils.auth import (
 )
 from hivemind.utils.crypto import RSAPublicKey
 
+from swarm import clock
 from swarm.gate import Gate
 from swarm.identity import Identity, peer_id_of
 from swarm.notices import LONGEST as NOTICES
@@ -159,7 +160,7 @@ class PassValidator(RSASignatureValidator):
         bare = dataclasses.replace(record, value=self.strip_value(record))
         _check_signature(key_bytes, self._serialize_record(bare) + credentials, signature)
         check_pass(read_pass(shown), self._gate.authority, self._gate.run_name, peer_id, WHENEVER)
-        if not math.isfinite(record.expiration_time) or record.expiration_time > get_dht_time() + LONGEST_LIFE:
+        if not math.isfinite(record.expiration_time) or record.expiration_time > clock.now() + LONGEST_LIFE:
             raise PassRefused(f"{peer_id} wrote a record that would stay for too long")
         if not _is_his(record.subkey, key_bytes, peer_id):
             raise PassRefused(f"{peer_id} wrote under somebody else's subkey")

@@ -3,8 +3,9 @@
 import threading
 
 from hivemind.dht import DHT
-from hivemind.utils import ValueWithExpiration, get_dht_time, get_logger
+from hivemind.utils import ValueWithExpiration, get_logger
 
+from swarm import clock
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.notices import notices_key
@@ -23,7 +24,7 @@ def publish_notices(dht: DHT, gate: Gate, identity: Identity, signed: bytes) -> 
         key=notices_key(gate.run_name),
         subkey=identity.subkey,
         value=signed,
-        expiration_time=get_dht_time() + LIFETIME,
+        expiration_time=clock.now() + LIFETIME,
         return_future=True,
     )
 

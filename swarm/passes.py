@@ -6,7 +6,6 @@ the peer's public key, so the pass is worth something only to whoever holds that
 """
 
 import os
-import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,11 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hivemind.p2p import PeerID
 from hivemind.utils import MSGPackSerializer
 
+from swarm import clock
 from swarm.durable import write_file
 from swarm.errors import SwarmError
+from swarm.names import UNVERIFIED
 
 COORDINATOR = "#coordinator"  # the coordinator's name in its own pass; nobody on the Hub is called so
-UNVERIFIED = "~"  # before a name that its owner chose, and nobody checked
 LONGEST_NAME = 64  # characters
 LONGEST = 512  # bytes of a pass; a name's characters take up to four
 SEAL = "sahaj pass 1"  # what a signature is for: no other text of ours can be mistaken for a pass
@@ -88,7 +88,7 @@ def check_pass(shown: Pass, authority: bytes, run_name: str, peer_id: PeerID, no
         _check_signature(authority, _signed(run_name, shown.user, peer_id, shown.expires), shown.signature)
     except InvalidSignature:
         raise PassRefused(f"the pass of {shown.user} was not given to this peer by the run's authority") from None
-    if shown.expires <= (time.time() if now is None else now):
+    if shown.expires <= (clock.now() if now is None else now):
         raise PassRefused(f"the pass of {shown.user} has expired")
 
 
@@ -105,7 +105,7 @@ class Authority:
 
     def issue(self, run_name: str, user: str, peer_id: PeerID, lifetime: float) -> Pass:
         """A pass for `lifetime` seconds from now."""
-        expires = time.time() + lifetime
+        expires = clock.now() + lifetime
         return Pass(user, expires, self.sign(_signed(run_name, user, peer_id, expires)))
 
     def sign(self, content: bytes) -> bytes:

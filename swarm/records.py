@@ -12,7 +12,7 @@ from hivemind.dht.crypto import RSASignatureValidator
 from hivemind.dht.schema import BytesWithPublicKey, SchemaValidator
 from hivemind.dht.validation import RecordValidatorBase
 from hivemind.p2p import PeerID
-from hivemind.utils import ValueWithExpiration, get_dht_time, get_logger
+from hivemind.utils import ValueWithExpiration, get_logger
 from pydantic.v1 import (
     BaseModel,
     StrictBool,
@@ -25,6 +25,7 @@ from pydantic.v1 import (
     constr,
 )
 
+from swarm import clock
 from swarm.gate import Gate
 from swarm.guarded_dht import PassValidator
 from swarm.identity import Identity, peer_id_of
@@ -100,7 +101,7 @@ def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, 
         key=f"{run_name}_sessions",
         subkey=identity.subkey,
         value=record.dict(),
-        expiration_time=get_dht_time() + RECORD_LIFETIME,
+        expiration_time=clock.now() + RECORD_LIFETIME,
         return_future=True,
     )
     if wait:

@@ -1,5 +1,6 @@
 """The run file: one YAML file that describes a whole run, validated to the last key."""
 
+import re
 import unicodedata
 from pathlib import Path
 from typing import Annotated, Literal
@@ -70,6 +71,7 @@ class DataSource(Section):
     )
     text_column: str = Field("text", description="the column or key that holds the text")
     weight: float = Field(1.0, gt=0, description="probability of drawing from this source, relative to the others")
+    license: str | None = Field(None, description="of the text, as cc-by-sa-4.0; stands in the model card")
 
     @model_validator(mode="after")
     def one_place(self) -> "DataSource":
@@ -210,6 +212,30 @@ class AccessSection(Section):
         return self
 
 
+class ReleaseSection(Section):
+    """Where checkpoints are released on the Hub, and which of them."""
+
+    repo: str = Field(description="repository of a model on the Hub, as owner/name; it is made if there is none")
+    private: bool = Field(False, description="make it one that only its owners see")
+    every: Count = Field(
+        500, description="global steps; release the first checkpoint at or after each multiple of them"
+    )
+    milestones: Count | None = Field(
+        None, description="global steps; the first release at or after each multiple of them has a tag, step-N"
+    )
+    license: str | None = Field(None, description="of the model, as apache-2.0")
+    contributors: Literal["verified", "all", "none"] = Field(
+        "verified", description="whom the model card names: people whom the Hub vouches for, everybody, or nobody"
+    )
+
+    @field_validator("repo")
+    @classmethod
+    def _is_a_name_on_the_hub(cls, repo: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", repo, re.ASCII) or re.search(r"--|\.\.", repo):
+            raise ValueError(f"a repository on the Hub is called owner/name, got {shown(repo)}")
+        return repo
+
+
 class RunFile(Section):
     """A whole run."""
 
@@ -226,6 +252,7 @@ class RunFile(Section):
     averaging: AveragingSection = Field(default_factory=AveragingSection)
     coordinator: CoordinatorSection = Field(default_factory=CoordinatorSection)
     access: AccessSection | None = Field(None, description="who may join; absent: whoever knows an address")
+    release: ReleaseSection | None = Field(None, description="where checkpoints are released; absent: nowhere")
     _folder: Path = PrivateAttr(default_factory=Path)
 
     @property

@@ -1,30 +1,19 @@
 """A stand-in for the Hugging Face Hub: a real HTTP server on loopback that knows users by their tokens.
 
-It speaks what `huggingface_hub` calls to learn whose token it has. Programs find it through `HF_ENDPOINT`.
+It speaks what `huggingface_hub` calls to learn whose token it has, and what it calls to write and read repositories of
+models (`tests/hub_routes.py`). Programs find it through `HF_ENDPOINT`.
 """
 
-import json
 import secrets
 import threading
 import time
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
 import pytest
 
-Role = Literal["read", "write", "fineGrained"]
-
-
-@dataclass(frozen=True)
-class Account:
-    """Who a token belongs to. `permissions` are those of a fine-grained token."""
-
-    name: str
-    organizations: tuple[str, ...] = ()
-    role: Role = "fineGrained"
-    permissions: tuple[str, ...] = ()
-    kind: Literal["user", "org"] = "user"
+from tests.hub_repositories import Account, Repositories, Role
+from tests.hub_routes import Answer, Asked, answer_about_repositories, read_body
 
 
 class HubStandIn:
@@ -36,6 +25,7 @@ class HubStandIn:
         self.failing: int | None = None  # answer everything with this status
         self.garbled: bytes | None = None  # answer everything with 200 and this
         self.asked: list[str] = []  # paths, in the order in which they were asked for
+        self.repositories = Repositories()
         self._port = 0
         self._server: ThreadingHTTPServer | None = None
         self._leaving = threading.Event()
@@ -84,22 +74,20 @@ class HubStandIn:
             self._port = self._server.server_port
             threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
-    def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
-        """Status and body for a GET."""
-        self.asked.append(path)
+    def answer(self, asked: Asked) -> Answer:
+        """What a request is answered."""
+        self.asked.append(asked.target)
         self._leaving.wait(self.delay)
         if self.failing is not None:
-            return self.failing, b'{"error":"Internal Error - We are working hard to fix this as soon as possible!"}'
+            return Answer.problem(self.failing, "Internal Error - We are working hard to fix this as soon as possible!")
         if self.garbled is not None:
-            return 200, self.garbled
-        if path.partition("?")[0] != "/api/whoami-v2":
-            return 404, b'{"error":"Sorry, we can\'t find the page you are looking for."}'
-        if not authorization:
-            return 401, b'{"error":"Invalid username or password."}'
-        account = self.accounts.get(authorization.removeprefix("Bearer "))
-        if account is None:
-            return 401, b'{"error":"Invalid credentials in Authorization header"}'
-        return 200, json.dumps(whoami(account)).encode()
+            return Answer(200, self.garbled)
+        account = self.accounts.get(asked.token)
+        if asked.token and account is None:
+            return Answer.problem(401, "Invalid credentials in Authorization header")
+        if asked.path == "/api/whoami-v2":
+            return Answer.json(whoami(account)) if account else Answer.problem(401, "Invalid username or password.")
+        return answer_about_repositories(self.repositories, self.url, asked, account)
 
 
 def whoami(account: Account) -> dict[str, object]:
@@ -150,6 +138,8 @@ def hub_stand_in(monkeypatch: pytest.MonkeyPatch):
     """A stand-in to which this process and those it starts go."""
     with HubStandIn() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")  # large files come in the other way that the Hub has for them
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)  # it was read while importing
         yield hub
 
 
@@ -162,16 +152,24 @@ class _Listener(ThreadingHTTPServer):
 def _handler(hub: HubStandIn) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, body = hub.answer(self.path, self.headers.get("Authorization", ""))
             try:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
+                target = self.path.partition("?")[0]
+                body = read_body(self.rfile, self.headers, hub.repositories.line_of(self.command, target))
+                if body is None:  # the line is cut
+                    return
+                answer = hub.answer(Asked(self.command, self.path, dict(self.headers.items()), body))
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(answer.length))
                 self.send_header("X-Request-Id", f"Root=1-{secrets.token_hex(4)}")
                 self.end_headers()
-                self.wfile.write(body)
+                if self.command != "HEAD":
+                    self.wfile.write(answer.body)
             except ConnectionError:
                 return  # whoever asked did not wait for a slow answer
+
+        do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815  (the server asks for these names)
 
         def log_message(self, *_: object) -> None:
             """Tests read their own output."""

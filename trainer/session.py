@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
+from swarm import clock
 from swarm.dht import addresses
 from swarm.gate import Gate
 from swarm.identity import Identity
@@ -36,7 +37,7 @@ class Session:
         self._name, self._device, self._country, self._gate = name, device, country, gate
         self._id = uuid.uuid4().hex
         self._addresses = [] if dht.client_mode else addresses(dht)[:MOST_ADDRESSES]
-        self._started = time.time()
+        self._started = clock.now()
         self._published = float("-inf")
 
     def publish(self, step: int, samples_per_second: float, data_wait_fraction: float, *, urgent: bool = False) -> None:
@@ -60,7 +61,7 @@ class Session:
             client_mode=self._dht.client_mode,
             addresses=self._addresses,
             started=self._started,
-            time=time.time(),
+            time=clock.now(),
             step=step,
             samples_per_second=float(speed),
             averaging_rounds=brought.rounds,

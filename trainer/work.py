@@ -4,8 +4,8 @@ import math
 import time
 
 import torch
-from hivemind.utils import get_dht_time
 
+from swarm import clock
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile
 from trainer.averaging import SwarmOptimizer
@@ -115,7 +115,7 @@ class Work:
             return False
         if optimizer.rounds_begun >= self._last_round:  # it is being averaged
             return True
-        return optimizer.tracker.estimated_next_update_time - get_dht_time() < seconds
+        return optimizer.tracker.estimated_next_update_time - clock.now() < seconds
 
     def settle(self) -> list[str]:
         """Take in how rounds ended; returns what a volunteer should hear."""

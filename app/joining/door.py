@@ -29,6 +29,7 @@ from app.joining.problems import (
     TlsProblem,
     one_line,
 )
+from swarm.clock import describe_offset
 from swarm.joining import JoinAnswer, JoinRequest, Refused
 
 PATIENCE = 15.0  # seconds to wait for an answer; the coordinator may have to ask the Hub meanwhile
@@ -207,7 +208,7 @@ class Door:
             raise self._refusal(status, headers, content)
         offset = clock_offset(headers.get("date"), time.time())
         if offset is not None and abs(offset) > CLOCK_TOLERANCE:
-            raise ClockWrong(clock_message(offset))
+            raise ClockWrong(describe_offset(offset, "the coordinator's"))
 
     def _refusal(self, status: int, headers: httpx.Headers, content: bytes) -> JoinProblem:
         pause = _seconds(headers.get("retry-after"))
@@ -252,16 +253,6 @@ def clock_offset(date: str | None, now: float) -> float | None:
         return parsedate_to_datetime(date).timestamp() - now if date else None
     except (ValueError, TypeError):
         return None
-
-
-def clock_message(offset: float) -> str:
-    """What to say when the coordinator's clock is ahead by so many seconds."""
-    amount = f"{abs(offset):.0f} s" if abs(offset) < 120 else f"{abs(offset) / 60:.0f} minutes"
-    direction = "behind" if offset > 0 else "ahead of"
-    return (
-        f"this machine's clock is {amount} {direction} the coordinator's; "
-        "set it right (on Linux: timedatectl set-ntp true) and join again"
-    )
 
 
 def _explain(base: str, error: Exception) -> JoinProblem:

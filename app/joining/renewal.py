@@ -6,7 +6,6 @@ is banned or the run is over ends the session.
 
 import random
 import threading
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from hivemind.p2p import PeerID
 from app.joining.hearing import Hearing, keep_hearing
 from app.joining.moved import AWAY
 from app.joining.problems import Banned, JoinProblem, RunFinished
+from swarm import clock
 from swarm.errors import SahajError
 from swarm.joining import JoinAnswer
 from swarm.logs import keep_story
@@ -79,7 +79,7 @@ class Renewal:
 
     def _run(self) -> None:
         failures, asked_pause = 0, 0.0
-        while not self._waited(max(asked_pause, pause(self._expires, time.time(), failures, random.random()))):
+        while not self._waited(max(asked_pause, pause(self._expires, clock.now(), failures, random.random()))):
             try:
                 self._take(self._ask())
             except ENDING as problem:
@@ -100,8 +100,8 @@ class Renewal:
 
     def _waited(self, seconds: float) -> bool:
         """Wait by the wall clock: a machine that slept wakes up with an old pass. Returns whether it is over."""
-        due = time.time() + seconds
-        while (left := due - time.time()) > 0:
+        due = clock.now() + seconds
+        while (left := due - clock.now()) > 0:
             if self._stop.wait(min(left, LONGEST_NAP)):
                 return True
         return self._stop.is_set()

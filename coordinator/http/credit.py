@@ -49,14 +49,12 @@ def badge(run_name: str, user: str, samples: int, rank: int) -> bytes:
 
 def thanks(run_name: str, people: Iterable[tuple[str, bool]]) -> str:
     """A section in Markdown with the names of all, in this order; those of the Hub (True) are links to it."""
-    names = [
-        f"[{_plain(user)}]({HUB}{quote(user, safe='')})" if verified else _plain(user) for user, verified in people
-    ]
+    names = [f"[{plain(user)}]({HUB}{quote(user, safe='')})" if verified else plain(user) for user, verified in people]
     if not names:
-        return f"## Thanks\n\nNobody has contributed to {_plain(run_name)} yet.\n"
+        return f"## Thanks\n\nNobody has contributed to {plain(run_name)} yet.\n"
     count = "one volunteer" if len(names) == 1 else f"{len(names):,} volunteers"
     listed = ",\n".join(names)
-    return f"## Thanks\n\n{_plain(run_name)} was pretrained by {count}. Thank you!\n\n{listed}\n"
+    return f"## Thanks\n\n{plain(run_name)} was pretrained by {count}. Thank you!\n\n{listed}\n"
 
 
 def readable(count: int) -> str:
@@ -78,6 +76,6 @@ def _escaped(text: str) -> str:
     return escape(text, {'"': "&quot;"})
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """For Markdown, in which every punctuation mark may mean something."""
     return " ".join(text.translate(_TURNING).translate(_MARKDOWN).split())

@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import time
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, generate_latest
@@ -12,6 +11,7 @@ from prometheus_client.registry import Collector
 from coordinator.checkpoint_folder import TrainerState, newest_checkpoint
 from coordinator.http.desk import Desk, Remembered
 from coordinator.ledger import LedgerError, Progress, SessionSummary, Totals
+from swarm import clock
 
 KEPT = 5.0  # seconds that is remembered what costs the disk or the ledger something
 
@@ -68,7 +68,7 @@ class _RunCollector(Collector):
                 yield GaugeMetricFamily(
                     "sahaj_checkpoint_age_seconds",
                     "seconds since the newest whole checkpoint was saved",
-                    seconds_since(newest.saved_at, time.time()),
+                    seconds_since(newest.saved_at, clock.now()),
                 )
         yield from self._from_ledger()
 

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from wsgiref.handlers import format_date_time
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator.http.answers import Problem, answer_problem, refuse
+from swarm import clock
 from swarm.joining import Refusal, Refused
 from swarm.rate_limit import RateLimit, Tarpit, address_key
 
@@ -39,6 +41,8 @@ class FirstLook:
         async def watched(message: Message) -> None:
             nonlocal started
             started = True
+            if message["type"] == "http.response.start":  # volunteers compare their clock with it
+                MutableHeaders(scope=message)["date"] = format_date_time(clock.now())
             await send(message)
 
         try:

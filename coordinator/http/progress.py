@@ -1,12 +1,12 @@
 """Where the run is, how it got on in the last hour, and when it will be done."""
 
-import time
 from dataclasses import asdict
 
 from coordinator.http.desk import Desk
 from coordinator.http.public_answers import EvaluationAnswer, LastHourAnswer, ProgressAnswer, StepAnswer
 from coordinator.ledger import Progress, Totals
 from coordinator.ledger_history import MINUTE, Minute
+from swarm import clock
 
 __all__ = ["ProgressAnswer", "expected_finish", "tell_progress"]
 
@@ -17,7 +17,7 @@ MOST_EVALUATIONS = 1000
 
 def tell_progress(desk: Desk, progress: Progress, totals: Totals, now: float | None = None) -> ProgressAnswer:
     """All that the ledger and the coordinator know about it at a unix time, by default the clock's."""
-    now = time.time() if now is None else now
+    now = clock.now() if now is None else now
     decisions, run, ledger = desk.board.decisions, desk.run, desk.ledger
     since = max(0, progress.step - NEWEST_STEPS + 1)
     then = ledger.history.minute_after(now - HOUR)

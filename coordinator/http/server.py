@@ -42,6 +42,7 @@ class Server:
             log_level=logging.ERROR,
             access_log=False,  # queries and addresses are nobody's business
             server_header=False,
+            date_header=False,  # the app tells the swarm's time
             proxy_headers=True,  # of a reverse proxy on this machine: limits are for whoever is behind it
             forwarded_allow_ips="127.0.0.1",
             limit_concurrency=MOST_CONNECTIONS,

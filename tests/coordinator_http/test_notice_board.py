@@ -49,7 +49,7 @@ def test_notices_are_each_later_than_the_one_before(
     with ThreadPoolExecutor(4) as pool:
         times = [one.result().time for one in [pool.submit(read, board, authority) for _ in range(200)]]
     assert len(set(times)) == 200
-    monkeypatch.setattr(notice_board.time, "time", lambda: 1000.0)  # the clock was set back
+    monkeypatch.setattr(notice_board.clock, "now", lambda: 1000.0)  # the clock was set back
     assert read(board, authority).time > max(times)
     board.pause()
     again = NoticeBoard(tmp_path, authority, "a-run")
@@ -58,10 +58,10 @@ def test_notices_are_each_later_than_the_one_before(
 
 def test_the_time_is_noted_now_and_then(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     board = NoticeBoard(tmp_path, authority, "a-run")
-    monkeypatch.setattr(notice_board.time, "time", lambda: 5000.0)
+    monkeypatch.setattr(notice_board.clock, "now", lambda: 5000.0)
     board.current()
     assert json.loads((tmp_path / "notices.json").read_text())["time"] == 5000.0
-    monkeypatch.setattr(notice_board.time, "time", lambda: 5059.0)
+    monkeypatch.setattr(notice_board.clock, "now", lambda: 5059.0)
     board.current()
     assert json.loads((tmp_path / "notices.json").read_text())["time"] == 5000.0
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_kept_or_spread_is_not_decided(
     with pytest.raises(StorageError):
         board.unban("asha")
     assert read(board, authority).banned == {"asha"}
-    monkeypatch.setattr(notice_board.time, "time", lambda: 1e10)
+    monkeypatch.setattr(notice_board.clock, "now", lambda: 1e10)
     assert read(board, authority).time == 1e10  # the authority stays audible
 
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, 
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+SCREENSHOTS = Path("out/screenshots")
 PATIENCE = 60_000  # milliseconds, on a busy machine
 TALLEST = 6000  # pixels of a screenshot
 PICTURE = b'<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><circle cx="4" cy="4" r="4"/></svg>'
@@ -44,6 +45,13 @@ class Reader:
     def settle(self) -> None:
         """Wait until everything is drawn: nothing is a skeleton any more, and charts have marks."""
         self.page.wait_for_function(DRAWN, timeout=PATIENCE)
+
+    def sees_whole(self, text: str) -> None:
+        """Wait until a page with this text is drawn; nothing failed, and nothing sticks out to the right."""
+        self.see(text)
+        self.settle()
+        assert not self.page.locator("[data-testid=stException]").count()
+        assert self.fits(), f"{self.page.url} is wider than the screen"
 
     def turn_to(self, title: str) -> None:
         """Another page, by the navigation, which a phone hides behind a button."""

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 import dashboard
+from tests.dashboard.browsing import installed_browser
 from tests.dashboard.coordinators import Switch
 from tests.dashboard.waiting import PATIENCE, wait_until
 from tests.recorded_month.__main__ import State, record
@@ -103,6 +105,18 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
         process.terminate()
         process.wait(PATIENCE)
         switch.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """While it is there an event loop runs in this thread, in which no other test may start one of its own."""
+    path = installed_browser()
+    if path is None:
+        pytest.skip("Chromium is not installed; on Debian as root: make chromium")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])  # root may not have one
+        yield started
+        started.close()
 
 
 def _answers(url: str) -> bool:

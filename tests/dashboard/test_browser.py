@@ -2,24 +2,22 @@
 
 import datetime
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from dashboard import texts
-from tests.dashboard.browsing import PATIENCE, WIDTHS, Reader, installed_browser, reading
+from tests.dashboard.browsing import PATIENCE, SCREENSHOTS, WIDTHS, reading
 from tests.dashboard.conftest import Pages
 from tests.recorded_month.people import AWKWARD
 from tests.recorded_month.serving import Served
 
 pytestmark = pytest.mark.xdist_group("browser")  # one month, one Streamlit and one browser for all of them
 
-SCREENSHOTS = Path("out/screenshots")
 BANNER = "[data-testid=stAlert]"
 PAGES = {  # title: what is there when it is ready
     "Overview": "What it fills in",
@@ -28,18 +26,6 @@ PAGES = {  # title: what is there when it is ready
     "Machines": "Where people are",
     "Organizer": "Admin key",
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """While it is there an event loop runs in this thread, in which no other test may start one of its own."""
-    path = installed_browser()
-    if path is None:
-        pytest.skip("Chromium is not installed; on Debian as root: make chromium")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])  # root may not have one
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -56,20 +42,13 @@ def test_every_page_is_whole(browser: Browser, month_pages: Pages, width: str, s
         reader.open("", "bengali")
         for title, ready in PAGES.items():
             reader.turn_to(title)
-            whole(reader, ready)
+            reader.sees_whole(ready)
             reader.picture(SCREENSHOTS / f"{title.lower()}-{width}-{scheme}.png")
         reader.open("person?user=user-001", "Share of each day")
-        whole(reader, "Badge")
+        reader.sees_whole("Badge")
         reader.picture(SCREENSHOTS / f"person-{width}-{scheme}.png")
         assert reader.problems == []
         assert all(url.startswith("https://huggingface.co/avatars/") for url in reader.outside)
-
-
-def whole(reader: Reader, ready: str) -> None:
-    reader.see(ready)
-    reader.settle()
-    assert not reader.page.locator("[data-testid=stException]").count()
-    assert reader.fits(), f"{reader.page.url} is wider than the screen"
 
 
 def test_dark_is_dark_and_light_is_light(browser: Browser, month_pages: Pages) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from downstream.picture import HEIGHT, WIDTH, as_png, check_picture, draw, ticks, write_picture
+from downstream.chart import HEIGHT, WIDTH, as_png, ticks
+from downstream.picture import check_picture, draw, write_picture
 from downstream.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
 from swarm.errors import StorageError
 

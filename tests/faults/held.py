@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator import checkpoints
+from coordinator.release_hub import HubRepository
 from tests.faults.hosts import move_to
 from tests.forked import run_sahaj
 from trainer.averaging.groups import Search
@@ -59,6 +60,7 @@ def _places() -> dict[str, tuple[Any, str]]:
         "reducing": (Weighed, "weigh"),  # a member's part has arrived
         "stepping": (SwarmOptimizer, "_load_averaged_gradients_into_optimizer_"),  # the mean is there
         "saving": (checkpoints, "_read_back"),  # a checkpoint's files are written, and do not have their names yet
+        "uploading": (HubRepository, "commit"),  # the large files of a release are at the Hub, and nobody sees them
     }
 
 

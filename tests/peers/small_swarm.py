@@ -47,27 +47,30 @@ class SmallSwarm:
         target_batch_size: int = 8192,
         total_steps: int = 5000,
         access: dict[str, object] | None = None,
+        release: dict[str, object] | None = None,
     ):
         self.folder, self.state, self.target = folder, folder / "state", target_batch_size
         self.run_file = folder / "run.yaml"
         self.peers: list[Peer] = []
         self.address = self.url = ""
-        self._port = free_port()
+        self.port = free_port()
         shutil.copytree(tokenizer, folder / "tokenizer")
         content = run_content(corpus, target_batch_size=target_batch_size, total_steps=total_steps)
         if access is not None:
             content["access"] = {"host": "127.0.0.1", "port": 0} | access
+        if release is not None:
+            content["release"] = release
         self.run = parse_run(content, self.run_file)
         write_file(self.run_file, dump_run(self.run))
         self._ledger: Ledger | None = None
 
-    def coordinator(self) -> Peer:
+    def coordinator(self, *, by_command: bool = False, environment: Mapping[str, str] = MappingProxyType({})) -> Peer:
         """Start the coordinator, or start it again, and wait until it can be joined."""
         for told in (ADDRESSES, URL):
             (self.state / told).unlink(missing_ok=True)
-        listen = f"/ip4/{self.host('coordinator')}/tcp/{self._port}"
+        listen = f"/ip4/{self.host('coordinator')}/tcp/{self.port}"
         command = ["coordinator", self.run_file, "--state", self.state, "--listen", listen]
-        peer = self._start("coordinator", command)
+        peer = self._start("coordinator", command, by_command=by_command, environment=environment)
         self.address = wait_for_address(peer, self.state / ADDRESSES, PATIENCE)
         if self.run.access:
             self.url = wait_for_address(peer, self.state / URL, PATIENCE)
@@ -75,7 +78,7 @@ class SmallSwarm:
 
     def move_to(self, state: Path, port: int) -> None:
         """The coordinator's next start is in this state folder, and at this port."""
-        self.state, self._port, self._ledger = state, port, None
+        self.state, self.port, self._ledger = state, port, None
 
     def trainer(
         self,
@@ -83,13 +86,14 @@ class SmallSwarm:
         *options: object,
         client_mode: bool = False,
         by_command: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Peer:
         """Start a trainer, `by_command` as a shell would; returns at once. Its folder is its name's."""
         command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
         command += ["--micro-batch", MICRO_BATCH, "--listen", f"/ip4/{self.host(name)}/tcp/0"]
         command += ["--state", self.folder / "peers" / name]
         command += [*options, *["--client-mode"] * client_mode]
-        return self._start(name, command, client_mode=client_mode, by_command=by_command)
+        return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
 
     def volunteer(
         self, name: str, *options: object, client_mode: bool = False, token: str = "", asks_for: str | None = None

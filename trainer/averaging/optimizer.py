@@ -21,8 +21,9 @@ import torch
 from hivemind.averaging.control import AveragingStage, StepControl
 from hivemind.dht import DHT
 from hivemind.optim.grad_scaler import GradScaler
-from hivemind.utils import get_dht_time, get_logger
+from hivemind.utils import get_logger
 
+from swarm import clock
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.run_file import RunFile
@@ -165,7 +166,7 @@ class SwarmOptimizer(StateFollower):
                 self.finish_round()
 
     def _maybe_schedule_gradient_averaging(self) -> None:
-        soon = self.tracker.estimated_next_update_time - get_dht_time() <= self.matchmaking_time
+        soon = self.tracker.estimated_next_update_time - clock.now() <= self.matchmaking_time
         # while a round is open, this search would wait for its end, and be for the wrong step if the round fails
         if soon and self.tracker.others and not self._round_open and not self._is_looking_for_group():
             self._look_for_group()

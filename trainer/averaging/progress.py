@@ -27,8 +27,9 @@ from collections.abc import Callable
 from typing import Any
 
 from hivemind.optim.progress_tracker import GlobalTrainingProgress, LocalTrainingProgress, ProgressTracker
-from hivemind.utils import ValueWithExpiration, get_dht_time
+from hivemind.utils import ValueWithExpiration
 
+from swarm import clock
 from trainer.averaging.claims import believed_samples, is_plausible, newest_believed
 
 FASTEST_REPORT = 0.5  # seconds between two reports of this peer's progress at the end of a global step
@@ -111,7 +112,7 @@ class SwarmProgress(ProgressTracker):
             return 0.0
         if self.local_progress.epoch != self._told_step:
             return FASTEST_REPORT
-        return report_pause(self.global_progress.eta_next_epoch - get_dht_time())
+        return report_pause(self.global_progress.eta_next_epoch - clock.now())
 
     def round_began(self) -> None:
         """Go on telling the samples that are in the round now, until it is known how it ended."""
@@ -123,7 +124,7 @@ class SwarmProgress(ProgressTracker):
         if self.global_progress.epoch == step + 1:
             self.global_progress.epoch = step
             self.global_progress.samples_accumulated = 0
-        self._round_failed = get_dht_time()
+        self._round_failed = clock.now()
         self.report_local_progress(step, samples)
         self.round_ended()
 
@@ -132,7 +133,7 @@ class SwarmProgress(ProgressTracker):
         self._in_round = None
         self._told_step = -1
         self.should_report_progress.set()
-        self.global_progress.next_fetch_time = get_dht_time() + FASTEST_REPORT
+        self.global_progress.next_fetch_time = clock.now() + FASTEST_REPORT
         self.global_state_updated.set()
 
     def doubt_newer_steps(self, seconds: float) -> None:
@@ -158,7 +159,7 @@ class SwarmProgress(ProgressTracker):
 
     def _not_expired(self, entries: dict[bytes, Any]) -> dict[bytes, Any]:
         """What was found in the DHT now, and what was found before and has not expired."""
-        now = get_dht_time()
+        now = clock.now()
         known = {key: entry for key, entry in self._found.items() if entry.expiration_time > now}
         for key, entry in entries.items():
             if key not in known or entry.expiration_time >= known[key].expiration_time:
@@ -187,8 +188,8 @@ class SwarmProgress(ProgressTracker):
 
     def _step_seconds(self, newest: int) -> float:
         """How long this peer has known of the newest global step; infinite where nobody was looking when it began."""
-        absent = get_dht_time() - self._looked > self.metadata_expiration  # the machine may have slept
-        self._looked = get_dht_time()
+        absent = clock.now() - self._looked > self.metadata_expiration  # the machine may have slept
+        self._looked = clock.now()
         if newest > self._newest_step or absent:
             self._newest_since = float("-inf") if absent else time.monotonic()
             self._newest_step = newest
@@ -201,7 +202,7 @@ class SwarmProgress(ProgressTracker):
         if told["epoch"] <= self.local_progress.epoch and told["time"] < self._round_failed:
             samples = 0
         # upstream adds what a peer computes since then; it told that a moment ago, or the record would have expired
-        since = max(told["time"], get_dht_time() - self.metadata_expiration)
+        since = max(told["time"], clock.now() - self.metadata_expiration)
         return ValueWithExpiration(told | {"samples_accumulated": samples, "time": since}, entry.expiration_time)
 
     async def _progress_reporter(self) -> None:
@@ -221,7 +222,7 @@ class SwarmProgress(ProgressTracker):
             key=self.training_progress_key,
             subkey=self._local_public_key,
             value=told.dict(),
-            expiration_time=get_dht_time() + self.metadata_expiration,
+            expiration_time=clock.now() + self.metadata_expiration,
             return_future=True,
         )
         await asyncio.wait({asyncio.ensure_future(store)}, timeout=self.metadata_expiration / 3)

@@ -1,0 +1,91 @@
+"""A release: which checkpoint is due, and what of it goes to the Hub, in one commit."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.checkpoint_folder import TrainerState
+from coordinator.release_hub import HubRepository, NotAllowed
+
+
+@dataclass(frozen=True)
+class Release:
+    """What goes to the Hub; `files` are by name in the repository. `tag` is a name for the commit, if it has one."""
+
+    state: TrainerState
+    files: Mapping[str, Path | bytes]
+    message: str
+    description: str
+    tags: tuple[str, ...] = ()
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        content = self.files[name]
+        return len(content) if isinstance(content, bytes) else content.stat().st_size
+
+
+def message(state: TrainerState) -> str:
+    """The title of the commit: the global step and the held-out loss."""
+    loss = "not evaluated" if state.eval_loss is None else f"held-out loss {state.eval_loss:.3f}"
+    return f"Global step {state.step:,}: {loss}"
+
+
+def publish(repository: HubRepository, release: Release, goes_on: Callable[[], bool] = lambda: True) -> str:
+    """Write a release as one commit, with its tags; returns the commit.
+
+    What is at the Hub already is not sent again. If the same release is there, only tags are added.
+
+    Raises:
+        NotAllowed, ReleaseError: nobody sees anything of it; come again.
+    """
+    head = repository.head()
+    if head is not None and head.state == release.state:  # the answer to an earlier attempt was lost
+        commit = head.commit
+    else:
+        sent = repository.send(release.files, goes_on)
+        commit = repository.commit(
+            sent, release.message, release.description, after=head.commit if head is not None else None
+        )
+    for tag in release.tags:
+        repository.tag(tag, commit)
+    return commit
+
+
+def next_release(steps: Iterable[int], released: int, every: int, total: int) -> int | None:
+    """Which of the checkpoints at these global steps is to be released now, if one is.
+
+    It is the first one at or after the newest multiple of `every` that was reached; those of older multiples are left
+    out, for the Hub was away when they were due. At the end of the run it is the last one.
+
+    Args:
+        released: the newest global step that was released, 0 if none was.
+    """
+    due = [step for step in steps if step > released and (step // every > released // every or step >= total)]
+    if not due:
+        return None
+    newest = max(due)
+    return newest if newest >= total else min(step for step in due if step // every == newest // every)
+
+
+def tags_of(step: int, tagged: int, milestones: int | None, total: int) -> tuple[str, ...]:
+    """The tags of a release, `tagged` being the step of the newest one before it (0: none)."""
+    tags = []
+    if milestones is not None and step // milestones > tagged // milestones:
+        tags.append(f"step-{step}")
+    if step >= total:
+        tags.append("final")
+    return tuple(tags)
+
+
+def check_owner(name: str, state: TrainerState | None, run: str, fingerprint: str) -> None:
+    """Refuse a repository in which another run has its releases.
+
+    Args:
+        state: of the release in it, if there is one.
+
+    Raises:
+        NotAllowed: it is another run's.
+    """
+    if state is not None and (state.run, state.fingerprint) != (run, fingerprint):
+        other = f"run {state.run}" if state.run != run else "a run of this name with other settings"
+        raise NotAllowed(f"{name} holds a release of {other}; choose another release.repo in the run file")

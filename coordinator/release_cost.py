@@ -1,0 +1,74 @@
+"""What a run has cost: arithmetic, electricity and carbon, as an estimate whose assumptions are told with it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from swarm.run_file import RunFile
+
+# watts of a device at work, by what its name holds: the makers' figures for a board; the first that fits counts
+WATTS: tuple[tuple[str, float], ...] = (
+    (r"H100|H200|H800", 700.0),
+    (r"B200", 1000.0),
+    (r"A100", 400.0),
+    (r"V100", 300.0),
+    (r"P100", 250.0),
+    (r"\bT4\b", 70.0),
+    (r"\bL4\b", 72.0),
+    (r"L40", 350.0),
+    (r"A10\b|A10G", 150.0),
+    (r"K80", 300.0),
+    (r"RTX (?:A6000|6000)", 300.0),
+    (r"5090", 575.0),
+    (r"4090", 450.0),
+    (r"3090", 350.0),
+    (r"GeForce|RTX|GTX|Quadro|Tesla|Radeon|NVIDIA", 220.0),
+    (r"MPS|Apple", 40.0),
+)
+PROCESSOR_WATTS = 65.0  # of anything else: what the processor of a usual computer may draw
+REST_WATTS = 30.0  # of the computer around it
+CARBON = 0.48  # kg of CO2 equivalents for a kilowatt-hour: the world's electricity in 2023 (Ember, 2024)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Floating-point operations of training, hours of devices, kilowatt-hours, and kg of CO2 equivalents."""
+
+    operations: float
+    hours: float
+    energy: float
+    carbon: float
+
+
+def cost_of(run: RunFile, vocabulary: int, tokens: int, hours: Mapping[str, float]) -> Cost:
+    """The estimate for a run so far.
+
+    Args:
+        vocabulary: tokens that the model knows.
+        tokens: of the samples that went into global steps.
+        hours: of sessions, by the names of their devices.
+    """
+    energy = sum(time * (watts_of(device) + REST_WATTS) for device, time in hours.items()) / 1000
+    operations = 6.0 * tokens * weights_used(run, vocabulary)
+    return Cost(operations, sum(hours.values()), energy, energy * CARBON)
+
+
+def weights_used(run: RunFile, vocabulary: int) -> float:
+    """Weights that a token meets on its way, a shared layer as often as it is applied, attention's products left out.
+
+    Twice as many operations are a forward pass, and four times as many a backward pass (Kaplan et al. 2020, section
+    2.1). The vocabulary is projected for masked tokens alone.
+    """
+    model = run.model
+    layer = 4 * model.hidden_size**2 + 2 * model.hidden_size * model.intermediate_size
+    projection = model.embedding_size * vocabulary + model.embedding_size * model.hidden_size
+    return (
+        model.num_hidden_layers * layer
+        + model.embedding_size * model.hidden_size
+        + run.data.masked_fraction * projection
+    )
+
+
+def watts_of(device: str) -> float:
+    """What a device of that name draws at work."""
+    return next((watts for pattern, watts in WATTS if re.search(pattern, device, re.IGNORECASE)), PROCESSOR_WATTS)

@@ -1,0 +1,57 @@
+"""Putting a release together: a checkpoint's files, the picture of the curve, and the model card."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from coordinator.checkpoint_folder import Checkpoint, CheckpointError, read_size
+from coordinator.release import Release, message
+from coordinator.release_card import card
+from coordinator.release_curve import picture
+from coordinator.release_facts import Facts, Record
+from swarm.run_file import RunFile
+
+CARD = "README.md"
+
+
+def make_release(
+    run: RunFile,
+    checkpoint: Checkpoint,
+    repo: str,
+    *,
+    record: Record | None,
+    also: Mapping[str, bytes],
+    tags: Iterable[str],
+) -> Release:
+    """Everything that goes to the Hub with a checkpoint.
+
+    Args:
+        record: what the ledger knows of the run, if there is one.
+        also: further files of the release, by name.
+
+    Raises:
+        CheckpointError: the checkpoint is gone, or a file of it is broken.
+    """
+    state = checkpoint.state
+    parameters, vocabulary = read_size(checkpoint.path)
+    pictures = picture(record.curves, run.name) if record else {}
+    facts = Facts(
+        run=run,
+        state=state,
+        parameters=parameters,
+        vocabulary=vocabulary,
+        repo=repo,
+        work=record.work if record else None,
+        curve=next(iter(pictures), None),
+        made=tuple(also),
+    )
+    files: dict[str, Path | bytes] = dict(_files_of(checkpoint.path))
+    files |= {**pictures, **also, CARD: card(facts).encode()}
+    description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by Sahaj {state.software}."
+    return Release(state, files, message(state), description, tuple(tags))
+
+
+def _files_of(checkpoint: Path) -> dict[str, Path]:
+    try:
+        return {path.name: path for path in sorted(checkpoint.iterdir()) if path.is_file()}
+    except FileNotFoundError:
+        raise CheckpointError(f"{checkpoint}: no such checkpoint; give a checkpoint-<step> folder") from None

@@ -1,0 +1,6 @@
+"""What lies where in the coordinator's state folder."""
+
+AUTHORITY = "authority.key"  # signs passes; where it is the run has given some
+CHECKPOINTS = "checkpoints"
+LEDGER = "ledger.db"  # unless the run file says otherwise
+UNNAMED = "unnamed.txt"  # a user in each line who does not want to be named in model cards

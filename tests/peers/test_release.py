@@ -1,0 +1,81 @@
+"""A run releases its checkpoints while it trains, and loses its disk: the Hub has what is needed."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.checkpoint_folder import list_checkpoints
+from tests.hub_stand_in import HubStandIn
+from tests.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.peers.small_swarm import PATIENCE, SmallSwarm, newest_step_said, signal_group, text_of
+
+pytestmark = pytest.mark.swarm
+REPO = "river/small"
+STEP_SAMPLES = 2048  # some seconds of one trainer
+TITLE = re.compile(r"Global step \d+: held-out loss [\d.]+")
+RELEASED = re.compile(r"global step (\d+): released")
+
+
+def test_a_release_is_loaded_by_its_name_and_a_lost_disk_is_restored_from_it(
+    corpus: Path, tokenizer_folder: Path, tmp_path: Path, hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_TOKEN", hub_stand_in.add("asha", "river", role="write"))
+    release: dict[str, Any] = {"repo": REPO, "every": 2, "milestones": 2, "license": "apache-2.0"}
+    swarm = SmallSwarm(tmp_path, corpus, tokenizer_folder, target_batch_size=STEP_SAMPLES, release=release)
+    try:
+        coordinator = swarm.coordinator()
+        trainer = swarm.trainer("asha")
+        swarm.wait(lambda: len(coordinator.said(RELEASED)) >= 2, "two releases")
+        signal_group(trainer, signal.SIGINT)
+        trainer.process.wait(PATIENCE)
+        signal_group(coordinator, signal.SIGINT)
+        assert coordinator.process.wait(PATIENCE) == 0, swarm.last_words()
+        repository = hub_stand_in.repositories.by_name[REPO]
+        titles = [one.title for one in repository.revisions[1:]]
+        assert all(re.fullmatch(r"Global step \d+: (held-out loss [\d.]+|not evaluated)", one) for one in titles), (
+            titles
+        )
+        assert len(titles) == len(coordinator.said(RELEASED)) and repository.tags
+        card = repository.head.files["README.md"].content.decode()
+        assert "one person | 100.0%" in card and "loss.png" in card
+        _load(tmp_path / "reader")
+
+        released = int(coordinator.said(RELEASED)[-1])
+        swarm.ledger.close()
+        shutil.rmtree(swarm.state)
+        swarm.move_to(swarm.state, swarm.port)
+        again = swarm.coordinator()
+        assert f"is open at global step {released} of" in text_of(again), text_of(again)
+        assert [one.step for one in list_checkpoints(swarm.state / "checkpoints")] == [released]
+        swarm.trainer("bela")
+        swarm.wait(lambda: newest_step_said(again) > released, "global step after the one from the Hub")
+        assert not any("Traceback" in text_of(peer) for peer in swarm.peers), swarm.last_words()
+    finally:
+        swarm.kill_all()
+
+
+def _load(home: Path) -> None:
+    """As anybody would, who knows the name and has no token."""
+    program = (
+        "from transformers import AutoModelForMaskedLM, AutoTokenizer\n"
+        f"model = AutoModelForMaskedLM.from_pretrained('{REPO}')\n"
+        f"tokenizer = AutoTokenizer.from_pretrained('{REPO}')\n"
+        "assert model.config.vocab_size == len(tokenizer)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment | {"HF_HOME": str(home), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr

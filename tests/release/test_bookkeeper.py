@@ -1,0 +1,130 @@
+"""The bookkeeper saves, the releaser uploads: what is saved while the swarm trains comes to the Hub by itself."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from coordinator.bookkeeping import Bookkeeper, Office, for_everybody
+from coordinator.checkpoint_folder import list_checkpoints
+from coordinator.history import Historian
+from coordinator.ledger import Ledger
+from coordinator.releasing import ReleaseOffice, Releaser
+from coordinator.replica import Snapshot
+from coordinator.tracking import Tracker
+from swarm.run_file import RunFile, load_run
+from tests.hub_repositories import Line
+from tests.hub_stand_in import HubStandIn
+from tests.release.conftest import FINGERPRINT, repository
+from trainer.model import PretrainingModel, build_model
+
+PATIENCE = 60.0  # seconds
+
+
+@dataclass
+class Swarm:
+    """A swarm as the bookkeeper sees it: at a global step, with a state, and nobody who tells anything."""
+
+    model: PretrainingModel
+    step: int = 0
+    worries: list[int] = field(default_factory=list)
+
+    def snapshot(self) -> Snapshot:
+        """The newest state."""
+        state = {name: one.detach() + float(self.step) for name, one in self.model.named_parameters()}
+        return Snapshot(self.step, state, {"state": {0: {"exp_avg": torch.ones(4)}}})
+
+    def bring_up_to_date(self, *, final: bool = False) -> int:
+        """There are no sessions."""
+        return 0
+
+    def reached(self, step: int) -> None:
+        """Nothing to compare."""
+
+    def follow_order(self) -> bool:
+        """There is none."""
+        return False
+
+    def is_worried(self, step: int) -> bool:
+        """No."""
+        return False
+
+
+def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
+    hub: HubStandIn,
+    run: RunFile,
+    ledger: Ledger,
+    tokenizer: PreTrainedTokenizerFast,
+    state_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("coordinator.bookkeeping.LOOK_EVERY", 0.05)
+    settings = run.coordinator.model_copy(update={"checkpoint_every": 10, "keep_checkpoints": 1})
+    run = run.model_copy(update={"coordinator": settings})
+    said: list[str] = []
+    swarm: Any = Swarm(build_model(run, tokenizer))
+    assert run.release is not None
+    releaser = Releaser(ReleaseOffice(run, run.release, FINGERPRINT, state_folder, ledger, said.append))
+    office = Office(
+        run=run,
+        fingerprint=FINGERPRINT,
+        folder=state_folder / "checkpoints",
+        tokenizer=tokenizer,
+        model=build_model(run, tokenizer),
+        held_out=[],
+        ledger=ledger,
+        tracker=Tracker(),
+        say=said.append,
+        autocast=False,
+        historian=Historian(ledger),
+        probes=[],
+        releaser=releaser,
+    )
+    line, stop = Line(held_after=1000), threading.Event()
+    hub.repositories.lines.append(("PUT /lfs/", line))
+    releaser.start()
+    books = threading.Thread(target=Bookkeeper(office, swarm, swarm, swarm, evaluated=-1, saved=-1).work, args=(stop,))
+    books.start()
+    try:
+        for step in (10, 100, 110, 120):
+            swarm.step = step
+            _wait_for(said, f"global step {step}: saved")
+            if step == 100:
+                assert line.holding.wait(PATIENCE)
+        assert [one.step for one in list_checkpoints(office.folder)] == [100, 120]
+        assert len(repository(hub).revisions) == 1
+        line.go_on.set()
+        _wait_for(said, "global step 100: released")
+        swarm.step = 130
+        _wait_for(said, "global step 130: saved")
+        assert [one.step for one in list_checkpoints(office.folder)] == [130]
+    finally:
+        line.go_on.set()
+        stop.set()
+        books.join(PATIENCE)
+        releaser.finish(PATIENCE)
+    assert not books.is_alive() and not any(line.startswith("problem") for line in said), said
+    assert [one.title for one in repository(hub).revisions[1:]] == ["Global step 100: not evaluated"]
+
+
+def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, tmp_path: Path):
+    from swarm.run_file import dump_run
+
+    secret = run.coordinator.model_copy(update={"ledger": "postgresql://asha:password@host/db"})
+    text = dump_run(for_everybody(run.model_copy(update={"coordinator": secret})))
+    assert not any(word in text for word in ("asha", "password", "/home/", "boat\n"))
+    (tmp_path / "run.yaml").write_text(text)
+    read = load_run(tmp_path / "run.yaml")
+    assert read.data.train[1].path == "river.txt" and read.optimizer == run.optimizer
+
+
+def _wait_for(said: list[str], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not any(what in line for line in said):
+        assert time.monotonic() < deadline, f"no {what!r} in {said}"
+        time.sleep(0.02)

@@ -1,0 +1,196 @@
+"""A checkpoint becomes a release: one commit that is whole, also where the line breaks on the way."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator.checkpoint_folder import Checkpoint
+from coordinator.ledger import Ledger
+from coordinator.release import Release, publish
+from coordinator.release_facts import read_record
+from coordinator.release_hub import HubRepository, NotAllowed, ReleaseError
+from coordinator.release_making import make_release
+from swarm.run_file import RunFile
+from tests.hub_repositories import Line
+from tests.hub_stand_in import HubStandIn
+from tests.release.conftest import REPO, MakeCheckpoint, repository
+
+Prepare = Callable[..., Release]
+
+
+@pytest.fixture
+def prepare(run: RunFile, ledger: Ledger, state_folder: Path) -> Prepare:
+    def make(checkpoint: Checkpoint, *tags: str) -> Release:
+        record = read_record(ledger, run, state_folder, has_passes=True)
+        return make_release(run, checkpoint, REPO, record=record, also={"join.ipynb": b"{}"}, tags=tags)
+
+    return make
+
+
+def test_a_release_is_one_commit_with_everything_in_it(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    checkpoint, there = make_checkpoint(100), HubRepository(REPO)
+    there.open()
+    commit = publish(there, prepare(checkpoint, "step-100"))
+    assert repository(hub).head.oid == commit
+    assert [one.title for one in repository(hub).revisions] == [
+        "initial commit",
+        "Global step 100: held-out loss 3.250",
+    ]
+    assert repository(hub).tags == {"step-100": commit}
+    files = repository(hub).head.files
+    assert {"README.md", "loss.png", "join.ipynb", "SHA256SUMS", "run.yaml", "trainer_state.json"} <= files.keys()
+    for path in checkpoint.path.iterdir():
+        assert files[path.name].content == path.read_bytes()
+    assert files["model.safetensors"].large and not files["config.json"].large
+
+
+def test_the_next_release_replaces_it_and_the_older_one_stays_in_the_history(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there = HubRepository(REPO)
+    there.open()
+    first, second = (publish(there, prepare(make_checkpoint(step))) for step in (100, 200))
+    head = there.head()
+    assert head is not None and head.commit == second and head.state is not None and head.state.step == 200
+    older = repository(hub).find(first)
+    assert older is not None and json.loads(older.files["trainer_state.json"].content)["step"] == 100
+
+
+def test_a_large_file_comes_in_parts_where_the_hub_wants_that(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    hub.repositories.part_size = 5000
+    checkpoint, there = make_checkpoint(100), HubRepository(REPO)
+    there.open()
+    publish(there, prepare(checkpoint))
+    assert len([one for one in hub.asked if one.startswith("/lfs/") and one.rpartition("/")[2].isdigit()]) > 2
+    assert (
+        repository(hub).head.files["model.safetensors"].content == (checkpoint.path / "model.safetensors").read_bytes()
+    )
+
+
+def test_a_line_that_is_cut_once_is_not_noticed(hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint):
+    hub.repositories.lines.append(("PUT /lfs/", Line(cut_after=3000)))
+    there = HubRepository(REPO)
+    there.open()
+    publish(there, prepare(make_checkpoint(100)))
+    assert len(repository(hub).revisions) == 2
+
+
+def test_what_has_arrived_before_a_cut_is_not_sent_again(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    """The second large file never gets through; readers see the old revision, and the next attempt sends the rest."""
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100))
+    there.open()
+    before, arrived = repository(hub).head, hub.repositories.received
+    for _ in range(6):  # as often as huggingface_hub tries
+        hub.repositories.lines.append((f"PUT /lfs/{_sum(release, 'optimizer.pt')}", Line(cut_after=100)))
+    with pytest.raises(ReleaseError, match="cannot be reached") as caught:
+        publish(there, release)
+    assert "\n" not in str(caught.value)
+    assert repository(hub).head is before and repository(hub).revisions == [before]
+    assert arrived == [_sum(release, "model.safetensors")]
+    commit = publish(there, release)
+    assert arrived == [_sum(release, name) for name in ("model.safetensors", "optimizer.pt", "loss.png")]
+    assert repository(hub).head.oid == commit
+
+
+def test_an_answer_that_is_lost_makes_no_second_commit(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100), "step-100")
+    there.open()
+    hub.repositories.troubles.append(("POST .*/tag/", 500))  # after the commit
+    with pytest.raises(ReleaseError, match="has trouble"):
+        publish(there, release)
+    publish(there, release)
+    assert len(repository(hub).revisions) == 2 and repository(hub).tags == {"step-100": repository(hub).head.oid}
+
+
+def test_somebody_elses_commit_in_between_is_not_lost(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100))
+    there.open()
+    head = there.head()
+    assert head is not None
+    sent = there.send(release.files)
+    repository(hub).commit("by hand", "", {})
+    with pytest.raises(ReleaseError, match="somebody else has changed it"):
+        there.commit(sent, release.message, "", after=head.commit)
+    publish(there, release)
+    assert [one.title for one in repository(hub).revisions][1] == "by hand"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "said"),
+    [
+        (401, NotAllowed, "does not know the Hugging Face token"),
+        (403, NotAllowed, "may not write there"),
+        (429, ReleaseError, "wants fewer requests (429)"),
+        (500, ReleaseError, "has trouble (500)"),
+        (503, ReleaseError, "has trouble (503)"),
+        (400, ReleaseError, "the Hub refuses (400: the stand-in was told to fail)"),
+    ],
+)
+@pytest.mark.parametrize("where", ["POST /api/repos/create", "POST .*/preupload/", "POST .*/batch", "POST .*/commit/"])
+def test_each_refusal_is_one_line(
+    hub: HubStandIn,
+    prepare: Prepare,
+    make_checkpoint: MakeCheckpoint,
+    status: int,
+    kind: type[ReleaseError],
+    said: str,
+    where: str,
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100))
+    hub.repositories.troubles.extend([(where, status)] * 6)
+    with pytest.raises(ReleaseError) as caught:
+        there.open()
+        publish(there, release)
+    message = str(caught.value)
+    assert type(caught.value) is kind and message.startswith(f"{REPO}: ") and said in message
+    assert "\n" not in message and not any(token in message for token in hub.accounts)
+    hub.repositories.troubles.clear()
+    there.open()
+    publish(there, release)
+    assert repository(hub).head.title == release.message
+
+
+def test_without_a_token_or_with_one_that_may_only_read_the_way_out_is_told(
+    hub: HubStandIn, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_TOKEN", hub.add("boat", "river", role="read"))
+    with pytest.raises(NotAllowed, match=r"may not write there; make a token with write permission"):
+        HubRepository(REPO).open()
+    monkeypatch.setenv("HF_TOKEN", "hf_nobodys")
+    with pytest.raises(NotAllowed, match="does not know the Hugging Face token"):
+        HubRepository(REPO).open()
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(NotAllowed, match=r"there is no Hugging Face token; make one .* `hf auth login` or in HF_TOKEN"):
+        HubRepository(REPO).open()
+    assert not hub.repositories.by_name
+
+
+def test_a_hub_that_is_away_is_one_line(hub: HubStandIn):
+    hub.away()
+    with pytest.raises(ReleaseError, match=r"river/boats: the Hub cannot be reached \(\w+\)"):
+        HubRepository(REPO).open()
+
+
+def test_a_private_repository_is_seen_by_its_owners_alone(hub: HubStandIn, monkeypatch: pytest.MonkeyPatch):
+    HubRepository(REPO, private=True).open()
+    assert repository(hub).private and HubRepository(REPO).head() is not None
+    monkeypatch.setenv("HF_TOKEN", hub.add("stranger", role="write"))
+    assert HubRepository(REPO).head() is None
+
+
+def _sum(release: Release, name: str) -> str:
+    content = release.files[name]
+    return hashlib.sha256(content if isinstance(content, bytes) else content.read_bytes()).hexdigest()
