@@ -5,6 +5,7 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, list_chec
 from coordinator.guard import post_guard
 from coordinator.history import Historian
 from coordinator.ledger import Ledger, open_ledger
+from coordinator.notebook import invitation
 from coordinator.probes import read_probes
 from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
@@ -183,7 +185,7 @@ def open_releaser(
     """What takes checkpoints to the Hub, if the run file asks for it; it has been told of those that are there."""
     if run.release is None:
         return None
-    releaser = Releaser(ReleaseOffice(run, run.release, ours.digest, folder, ledger, say))
+    releaser = Releaser(ReleaseOffice(run, run.release, ours.digest, folder, ledger, say, partial(invitation, run)))
     releaser.offer(list_checkpoints(folder / "checkpoints"))
     releaser.start()
     return releaser

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from huggingface_hub import EvalResult, ModelCardData
 
 from coordinator.http.credit import HUB, plain
+from coordinator.notebook import FILE_NAME
 from coordinator.release_card_text import (
     ALGORITHMS,
     CARBON_ASSUMPTIONS,
@@ -22,7 +23,6 @@ from coordinator.release_facts import Credit, Facts
 from swarm.run_file import MASK, DataSource, RunFile
 
 MOST_NAMED = 2000  # contributors in the table; the page has to open
-NOTEBOOK = "join.ipynb"
 
 
 def card(facts: Facts) -> str:
@@ -77,8 +77,8 @@ def _head(facts: Facts) -> str:
     run, state = facts.run, facts.state
     about = f"{plain(run.description)}\n\n" if run.description else ""
     picture = f"\n\n![The loss by global step]({facts.curve})" if facts.curve else ""
-    notebook = f"{HUB}{facts.repo}/blob/main/{NOTEBOOK}"
-    buttons = NOTEBOOKS.format(quoted=quote(notebook, safe=""), notebook=notebook) if NOTEBOOK in facts.made else ""
+    page, raw = (f"{HUB}{facts.repo}/{kind}/main/{FILE_NAME}" for kind in ("blob", "resolve"))
+    buttons = NOTEBOOKS.format(quoted=quote(page, safe=""), raw=raw) if FILE_NAME in facts.made else ""
     return (
         f"# {plain(run.name)}\n\n{about}"
         f"An ALBERT of {facts.parameters:,} parameters and {facts.vocabulary:,} tokens, for text in the language "

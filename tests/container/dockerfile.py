@@ -97,7 +97,8 @@ class Build:
 
     def command(self, stage: Stage, given: Mapping[str, str], *command: str) -> "subprocess.CompletedProcess[str]":
         """What a command in a stage's root says, with this environment and no other."""
-        settings = [f"{name}={value}" for name, value in {**self._environment, **given}.items()]
+        host = {"LD_LIBRARY_PATH": "/usr/local/lib"}  # this machine's Python lies elsewhere, and looks there
+        settings = [f"{name}={value}" for name, value in {**host, **self._environment, **given}.items()]
         enter = ["unshare", "--mount", "bash", "-ec", ENTER, "enter", "env", "-i", *settings, *command]
         here = os.environ | {"STAGE": str(self._of(stage)), "PYTHON": sys.base_prefix}
         return subprocess.run(enter, env=here, check=False, capture_output=True, text=True, timeout=900)

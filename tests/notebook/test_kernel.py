@@ -128,7 +128,7 @@ def test_an_interrupt_reaches_the_peer_once_and_what_it_says_then_is_shown(capfd
         "asked = []\n"
         "signal.signal(signal.SIGINT, lambda *_: asked.append(1))\n"
         "print(json.dumps({'text/plain': 'page'}), flush=True)\n"
-        f"os.kill({os.getpid()}, signal.SIGINT)\n"
+        f"time.sleep(0.5); os.kill({os.getpid()}, signal.SIGINT)\n"
         "time.sleep(1)\n"
         "print('asked', len(asked))\n"
     )

@@ -123,7 +123,7 @@ def test_the_notebook_is_linked_where_it_goes_with_the_release(facts: Facts):
         "colab.research.google.com/#fileId=https%3A%2F%2Fhuggingface.co%2Friver%2Fboats%2Fblob%2Fmain%2Fjoin.ipynb"
         in text
     )
-    assert "kaggle.com/kernels/welcome?src=https://huggingface.co/river/boats/blob/main/join.ipynb" in text
+    assert "kaggle.com/kernels/welcome?src=https://huggingface.co/river/boats/resolve/main/join.ipynb" in text
 
 
 def test_only_who_wants_it_is_named(ledger: Ledger, run: RunFile, state_folder: Path):
