@@ -24,7 +24,8 @@ def python_with_program(url: str) -> str:
     if not SHA256 and not private:
         sys.exit(f"{url} is not encrypted: the program could be another one. Use the notebook at {url}/join.ipynb.")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "sahaj" / f"program-{VERSION}-{SHA256[:16] or 'unpinned'}"
+    which = SHA256[:16] or urlsplit(url).netloc.replace(":", "-")
+    home = cache / "sahaj" / f"program-{VERSION}-{which}"
     python, ready, constraints = home / "bin" / "python", home / "ready", home / "platform.txt"
     if ready.exists():  # written last: half an installation is begun again
         return str(python)
