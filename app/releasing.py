@@ -8,6 +8,8 @@ import typer
 from app.quiet import quiet
 from swarm import logs
 
+INTERRUPTED = 130  # the exit status of a command that was ended by Ctrl-C
+
 CheckpointArgument = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="a checkpoint-N folder", show_default=False)
 ]
@@ -42,6 +44,10 @@ def release(
         typer.echo(describe(made, repo))
         return
     typer.echo(f"{made.message}, to {repo}")
-    done = publish_by_hand(made, repo, private=private)
+    try:
+        done = publish_by_hand(made, repo, private=private)
+    except KeyboardInterrupt:
+        typer.echo("sahaj: stopped; nobody sees anything of it, and what has arrived is not sent again", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     logs.said(done)
     typer.echo(done)

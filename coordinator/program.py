@@ -18,7 +18,7 @@ from pathlib import Path
 from swarm.errors import StorageError
 
 PACKAGES = ("app", "coordinator", "downstream", "swarm", "tokenizer", "trainer")
-METADATA = ("METADATA", "entry_points.txt")
+METADATA = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}  # and its other names
 TAG = "py3-none-any"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files, so that the same files make the same wheel
 
@@ -43,8 +43,8 @@ def this_program() -> Program:
     installed = importlib.metadata.distribution("sahaj")
     about = f"sahaj-{installed.version}.dist-info"
     files = dict(_python_files())
-    for name in METADATA:
-        files[f"{about}/{name}"] = (installed.read_text(name) or "").encode()
+    for name, names in METADATA.items():
+        files[f"{about}/{name}"] = next(filter(None, map(installed.read_text, names)), "").encode()
     files[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: sahaj\nRoot-Is-Purelib: true\nTag: {TAG}\n".encode()
     content = wheel(files, f"{about}/RECORD")
     digest = hashlib.sha256(content).hexdigest()
