@@ -6,6 +6,7 @@ from app.info import readable
 from coordinator.checkpoint_folder import RUN, Checkpoint, broken, check
 from coordinator.checkpoint_sums import check_sums
 from coordinator.ledger import open_ledger
+from coordinator.notebook import invitation
 from coordinator.release import Release, publish
 from coordinator.release_facts import Record, read_record
 from coordinator.release_hub import HubRepository, check_name
@@ -29,7 +30,7 @@ def release_by_hand(path: Path, repo: str, tags: list[str], ledger: str | None) 
         raise broken(path, error) from error
     run = load_run(path / RUN)
     record = _record_of(run, path.parent.parent, ledger)
-    return make_release(run, Checkpoint(path, state.step, state), repo, record=record, also={}, tags=tags)
+    return make_release(run, Checkpoint(path, state.step, state), repo, record=record, also=invitation(run), tags=tags)
 
 
 def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:

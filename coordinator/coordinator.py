@@ -5,6 +5,7 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,10 +18,10 @@ from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, list_chec
 from coordinator.guard import post_guard
 from coordinator.history import Historian
 from coordinator.ledger import Ledger, open_ledger
+from coordinator.notebook import invitation
 from coordinator.probes import read_probes
 from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
-from coordinator.release_making import notebook_of
 from coordinator.release_restore import restore_from_hub
 from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.replica import Replica
@@ -97,7 +98,6 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             reachable = addresses(dht)
             orders: queue.SimpleQueue[int] = queue.SimpleQueue()
             way_in = join_command(options.run_file, reachable)
-            link: str | None = None
             warnings: list[str] = []
             if guard:
                 reception = Reception(
@@ -111,15 +111,15 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                     restore=orders.put,
                     folder=folder,
                 )
-                link = open_doors.enter_context(open_reception(reception, guard, dht, identity))
-                way_in, warnings = f"sahaj join {link}", warnings_about(run, link)
+                url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
+                way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
             write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
             say(f"Run {run.name} is open at global step {replica.step} of {run.optimizer.total_steps}. To join:")
             say(f"  {way_in}")
             for warning in warnings:
                 say(warning)
             historian = Historian(ledger)
-            releaser = open_releaser(run, folder, ours, ledger, say, link)
+            releaser = open_releaser(run, folder, ours, ledger, say)
             office = Office(
                 run=run,
                 fingerprint=ours.digest,
@@ -180,13 +180,12 @@ def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[B
 
 
 def open_releaser(
-    run: RunFile, folder: Path, ours: Fingerprint, ledger: Ledger, say: Callable[[str], None], link: str | None
+    run: RunFile, folder: Path, ours: Fingerprint, ledger: Ledger, say: Callable[[str], None]
 ) -> Releaser | None:
     """What takes checkpoints to the Hub, if the run file asks for it; it has been told of those that are there."""
     if run.release is None:
         return None
-    office = ReleaseOffice(run, run.release, ours.digest, folder, ledger, say, also=lambda: notebook_of(run, link))
-    releaser = Releaser(office)
+    releaser = Releaser(ReleaseOffice(run, run.release, ours.digest, folder, ledger, say, partial(invitation, run)))
     releaser.offer(list_checkpoints(folder / "checkpoints"))
     releaser.start()
     return releaser

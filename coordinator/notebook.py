@@ -1,11 +1,14 @@
 """The notebook by which a volunteer joins from Colab, Kaggle or any Jupyter: a few words, and one cell to run."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from coordinator.program import Program
+from coordinator.http.credit import HUB, plain
+from coordinator.program import Program, this_program
+from swarm.hosts import is_this_machine
+from swarm.run_file import RunFile
 
 CELL = Path(__file__).with_name("notebook_cell.py")
 FILE_NAME = "join.ipynb"
@@ -50,7 +53,7 @@ def notebook_for(url: str, program: Program, *, run: str = "a training run") -> 
             program of this version it installs. With a link it installs this very program and no other.
         run: its name, for the heading.
     """
-    heading = WELCOME.format(run=_plain(run), link="" if url else ASKED_LINK)
+    heading = WELCOME.format(run=plain(run), link="" if url else ASKED_LINK)
     cells: list[dict[str, Any]] = [
         {"cell_type": "markdown", "id": "welcome", "metadata": {}, "source": heading},
         {
@@ -77,6 +80,20 @@ def notebook_for(url: str, program: Program, *, run: str = "a training run") -> 
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
+def invitation(run: RunFile) -> dict[str, bytes]:
+    """The notebook as a file of a release, by its name; nothing where the run has no link that others can use."""
+    url = run.access.url if run.access else None
+    if not url or is_this_machine(urlsplit(url).hostname or ""):
+        return {}
+    return {FILE_NAME: notebook_for(url.rstrip("/"), this_program(), run=run.name)}
+
+
+def at_the_hub(run: RunFile, step: int) -> str:
+    """Where the notebook of a release lies for everybody to open; empty before there is one."""
+    released = run.release is not None and not run.release.private and step >= run.release.every
+    return f"{HUB}{run.release.repo}/blob/main/{FILE_NAME}" if run.release and released and invitation(run) else ""
+
+
 def code(url: str, program: Program) -> str:
     """The cell, with the run's link and the program in it."""
     pinned = [program.version, program.file_name, program.sha256 if url else ""]
@@ -89,8 +106,3 @@ def code(url: str, program: Program) -> str:
         assert source.count(empty) == 1, "the cell has one place for it"
         source = source.replace(empty, full)
     return source
-
-
-def _plain(name: str) -> str:
-    """A name that is text and not Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>#|!])", r"\\\1", name)

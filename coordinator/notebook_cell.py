@@ -10,6 +10,7 @@ import site
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 VERSION, WHEEL, SHA256 = "", "", ""  # of the program; it is installed beside the platform's packages, not among them
 PLATFORM = ("torch", "torchvision", "torchaudio", "triton")  # stay as they are
@@ -19,10 +20,12 @@ def python_with_program(url: str) -> str:
     """The Python that has the program: this one, or a virtual environment that sees what the platform has."""
     if installed("sahaj") == VERSION:
         return sys.executable
-    if not SHA256 and not url.startswith(("https://", "http://127.0.0.1")):
+    private = url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "localhost")
+    if not SHA256 and not private:
         sys.exit(f"{url} is not encrypted: the program could be another one. Use the notebook at {url}/join.ipynb.")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "sahaj" / f"program-{VERSION}-{SHA256[:16] or 'unpinned'}"
+    which = SHA256[:16] or urlsplit(url).netloc.replace(":", "-")
+    home = cache / "sahaj" / f"program-{VERSION}-{which}"
     python, ready, constraints = home / "bin" / "python", home / "ready", home / "platform.txt"
     if ready.exists():  # written last: half an installation is begun again
         return str(python)
@@ -56,7 +59,7 @@ def run(*command: object) -> None:
         hints = {
             "DO NOT MATCH THE HASHES": "The run has a newer program than this notebook: open the run's notebook again.",
             "Temporary failure in name resolution": "There is no network. On Kaggle: Settings, Turn on internet.",
-            "404": "The run has another version of the program: open the run's notebook again.",
+            "HTTP error 404": "The run has another version of the program: open the run's notebook again.",
         }
         sys.exit("\n".join([said[-2000:], *(hint for sign, hint in hints.items() if sign in said)]))
 

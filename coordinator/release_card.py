@@ -77,8 +77,8 @@ def _head(facts: Facts) -> str:
     run, state = facts.run, facts.state
     about = f"{plain(run.description)}\n\n" if run.description else ""
     picture = f"\n\n![The loss by global step]({facts.curve})" if facts.curve else ""
-    notebook = f"{HUB}{facts.repo}/blob/main/{FILE_NAME}"
-    buttons = NOTEBOOKS.format(quoted=quote(notebook, safe=""), notebook=notebook) if FILE_NAME in facts.made else ""
+    page, raw = (f"{HUB}{facts.repo}/{kind}/main/{FILE_NAME}" for kind in ("blob", "resolve"))
+    buttons = NOTEBOOKS.format(quoted=quote(page, safe=""), raw=raw) if FILE_NAME in facts.made else ""
     return (
         f"# {plain(run.name)}\n\n{about}"
         f"An ALBERT of {facts.parameters:,} parameters and {facts.vocabulary:,} tokens, for text in the language "

@@ -4,7 +4,7 @@ NOTEBOOKS = (
     "\n\nTraining goes on, and you can join it: [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
     "(https://colab.research.google.com/#fileId={quoted}) "
     "[![Open in Kaggle](https://kaggle.com/static/images/open-in-kaggle.svg)]"
-    "(https://kaggle.com/kernels/welcome?src={notebook})"
+    "(https://kaggle.com/kernels/welcome?src={raw})"
 )
 
 SNIPPET = """\

@@ -3,16 +3,12 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from coordinator.checkpoint_folder import Checkpoint, CheckpointError, read_size
-from coordinator.notebook import FILE_NAME, notebook_for
-from coordinator.program import this_program
 from coordinator.release import Release, message
 from coordinator.release_card import card
 from coordinator.release_curve import picture
 from coordinator.release_facts import Facts, Record
-from swarm.hosts import is_this_machine
 from swarm.run_file import MASK, RunFile
 
 CARD = "README.md"
@@ -54,13 +50,6 @@ def make_release(
     files |= {**pictures, **also, CARD: card(facts).encode()}
     description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by {state.software}."
     return Release(state, files, message(state), description, tuple(tags))
-
-
-def notebook_of(run: RunFile, link: str | None) -> dict[str, bytes]:
-    """The notebook that joins the run, for Colab and Kaggle to open; none where others cannot use the run's link."""
-    if link is None or is_this_machine(urlsplit(link).hostname or ""):
-        return {}
-    return {FILE_NAME: notebook_for(link, this_program(), run=run.name)}
 
 
 def _mask_of(checkpoint: Path) -> str:

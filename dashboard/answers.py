@@ -32,6 +32,7 @@ class Run(Answer):
     model: dict[str, int | float] = {}
     join: str = ""
     notebook: str = ""
+    notebook_at_hub: str = ""
 
 
 class LastHour(Answer):

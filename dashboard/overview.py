@@ -75,7 +75,7 @@ def _join() -> None:
         st.subheader("Join", anchor=False)
         st.markdown(_who_may(run, progress))
         st.code(run.join or f"sahaj join {live.url()}", language=None, wrap_lines=True)
-        notebook = os.environ.get(live.NOTEBOOK, "").strip() or run.notebook
+        notebook = os.environ.get(live.NOTEBOOK, "").strip() or run.notebook_at_hub or run.notebook
         colab, kaggle = notebook_links(notebook)
         with st.container(horizontal=True):
             st.link_button("Colab", colab, icon=":material/open_in_new:")

@@ -14,6 +14,8 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
+STOPPED = "Stopped. Press the round button to go on."
+LAST_WORDS = {0: "Press the round button to join again.", 130: STOPPED, -signal.SIGTERM: STOPPED}  # by exit status
 PATIENCE = 10.0  # seconds to wait for the coordinator
 SECRET = "HF_TOKEN"
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
@@ -34,14 +36,14 @@ def join(python: str, url: str, name: str = "") -> None:
     """
     platform = recognize(os.environ)
     print(f"Joining from {NAMES[platform]}. {LIMITS[platform]}")
-    is_open = asks_nobody(url)
+    is_open = lets_everybody_in(url)
     token = "" if name and is_open else find_token(platform, os.environ)
     if not token and is_open and not name:
         name = platform
     if not token and is_open is False:
         token = getpass.getpass(f"Hugging Face token, without any permission ({TOKEN_PAGE}; not shown): ").strip()
     end = show(start(command(python, url, name, platform), token))
-    print({0: "Press the round button to join again.", 130: "Stopped. Press the round button to go on."}.get(end, ""))
+    print(LAST_WORDS.get(end, ""))
 
 
 def recognize(environment: Mapping[str, str]) -> str:
@@ -66,7 +68,7 @@ def find_token(platform: str, environment: Mapping[str, str]) -> str:
     return ""
 
 
-def asks_nobody(url: str) -> bool | None:
+def lets_everybody_in(url: str) -> bool | None:
     """Whether the run is open to everybody; None if its coordinator does not say, and the peer will tell why."""
     try:
         with urllib.request.urlopen(f"{with_scheme(url)}/api/run", timeout=PATIENCE) as answer:
@@ -102,17 +104,30 @@ def start(command: list[str], token: str) -> "subprocess.Popen[bytes]":
 
 def show(peer: "subprocess.Popen[bytes]") -> int:
     """Show the peer's pages in place until it has ended, and hand interrupts on; returns its exit status."""
-    from IPython.display import display
+    from IPython.display import DisplayHandle
 
-    before = signal.signal(signal.SIGINT, lambda *_: peer.send_signal(signal.SIGINT))
+    view = DisplayHandle()
+
+    begun = False
+
+    def stop(*_: object) -> None:
+        # while Python itself still starts, SIGINT would end in a traceback
+        peer.send_signal(signal.SIGINT if begun else signal.SIGTERM)
+
+    def update(page: dict[str, Any]) -> None:
+        nonlocal begun
+        begun = True
+        view.update(page, raw=True)
+
+    before = signal.signal(signal.SIGINT, stop)
     try:
-        view = display({"text/plain": "Loading the program …"}, raw=True, display_id=True)
+        view.display({"text/plain": "Loading the program …"}, raw=True)
         assert peer.stdout is not None, "its output is a pipe"
-        follow(peer.stdout, lambda page: view.update(page, raw=True))
+        follow(peer.stdout, update)
         return peer.wait()
     finally:
         if peer.poll() is None:  # it could not be shown
-            peer.send_signal(signal.SIGINT)
+            stop()
         signal.signal(signal.SIGINT, before)
 
 

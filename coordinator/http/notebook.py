@@ -14,18 +14,18 @@ from coordinator.program import this_program
 def notebook_routes(desk: Desk) -> APIRouter:
     """GET alone; what is served does not change while the coordinator runs."""
     router = APIRouter(tags=["join"])
+    ours = this_program()  # as it is now: its files may change while the coordinator runs
 
     @router.get(f"/{FILE_NAME}", response_class=Response)
     def notebook(request: Request) -> Response:
         """A notebook for Colab, Kaggle or Jupyter that joins this run."""
-        content = notebook_for(link(desk.run, str(request.base_url)) or "", this_program(), run=desk.run.name)
+        content = notebook_for(link(desk.run, str(request.base_url)) or "", ours, run=desk.run.name)
         headers = kept_headers(KEPT_LONGER) | {"Content-Disposition": f'attachment; filename="{FILE_NAME}"'}
         return Response(content, headers=headers, media_type="application/x-ipynb+json")
 
     @router.get("/program/{name}", response_class=Response, responses=NOT_FOUND)
     def program(name: str, request: Request) -> Response:
         """The program of this coordinator, as a wheel for pip."""
-        ours = this_program()
         if name != ours.file_name:
             message = f"the program of this run is {ours.file_name}"
             return answer_problem(Problem(error="not_found", message=message), 404)

@@ -23,7 +23,7 @@ from coordinator.http.public_answers import (
     RunAnswer,
 )
 from coordinator.ledger import Progress, Totals
-from coordinator.notebook import FILE_NAME
+from coordinator.notebook import FILE_NAME, at_the_hub
 from swarm.run_file import RunFile
 
 
@@ -44,7 +44,11 @@ def public_routes(
     def run(request: Request) -> Response:
         """What the run is."""
         here = link(desk.run, str(request.base_url))
-        ways = {"join": f"sahaj join {here or 'URL'}", "notebook": f"{here}/{FILE_NAME}" if here else ""}
+        ways = {
+            "join": f"sahaj join {here or 'URL'}",
+            "notebook": f"{here}/{FILE_NAME}" if here else "",
+            "notebook_at_hub": at_the_hub(desk.run, desk.step()),
+        }
         return kept(about_run.model_copy(update=ways), KEPT_LONGER)()
 
     @router.get("/api/progress", response_model=ProgressAnswer, responses=UNAVAILABLE, tags=["run"])
@@ -107,6 +111,7 @@ def describe_run(desk: Desk, files: dict[str, ServedFile]) -> RunAnswer:
     return RunAnswer(
         join="",
         notebook="",
+        notebook_at_hub="",
         probes=run.coordinator.probes,
         name=run.name,
         description=run.description,

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 INSTRUCTION = re.compile(r"([A-Z]+)\s+(.*)", re.DOTALL)
-HOST = Path(sys.base_prefix) / "bin"  # in place of the base image's Python
 ENTER = """
 mount -t overlay overlay -o "lowerdir=/,upperdir=$STAGE/upper,workdir=$STAGE/work" "$STAGE/root"
+mount --bind "$PYTHON" "$STAGE/root/usr/local" # where the base image has its own
 for system in dev proc sys; do mount --rbind "/$system" "$STAGE/root/$system"; done
 exec chroot "$STAGE/root" "$@"
 """
@@ -80,7 +80,7 @@ class Build:
         for part in ("upper", "work", "root"):
             (self._of(stage) / part).mkdir(parents=True)
         _begin_etc(self._of(stage) / "upper" / "etc")
-        given = {"PATH": f"{HOST}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+        given = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
         for kind, text in stage.instructions:
             if kind == "ARG":
                 name, _, default = text.partition("=")
@@ -97,9 +97,10 @@ class Build:
 
     def command(self, stage: Stage, given: Mapping[str, str], *command: str) -> "subprocess.CompletedProcess[str]":
         """What a command in a stage's root says, with this environment and no other."""
-        settings = [f"{name}={value}" for name, value in {**self._environment, **given}.items()]
+        host = {"LD_LIBRARY_PATH": "/usr/local/lib"}  # this machine's Python lies elsewhere, and looks there
+        settings = [f"{name}={value}" for name, value in {**host, **self._environment, **given}.items()]
         enter = ["unshare", "--mount", "bash", "-ec", ENTER, "enter", "env", "-i", *settings, *command]
-        here = os.environ | {"STAGE": str(self._of(stage))}
+        here = os.environ | {"STAGE": str(self._of(stage)), "PYTHON": sys.base_prefix}
         return subprocess.run(enter, env=here, check=False, capture_output=True, text=True, timeout=900)
 
     def _copy(self, stage: Stage, words: list[str]) -> None:

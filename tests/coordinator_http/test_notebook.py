@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import nbformat
 
+from coordinator.http.credit import plain
 from coordinator.program import this_program
 from tests.coordinator_http.conftest import Service
 
@@ -19,7 +20,7 @@ def test_the_notebook_is_served_with_the_link_by_which_one_has_come(serve: Serve
     notebook = nbformat.reads(answer.text, as_version=4)
     nbformat.validate(notebook)
     assert f'URL = "{str(client.base_url).rstrip("/")}"' in notebook.cells[1].source
-    assert "test-run" in notebook.cells[0].source
+    assert plain("test-run") in notebook.cells[0].source
     told = client.get("/join.ipynb", headers={"Host": "x$(reboot)"})
     assert "reboot" not in told.text and 'URL = ""' in nbformat.reads(told.text, as_version=4).cells[1].source
     public = serve(open=True, url="https://run.example.org/").client

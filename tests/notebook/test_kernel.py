@@ -1,6 +1,9 @@
 """What the cell calls: whose machine it is, whose token, and how the peer's pages are shown."""
 
+import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 
@@ -106,5 +109,28 @@ def test_the_token_goes_to_the_peer_by_its_environment_alone() -> None:
 
 
 def test_a_coordinator_that_does_not_answer_leaves_it_to_the_peer_to_say_why() -> None:
-    assert kernel.asks_nobody("http://127.0.0.1:1") is None
-    assert kernel.asks_nobody("ftp://") is None
+    assert kernel.lets_everybody_in("http://127.0.0.1:1") is None
+    assert kernel.lets_everybody_in("ftp://") is None
+
+
+def test_an_interrupt_before_the_peer_has_begun_ends_it_quietly(capfd: pytest.CaptureFixture[str]) -> None:
+    peer = kernel.start([sys.executable, "-c", "import time; time.sleep(60)"], "")
+    before = signal.getsignal(signal.SIGINT)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    assert kernel.LAST_WORDS[kernel.show(peer)] == kernel.STOPPED
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "Traceback" not in capfd.readouterr().out
+
+
+def test_an_interrupt_reaches_the_peer_once_and_what_it_says_then_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    program = (
+        "import json, os, signal, sys, time\n"
+        "asked = []\n"
+        "signal.signal(signal.SIGINT, lambda *_: asked.append(1))\n"
+        "print(json.dumps({'text/plain': 'page'}), flush=True)\n"
+        f"time.sleep(0.5); os.kill({os.getpid()}, signal.SIGINT)\n"
+        "time.sleep(1)\n"
+        "print('asked', len(asked))\n"
+    )
+    assert kernel.show(kernel.start([sys.executable, "-c", program], "")) == 0
+    assert "asked 1" in capfd.readouterr().out

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import nbformat
 
-from coordinator.notebook import notebook_for
+from coordinator.http.credit import plain
+from coordinator.notebook import at_the_hub, invitation, notebook_for
 from coordinator.program import PACKAGES, this_program
+from swarm.run_file import parse_run
 
 LINK = "https://run.example.org"
 
@@ -28,7 +30,7 @@ def test_the_notebook_of_a_run_is_valid_and_has_its_link_and_the_program_in_its_
     compile(cell.source, "cell", "exec")
     assert f'URL = "{LINK}"  # @param' in cell.source
     assert this_program().sha256 in cell.source
-    assert notebook.cells[0].source.startswith(r"# Join রান\_1 \*x\*")
+    assert notebook.cells[0].source.splitlines()[0] == f"# Join {plain('রান_1 *x*')}"
 
 
 def test_a_link_is_text_in_the_cell_whatever_is_in_it() -> None:
@@ -71,3 +73,22 @@ def test_the_wheel_is_the_program_that_runs_here(tmp_path: Path) -> None:
     assert told.stdout.startswith(str(target))
     this_program.cache_clear()
     assert this_program().sha256 == program.sha256 == hashlib.sha256(program.content).hexdigest()
+
+
+def test_a_release_has_the_notebook_where_others_can_come_by_its_link() -> None:
+    content = {
+        "name": "river",
+        "data": {"train": [{"hub": "river/texts"}]},
+        "access": {"open": True, "url": f"{LINK}/"},
+        "release": {"repo": "river/boats", "every": 100},
+    }
+    run = parse_run(content, Path("run.yaml"))
+    assert invitation(run) == {"join.ipynb": notebook_for(LINK, this_program(), run="river")}
+    assert at_the_hub(run, 99) == ""
+    assert at_the_hub(run, 100) == "https://huggingface.co/river/boats/blob/main/join.ipynb"
+    hidden = content | {"release": {"repo": "river/boats", "every": 100, "private": True}}
+    assert at_the_hub(parse_run(hidden, Path("run.yaml")), 100) == ""
+    at_home = parse_run(content | {"access": {"open": True}}, Path("run.yaml"))
+    here_alone = parse_run(content | {"access": {"open": True, "url": "http://127.0.0.1:8080"}}, Path("run.yaml"))
+    for run in (at_home, here_alone):
+        assert invitation(run) == {} and at_the_hub(run, 100) == ""

@@ -1,6 +1,5 @@
 """The model card: what it tells, that it is a good one by the Hub's own word, and that what it shows runs."""
 
-import json
 import math
 import os
 import re
@@ -20,7 +19,7 @@ from coordinator.release_cost import cost_of, watts_of, weights_used
 from coordinator.release_curve import draw, picture
 from coordinator.release_facts import Curves, Facts, Record, credit_of, read_record
 from coordinator.release_hub import HubRepository
-from coordinator.release_making import make_release, notebook_of
+from coordinator.release_making import make_release
 from coordinator.state_folder import UNNAMED
 from swarm.run_file import RunFile
 from tests.hub_stand_in import HubStandIn
@@ -124,13 +123,7 @@ def test_the_notebook_is_linked_where_it_goes_with_the_release(facts: Facts):
         "colab.research.google.com/#fileId=https%3A%2F%2Fhuggingface.co%2Friver%2Fboats%2Fblob%2Fmain%2Fjoin.ipynb"
         in text
     )
-    assert "kaggle.com/kernels/welcome?src=https://huggingface.co/river/boats/blob/main/join.ipynb" in text
-
-
-def test_the_notebook_of_a_run_goes_with_it_where_others_can_use_its_link(run: RunFile):
-    assert notebook_of(run, None) == notebook_of(run, "http://127.0.0.1:8080") == {}
-    (made,) = notebook_of(run, "https://run.example.org").items()
-    assert made[0] == "join.ipynb" and "https://run.example.org" in "".join(json.loads(made[1])["cells"][1]["source"])
+    assert "kaggle.com/kernels/welcome?src=https://huggingface.co/river/boats/resolve/main/join.ipynb" in text
 
 
 def test_only_who_wants_it_is_named(ledger: Ledger, run: RunFile, state_folder: Path):
