@@ -39,7 +39,7 @@ def run_dashboard(url: str, host: str, port: int, notebook: str | None, say: Cal
         JoinProblem: at the URL is no coordinator that answers.
     """
     if not is_installed():
-        raise DashboardError('the dashboard needs Streamlit, which is not installed: pip install "sahaj[dashboard]"')
+        raise DashboardError("the dashboard needs Streamlit, which is not installed: pip install streamlit altair")
     port = free_port(host, port)
     with Door(url) as door:
         name, base = door.run_name(), door.base

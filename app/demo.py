@@ -90,7 +90,7 @@ def run_demo(options: DemoOptions) -> int:
 def _serve_dashboard(url: str, out: Path, console: Console) -> list[Peer]:
     """Start the process behind the pages, which ends with the demo; nobody waits for it."""
     if not is_installed():
-        console.print('To watch in a browser: pip install "sahaj[dashboard]"', style="dim", highlight=False)
+        console.print("To watch in a browser: pip install streamlit altair", style="dim", highlight=False)
         return []
     port = free_port()
     peer = start_peer("dashboard", ["dashboard", url, "--port", str(port)], out / "logs" / "dashboard.log")

@@ -96,7 +96,7 @@ def ledger_errors(place: URL) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        way_out = 'pip install "sahaj[postgresql]"' if error.name == "psycopg" else "pip install it"
+        way_out = 'pip install "psycopg[binary]"' if error.name == "psycopg" else "pip install it"
         raise LedgerError(f"ledger {_name(place)} needs the package {error.name}; {way_out}") from None
     except SQLAlchemyError as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
