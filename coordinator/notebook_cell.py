@@ -2,6 +2,7 @@
 URL = ""  # @param {type:"string", placeholder:"https://run.example.org"}
 NAME = ""  # @param {type:"string", placeholder:"only for an open run; otherwise your Hugging Face name is used"}
 
+import hashlib
 import importlib.metadata
 import os
 import runpy
@@ -18,14 +19,13 @@ PLATFORM = ("torch", "torchvision", "torchaudio", "triton")  # stay as they are
 
 def python_with_program(url: str) -> str:
     """The Python that has the program: this one, or a virtual environment that sees what the platform has."""
-    if installed("sahaj") == VERSION:
+    if not SHA256 and installed("sahaj") == VERSION:  # of a pinned one the version alone says too little
         return sys.executable
     private = url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "localhost")
     if not SHA256 and not private:
         sys.exit(f"{url} is not encrypted: the program could be another one. Use the notebook at {url}/join.ipynb.")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    which = SHA256[:16] or urlsplit(url).netloc.replace(":", "-")
-    home = cache / "sahaj" / f"program-{VERSION}-{which}"
+    home = cache / "sahaj" / f"program-{VERSION}-{SHA256[:16] or hashlib.sha256(url.encode()).hexdigest()[:16]}"
     python, ready, constraints = home / "bin" / "python", home / "ready", home / "platform.txt"
     if ready.exists():  # written last: half an installation is begun again
         return str(python)
@@ -38,9 +38,20 @@ def python_with_program(url: str) -> str:
     constraints.write_text("".join(f"{name}=={installed(name)}\n" for name in PLATFORM if installed(name)))
     wheel = f"sahaj @ {url}/program/{WHEEL}" + (f"#sha256={SHA256}" if SHA256 else "")
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
-    run(*pip, "install", "--quiet", "--no-input", "--constraint", constraints, wheel)
+    install = (*pip, "install", "--quiet", "--no-input", "--constraint", constraints, wheel)
+    run(*install, "--force-reinstall", "--no-deps")  # also where the platform has a package of this name and version
+    run(*install)  # and what it needs
     ready.touch()
     return str(python)
+
+
+def kernel_of(python: str) -> str:
+    """The file of the program that shows it in a notebook."""
+    where = "import app.notebook.kernel as kernel; print(kernel.__file__)"
+    done = subprocess.run([python, "-I", "-c", where], check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{python}: sahaj {VERSION} there is another program: %pip uninstall --yes sahaj, then try again.")
+    return done.stdout.strip()
 
 
 def installed(package: str) -> str:
@@ -72,9 +83,7 @@ def main() -> None:
         return
     try:
         python = python_with_program(given if "://" in given else f"https://{given}")
-        where = "import app.notebook.kernel as kernel; print(kernel.__file__)"
-        kernel = subprocess.check_output([python, "-I", "-c", where], text=True).strip()
-        runpy.run_path(kernel)["join"](python, given, NAME.strip())
+        runpy.run_path(kernel_of(python))["join"](python, given, NAME.strip())
     except KeyboardInterrupt:
         print("Stopped. Press the round button to go on.")
     except SystemExit as problem:  # in a notebook its traceback would hide what it says

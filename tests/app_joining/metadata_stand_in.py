@@ -3,17 +3,23 @@
 import json
 import secrets
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
+OWN = "volunteer_1"  # name of this machine
 CloudName = Literal["Amazon", "Google", "Azure"]
 
 
 class MetadataStandIn:
-    """`with MetadataStandIn("Amazon") as cloud`; `cloud.take_away()` gives notice."""
+    """`with MetadataStandIn("Amazon") as cloud`; `cloud.take_away()` gives notice.
+
+    `slow`: seconds from the first question for Azure's events until such questions are answered.
+    """
 
     def __init__(self, name: CloudName):
         self.name, self.taken_away, self.failing = name, False, False
+        self.slow, self.machines, self._asked = 0.0, [OWN], 0.0
         self._tokens: set[str] = set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -30,7 +36,9 @@ class MetadataStandIn:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
-    def take_away(self) -> None:
+    def take_away(self, *machines: str) -> None:
+        """This machine, or others of its availability set."""
+        self.machines = list(machines) or [OWN]
         self.taken_away = True
 
     def answer(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
@@ -61,10 +69,16 @@ class MetadataStandIn:
     def _azure(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
         if headers.get("metadata") != "true":
             return 400, json.dumps({"error": "Bad request. Required metadata header not specified"})
+        if path == "/metadata/instance/compute/name?api-version=2021-02-01&format=text":
+            return 200, OWN
         if path != "/metadata/scheduledevents?api-version=2020-07-01":
             return 404, ""
-        reboot = {"EventId": "1", "EventType": "Reboot", "EventStatus": "Scheduled", "NotBefore": ""}
-        preempt = {"EventId": "2", "EventType": "Preempt", "NotBefore": "Mon, 22 Nov 2026 08:22:00 GMT"}
+        self._asked = self._asked or time.monotonic()
+        time.sleep(max(0.0, self._asked + self.slow - time.monotonic()))
+        reboot = {"EventId": "1", "EventType": "Reboot", "Resources": [OWN], "NotBefore": ""}
+        preempt = {"EventId": "2", "EventType": "Preempt", "NotBefore": "Mon, 22 Nov 2026 08:22:00 GMT"} | {
+            "Resources": self.machines
+        }
         events = [reboot, preempt] if self.taken_away else [reboot]
         return 200, json.dumps({"DocumentIncarnation": 1, "Events": events})
 

@@ -19,7 +19,7 @@ from app.cli import app
 from app.joining import spot
 from app.joining.problems import Banned, NotAllowed, RunFinished
 from app.joining.spot import CLOUDS, Spot
-from tests.app_joining.metadata_stand_in import CloudName, MetadataStandIn
+from tests.app_joining.metadata_stand_in import OWN, CloudName, MetadataStandIn
 
 Given = Callable[[CloudName], MetadataStandIn]
 
@@ -61,13 +61,42 @@ def test_a_notice_of_each_cloud_asks_the_peer_to_leave_in_time(
     assert line.startswith(f"{name} takes this machine away (")
 
 
-def test_without_a_cloud_it_is_said_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(spot.ELSEWHERE, "http://127.0.0.1:9")
+def test_azure_is_known_before_its_first_answer_about_events_and_those_of_other_machines_are_let_be(
+    cloud: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spot, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(spot, "PATIENCE", 0.5)
+    asked = threading.Event()
+    monkeypatch.setattr("os.kill", lambda *_: asked.set())
+    around = cloud("Azure")
+    around.slow = 1.5
     said: list[str] = []
-    before = threading.active_count()
-    nowhere = Spot(said.append)
-    nowhere.start()
-    assert nowhere.grace is None and len(said) == 1 and threading.active_count() == before
+    watched = Spot(said.append)
+    assert watched.grace == 15 and not said
+    around.take_away("volunteer_2")
+    watched.start()
+    assert not asked.wait(2.5)
+    around.take_away("volunteer_2", OWN)
+    assert asked.wait(10)
+
+
+@pytest.mark.parametrize("name", get_args(CloudName))
+def test_a_cloud_that_does_not_answer_at_the_start_is_found_later(
+    name: CloudName, cloud: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spot, "LOOK_EVERY", 0.05)
+    asked = threading.Event()
+    monkeypatch.setattr("os.kill", lambda *_: asked.set())
+    around = cloud(name)
+    around.failing = True
+    said: list[str] = []
+    watched = Spot(said.append)
+    assert watched.grace is None and "No cloud answers at this machine yet" in said[0]
+    around.take_away()
+    watched.start()
+    assert not asked.wait(0.3)
+    around.failing = False
+    assert asked.wait(10)
 
 
 @pytest.fixture(scope="module")
@@ -111,4 +140,30 @@ def test_what_installs_the_program_is_a_script(cloud_init: dict[str, Any], tmp_p
     script = tmp_path / "install"
     script.write_text(written(cloud_init, "/usr/local/sbin/sahaj-install"))
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
-    assert "/usr/local/sbin/sahaj-install" in [part for line in cloud_init["runcmd"] for part in line]
+
+
+def test_what_fails_to_install_is_tried_until_it_works(cloud_init: dict[str, Any], tmp_path: Path) -> None:
+    """The command of the first boot, with an installation that works at the third time."""
+    (*_, shell, option, command) = cloud_init["runcmd"][0]
+    assert "/usr/local/sbin/sahaj-install" in command and "sleep 30" in command
+    tries = tmp_path / "tries"
+    install = tmp_path / "install"
+    install.write_text(f"#!/bin/bash\necho >> {tries}; [ $(wc -l < {tries}) -ge 3 ]\n")
+    install.chmod(0o755)
+    here = command.replace("/usr/local/sbin/sahaj-install", str(install)).replace("sleep 30", "sleep 0")
+    assert subprocess.run([shell, option, here], check=False, timeout=30).returncode == 0
+    assert len(tries.read_text().splitlines()) == 3
+
+
+def test_a_slash_at_the_end_of_the_link_is_let_be(cloud_init: dict[str, Any], tmp_path: Path) -> None:
+    """What the script asks for, written down by programs that stand in for Python and pip."""
+    script = written(cloud_init, "/usr/local/sbin/sahaj-install").replace("/opt/sahaj", str(tmp_path))
+    asked = tmp_path / "asked"
+    (tmp_path / "bin").mkdir()
+    for name in ("python3", "pip"):
+        (tmp_path / "bin" / name).write_text(f'#!/bin/bash\necho "$@" >> {asked}; echo 7.1.0\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "SAHAJ_LINK": "https://run.example.org/"}
+    subprocess.run(["bash", "-c", script], check=True, env=environment, capture_output=True)
+    assert "https://run.example.org/program/sahaj-7.1.0-py3-none-any.whl" in asked.read_text()
+    assert "example.org//" not in asked.read_text() and "example.org/\n" not in asked.read_text()

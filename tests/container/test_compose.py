@@ -58,6 +58,13 @@ def test_the_commands_are_the_program_s(services: dict[str, Any]) -> None:
         assert context.params
 
 
+def test_the_coordinator_releases_with_a_token_of_its_own(pytestconfig: pytest.Config) -> None:
+    given = {"POSTGRES_PASSWORD": "x", "HF_TOKEN": "hf_reads", "SAHAJ_RELEASE_TOKEN": "hf_writes"}
+    services = yaml.safe_load(filled((pytestconfig.rootpath / "compose.yaml").read_text(), given))["services"]
+    tokens = {name: one["environment"].get("HF_TOKEN") for name, one in services.items() if "environment" in one}
+    assert tokens == {"postgres": None, "coordinator": "hf_writes", "trainer": "hf_reads"}
+
+
 def test_the_parts_wait_for_each_other_and_ports_are_the_usual_ones(services: dict[str, Any]) -> None:
     for name, others in (("coordinator", ["postgres"]), ("dashboard", ["coordinator"]), ("trainer", ["coordinator"])):
         needed = services[name]["depends_on"]

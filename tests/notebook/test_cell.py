@@ -3,7 +3,7 @@
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,28 +24,34 @@ class Notebook:
     cache: Path
     tempting: Path  # an index with a newer torch
 
-    def run(self, url: str, program: Program) -> str:
-        """What the cell prints."""
+    def run(self, url: str, program: Program, *, typed: str = "") -> str:
+        """What the cell prints; `typed` into the field of a notebook without a link."""
         environment = os.environ | {
             "XDG_CACHE_HOME": str(self.cache),
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(self.tempting),
         }
-        source = code(url, program)
+        source = code(url, program).replace('URL = ""', f'URL = "{typed}"')
         done = subprocess.run(
             [self.python, "-c", source], env=environment, check=True, capture_output=True, text=True, timeout=120
         )
         assert done.stderr == ""
         return done.stdout
 
+    def has(self, wheel: Path) -> None:
+        """The platform has this, too."""
+        install = ("-m", "pip", "--disable-pip-version-check", "install", "--no-index", "--no-deps", wheel)
+        subprocess.run([self.python, *install], check=True, capture_output=True)
+
     def says(self, python: str, question: str) -> str:
         return subprocess.run([python, "-I", "-c", question], check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture
-def notebook(platform_python: Path, tmp_path: Path) -> Notebook:
+def notebook(platform_python: Path, tmp_path: Path) -> Iterator[Notebook]:
     make_wheel(tmp_path / "index", "torch", "99.0", {"torch/__init__.py": b"__version__ = '99.0'\n"})
-    return Notebook(platform_python, tmp_path / "cache", tmp_path / "index")
+    yield Notebook(platform_python, tmp_path / "cache", tmp_path / "index")
+    subprocess.run([platform_python, "-m", "pip", "uninstall", "--yes", "sahaj"], check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -99,6 +105,34 @@ def test_another_program_than_the_pinned_one_is_refused(
     (served[1] / "program" / pinned.file_name).unlink()
     said = notebook.run(served[0], pinned)
     assert "The run has another version of the program" in said
+
+
+def test_a_pinned_program_is_not_the_one_of_the_same_version_that_the_platform_has(
+    notebook: Notebook, program: Callable[..., Program], served: tuple[str, Path], tmp_path: Path
+) -> None:
+    files = dict.fromkeys(("app/__init__.py", "app/notebook/__init__.py"), b"")
+    files["app/notebook/kernel.py"] = KERNEL.replace("JOINED", "TAKEN IN").encode()
+    notebook.has(make_wheel(tmp_path / "older", "sahaj", VERSION, files))
+    said = notebook.run(served[0], program())
+    assert f"JOINED {served[0]}" in said and "TAKEN IN" not in said
+
+
+def test_a_package_of_the_same_name_and_version_is_told_in_a_line(
+    notebook: Notebook, program: Callable[..., Program], served: tuple[str, Path], tmp_path: Path
+) -> None:
+    notebook.has(make_wheel(tmp_path / "foreign", "sahaj", VERSION, {"sahaj/__init__.py": b""}))
+    (line,) = notebook.run("", program(), typed=served[0]).splitlines()
+    assert f"sahaj {VERSION} there is another program: %pip uninstall --yes sahaj" in line
+
+
+def test_programs_of_two_links_of_one_machine_have_places_of_their_own(
+    notebook: Notebook, program: Callable[..., Program], served: tuple[str, Path]
+) -> None:
+    unpinned = program()
+    for link in ("river", "sea"):
+        (served[1] / link).symlink_to(served[1])
+        assert "Installing the program" in notebook.run("", unpinned, typed=f"{served[0]}/{link}")
+    assert len(list(notebook.cache.glob("sahaj/program-*"))) == 2
 
 
 def test_without_a_link_it_asks_for_one_and_without_encryption_it_takes_no_unknown_program(

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import re
+import shlex
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from nbclient import NotebookClient
 
 from coordinator.ledger import SessionSummary
+from coordinator.program import this_program
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.notebook.test_kernel import platform_modules
@@ -31,6 +34,7 @@ class Kernel:
 
     def __init__(self, swarm: SmallSwarm, environment: dict[str, str]):
         self._swarm, self._environment = swarm, environment
+        install_here(swarm.folder / "cache")
         notebook = nbformat.reads(httpx.get(f"{swarm.url}/join.ipynb").text, as_version=4)
         self.client = NotebookClient(notebook, timeout=3 * PATIENCE, kernel_name="python3")
 
@@ -65,6 +69,17 @@ class Kernel:
         assert all(output.output_type != "error" for output in cell.outputs), cell.outputs
         parts = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs]
         return "\n".join(parts)
+
+
+def install_here(cache: Path) -> None:
+    """The pinned program is installed already; the Python that has it is this one, which runs the same files."""
+    program = this_program()
+    home = cache / "sahaj" / f"program-{program.version}-{program.sha256[:16]}"
+    python = home / "bin" / "python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    (home / "ready").touch()
 
 
 def test_a_notebook_of_kaggle_trains_as_a_member_until_the_run_is_over(

@@ -2,7 +2,6 @@
 
 import io
 import json
-import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -80,4 +79,3 @@ def test_when_nobody_reads_any_more_the_process_is_asked_once_to_leave() -> None
     peer.stdin.write(b"\n")
     peer.stdin.close()
     assert peer.wait(60) == 41
-    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
