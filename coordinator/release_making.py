@@ -5,15 +5,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from coordinator.checkpoint_folder import Checkpoint, CheckpointError, read_size
+from coordinator.checkpoint_folder import RUN, Checkpoint, CheckpointError, broken, read_size
+from coordinator.checkpoint_sums import SUMS, check_sums, sums_with
 from coordinator.notebook import FILE_NAME, notebook_for
 from coordinator.program import this_program
+from coordinator.public_run import for_everybody
 from coordinator.release import Release, message
 from coordinator.release_card import card
 from coordinator.release_curve import picture
 from coordinator.release_facts import Facts, Record
 from swarm.hosts import is_this_machine
-from swarm.run_file import MASK, RunFile
+from swarm.run_file import MASK, RunFile, dump_run, load_run
 
 CARD = "README.md"
 
@@ -34,9 +36,11 @@ def make_release(
         also: further files of the release, by name.
 
     Raises:
-        CheckpointError: the checkpoint is gone, or a file of it is broken.
+        CheckpointError: the checkpoint is gone, or a file of it is not what was saved.
+        RunFileError: nobody can tell what its run file would make public.
     """
     state = checkpoint.state
+    saved = _files_of(checkpoint.path)
     parameters, vocabulary = read_size(checkpoint.path)
     pictures = picture(record.curves, run.name) if record else {}
     facts = Facts(
@@ -50,7 +54,7 @@ def make_release(
         made=tuple(also),
         mask=_mask_of(checkpoint.path),
     )
-    files: dict[str, Path | bytes] = dict(_files_of(checkpoint.path))
+    files: dict[str, Path | bytes] = {**saved, **_made_public(checkpoint.path)}
     files |= {**pictures, **also, CARD: card(facts).encode()}
     description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by {state.software}."
     return Release(state, files, message(state), description, tuple(tags))
@@ -71,7 +75,19 @@ def _mask_of(checkpoint: Path) -> str:
 
 
 def _files_of(checkpoint: Path) -> dict[str, Path]:
+    if not checkpoint.is_dir():
+        raise CheckpointError(f"{checkpoint}: no such checkpoint; give a checkpoint-<step> folder")
     try:
+        check_sums(checkpoint)
         return {path.name: path for path in sorted(checkpoint.iterdir()) if path.is_file()}
-    except FileNotFoundError:
-        raise CheckpointError(f"{checkpoint}: no such checkpoint; give a checkpoint-<step> folder") from None
+    except (OSError, ValueError) as error:
+        raise broken(checkpoint, error) from error
+
+
+def _made_public(checkpoint: Path) -> dict[str, bytes]:
+    """What has to be another file in the release: older versions saved the run file with people and folders in it."""
+    run = load_run(checkpoint / RUN)
+    if (public := for_everybody(run)) == run:
+        return {}
+    changed = {RUN: dump_run(public).encode()}
+    return changed | {SUMS: sums_with(checkpoint, changed)}

@@ -10,10 +10,11 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.bookkeeping import Bookkeeper, Office, for_everybody
+from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoint_folder import list_checkpoints
 from coordinator.history import Historian
 from coordinator.ledger import Ledger
+from coordinator.public_run import for_everybody
 from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker

@@ -2,12 +2,18 @@
 
 import hashlib
 import json
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx2
 import pytest
+from huggingface_hub.utils import http_backoff
 
-from coordinator.checkpoint_folder import Checkpoint
+from app.releasing_work import release_by_hand
+from coordinator.checkpoint_folder import Checkpoint, CheckpointError
+from coordinator.checkpoint_sums import SUMS, check_sums, read_sums
 from coordinator.ledger import Ledger
 from coordinator.release import Release, publish
 from coordinator.release_facts import read_record
@@ -125,6 +131,65 @@ def test_a_hub_that_falls_silent_is_given_up(
         publish(there, release)
     for line in lines:
         line.go_on.set()
+
+
+def test_also_a_hub_that_was_away_and_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """huggingface_hub makes a new client when nobody has listened."""
+    monkeypatch.setattr("coordinator.release_hub.SILENCE", 0.3)
+    HubRepository(REPO)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        threading.Timer(2.0, listener.listen).start()
+        url, caught = f"http://127.0.0.1:{listener.getsockname()[1]}", []
+
+        def ask() -> None:
+            try:
+                http_backoff("GET", url, max_retries=6, max_wait_time=1)
+            except httpx2.HTTPError as error:
+                caught.append(type(error))
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(25.0)
+        assert caught == [httpx2.ReadTimeout]
+
+
+@pytest.mark.parametrize("summed", [True, False])
+def test_a_checkpoint_of_an_older_version_is_released_without_the_people_and_folders_in_it(
+    prepare: Prepare, make_checkpoint: MakeCheckpoint, run: RunFile, tmp_path: Path, summed: bool
+):
+    checkpoint = make_checkpoint(100, saved_run=run)
+    assert b"asha" in (checkpoint.path / "run.yaml").read_bytes()
+    if not summed:
+        (checkpoint.path / SUMS).unlink()
+    _check_public(prepare(checkpoint), tmp_path / "copy")
+    made = release_by_hand(checkpoint.path, REPO, [], None)
+    _check_public(made, tmp_path / "by_hand")
+
+
+def _check_public(release: Release, copy: Path) -> None:
+    copy.mkdir()
+    for name, content in release.files.items():
+        (copy / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    text = (copy / "run.yaml").read_text()
+    assert not any(word in text for word in ("asha", "/home", "boat\n")) and "river.txt" in text
+    check_sums(copy)
+    assert {"run.yaml", "model.safetensors"} <= read_sums(copy).keys()
+
+
+def test_a_checkpoint_of_today_is_released_as_it_is(prepare: Prepare, make_checkpoint: MakeCheckpoint):
+    checkpoint = make_checkpoint(100)
+    files = prepare(checkpoint).files
+    assert files["run.yaml"] == checkpoint.path / "run.yaml" and files[SUMS] == checkpoint.path / SUMS
+
+
+def test_a_damaged_checkpoint_makes_no_release(prepare: Prepare, make_checkpoint: MakeCheckpoint):
+    checkpoint = make_checkpoint(100)
+    content = bytearray((checkpoint.path / "model.safetensors").read_bytes())
+    content[-5] ^= 1
+    (checkpoint.path / "model.safetensors").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is not what was saved"):
+        prepare(checkpoint)
 
 
 def test_somebody_elses_commit_in_between_is_not_lost(
