@@ -5,10 +5,10 @@ from pathlib import Path
 from app.info import readable
 from coordinator.checkpoint_folder import RUN, Checkpoint, check
 from coordinator.ledger import open_ledger
-from coordinator.release import Release, publish
+from coordinator.release import CARD, Release, publish
 from coordinator.release_facts import Record, read_record
 from coordinator.release_hub import HubRepository, check_name
-from coordinator.release_making import CARD, make_release
+from coordinator.release_making import make_release
 from coordinator.state_folder import AUTHORITY, LEDGER
 from swarm.run_file import RunFile, load_run
 

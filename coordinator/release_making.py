@@ -5,19 +5,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from coordinator.checkpoint_folder import RUN, Checkpoint, CheckpointError, broken, read_size
+from coordinator.checkpoint_folder import RUN, Checkpoint, CheckpointError, TrainerState, broken, read_size
 from coordinator.checkpoint_sums import SUMS, check_sums, sums_with
 from coordinator.notebook import FILE_NAME, notebook_for
 from coordinator.program import this_program
 from coordinator.public_run import for_everybody
-from coordinator.release import Release, message
+from coordinator.release import CARD, Release, message
 from coordinator.release_card import card
 from coordinator.release_curve import picture
 from coordinator.release_facts import Facts, Record
 from swarm.hosts import is_this_machine
 from swarm.run_file import MASK, RunFile, dump_run, load_run
-
-CARD = "README.md"
 
 
 def make_release(
@@ -58,6 +56,12 @@ def make_release(
     files |= {**pictures, **also, CARD: card(facts).encode()}
     description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by {state.software}."
     return Release(state, files, message(state), description, tuple(tags))
+
+
+def first_card(run: RunFile, repo: str) -> str:
+    """A card of the run before it has begun: the Hub refuses it for the same words of the organizer as later ones."""
+    nothing = TrainerState(run.name, 0, 0, None, "2000-01-01", "", "")
+    return card(Facts(run=run, state=nothing, parameters=0, vocabulary=0, repo=repo, work=None))
 
 
 def notebook_of(run: RunFile, link: str | None) -> dict[str, bytes]:

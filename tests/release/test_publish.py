@@ -1,5 +1,6 @@
 """A checkpoint becomes a release: one commit that is whole, also where the line breaks on the way."""
 
+import errno
 import hashlib
 import json
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from huggingface_hub.utils import http_backoff
+from huggingface_hub.utils._runtime import is_xet_available
 
 from app.releasing_work import release_by_hand
 from coordinator.checkpoint_folder import Checkpoint, CheckpointError
@@ -17,7 +19,7 @@ from coordinator.checkpoint_sums import SUMS, check_sums, read_sums
 from coordinator.ledger import Ledger
 from coordinator.release import Release, publish
 from coordinator.release_facts import read_record
-from coordinator.release_hub import HubRepository, NotAllowed, ReleaseError
+from coordinator.release_hub import HubRepository, NotAllowed, ReleaseError, describe
 from coordinator.release_making import make_release
 from swarm.run_file import RunFile
 from tests.hub_repositories import Line
@@ -119,6 +121,55 @@ def test_an_answer_that_is_lost_makes_no_second_commit(
     assert len(repository(hub).revisions) == 2 and repository(hub).tags == {"step-100": repository(hub).head.oid}
 
 
+def test_a_commits_answer_that_is_lost_makes_no_second_commit(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100), "step-100")
+    there.open()
+    hub.repositories.lines.append(("POST .*/commit/", Line(answered=False)))
+    with pytest.raises(ReleaseError, match="cannot be reached"):
+        publish(there, release)
+    assert len(repository(hub).revisions) == 2 and not repository(hub).tags
+    publish(there, release)
+    assert len(repository(hub).revisions) == 2 and repository(hub).tags == {"step-100": repository(hub).head.oid}
+
+
+def test_a_card_that_the_hub_does_not_take_is_refused_before_anything_is_sent(
+    hub: HubStandIn, make_checkpoint: MakeCheckpoint, run: RunFile
+):
+    assert run.release is not None
+    run = run.model_copy(update={"release": run.release.model_copy(update={"license": "apache"})})
+    there = HubRepository(REPO)
+    there.open()
+    release = make_release(run, make_checkpoint(100), REPO, record=None, also={}, tags=())
+    told = r'river/boats: the Hub refuses the model card \(.*"license" must be one of .*\); mend that in the run file'
+    with pytest.raises(NotAllowed, match=told):
+        publish(there, release)
+    assert hub.repositories.received == []
+    hub.repositories.troubles.extend([("POST /api/validate-yaml", 200)] * 2)
+    with pytest.raises(NotAllowed, match=told):
+        publish(there, release)  # and the same where only the commit is refused
+    assert len(repository(hub).revisions) == 1
+
+
+def test_a_disk_in_trouble_is_not_the_hubs_fault_and_a_mistake_of_ours_is_not_the_lines():
+    full = describe(OSError(errno.ENOSPC, "No space left on device", "/state/x"), REPO)
+    assert str(full) == f"{REPO}: /state/x: No space left on device"
+    assert str(describe(PermissionError(errno.EACCES, "Permission denied", "/x"), REPO)).endswith("Permission denied")
+    for away in (httpx2.ConnectError("no"), ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError()):
+        assert "the Hub cannot be reached" in str(describe(away, REPO))
+    sending = RuntimeError("Error while uploading")
+    sending.__cause__ = httpx2.ReadTimeout("silence")
+    assert "the Hub cannot be reached (ReadTimeout)" in str(describe(sending, REPO))
+    assert describe(ZeroDivisionError("a mistake"), REPO) is None and describe(KeyError("sha"), REPO) is None
+
+
+def test_large_files_do_not_travel_by_the_way_that_is_untried(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", False)
+    HubRepository(REPO)
+    assert not is_xet_available()
+
+
 def test_a_hub_that_falls_silent_is_given_up(
     hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint, monkeypatch: pytest.MonkeyPatch
 ):
@@ -212,6 +263,7 @@ def test_somebody_elses_commit_in_between_is_not_lost(
     [
         (401, NotAllowed, "does not know the Hugging Face token"),
         (403, NotAllowed, "may not write there"),
+        (403, NotAllowed, "(the Hub says: the stand-in was told to fail)"),
         (429, ReleaseError, "wants fewer requests (429)"),
         (500, ReleaseError, "has trouble (500)"),
         (503, ReleaseError, "has trouble (503)"),
