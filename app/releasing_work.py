@@ -36,7 +36,14 @@ def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:
     repository = HubRepository(repo, private=private)
     repository.open()
     commit = publish(repository, release, once=False)
-    return f"Released at {repository.url} ({commit[:8]})"
+    named = repository.tags()
+    elsewhere = [
+        f"\nattention: the tag {tag} is at another commit ({named[tag][:8]}) and stays there; delete it on the Hub, or "
+        "give another --tag"
+        for tag in release.tags
+        if named.get(tag, commit) != commit
+    ]
+    return f"Released at {repository.url} ({commit[:8]})" + "".join(elsewhere)
 
 
 def describe(release: Release, repo: str) -> str:

@@ -76,7 +76,7 @@ class HubRepository:
         """See that it is there and that we may write to it; make it if it is not.
 
         Raises:
-            NotAllowed: there is no token, or it may not write there.
+            NotAllowed: there is no token, it may not write there, or everybody would see what is to be private.
             ReleaseError: the Hub is away.
         """
         if not _token():
@@ -87,6 +87,11 @@ class HubRepository:
         with self._told():
             self._api.create_repo(self.name, private=self._private, exist_ok=True)
             self._api.auth_check(self.name, write=True)
+            if self._private and not self._api.model_info(self.name).private:
+                raise NotAllowed(
+                    f"{self.name} was to be private, but is there already and public; make it private at "
+                    f"{self.url}/settings, or name another repository"
+                )
 
     def head(self) -> Head | None:
         """What is in it now; None where there is no such repository, or the token may not see it.

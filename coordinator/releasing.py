@@ -79,8 +79,10 @@ class Releaser:
 
     def _work(self) -> None:
         pause = self._office.first_pause
-        while not self._leaving.is_set():
+        while True:
             self._news.clear()
+            if self._leaving.is_set():  # asked after clearing: `finish` sets it first, and is heard in any case
+                return
             if self._guarded(self._release_what_is_due):
                 pause = self._office.first_pause
                 self._news.wait()

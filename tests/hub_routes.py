@@ -74,7 +74,7 @@ def _validate(house: House, found: re.Match[str], asked: Asked) -> Answer:
 def _of_card(text: str) -> tuple[list[str], list[str]]:
     """Errors and warnings about the metadata of a card: what is between its first two lines of dashes."""
     header = re.match(r"\s*---[^\n]*\n(.*?)\n---", text, re.DOTALL)
-    errors, notes = [], []
+    errors: list[str] = []
     try:
         metadata = yaml.safe_load(header[1]) if header else None
     except yaml.YAMLError as error:
@@ -90,7 +90,7 @@ def _of_card(text: str) -> tuple[list[str], list[str]]:
     results = [result for one in metadata.get("model-index") or [] for result in one["results"]]
     if not all({"task", "dataset", "metrics"} <= result.keys() for result in results):
         errors.append('"model-index" lacks a task, a dataset or metrics')
-    return errors, notes
+    return errors, []
 
 
 def _preupload(house: House, found: re.Match[str], asked: Asked) -> Answer:

@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub.utils import http_backoff
 from huggingface_hub.utils._runtime import is_xet_available
 
-from app.releasing_work import release_by_hand
+from app.releasing_work import publish_by_hand, release_by_hand
 from coordinator.checkpoint_folder import Checkpoint, CheckpointError
 from coordinator.checkpoint_sums import SUMS, check_sums, read_sums
 from coordinator.ledger import Ledger
@@ -320,6 +320,25 @@ def test_a_private_repository_is_seen_by_its_owners_alone(hub: HubStandIn, monke
     assert repository(hub).private and HubRepository(REPO).head() is not None
     monkeypatch.setenv("HF_TOKEN", hub.add("stranger", role="write"))
     assert HubRepository(REPO).head() is None
+
+
+def test_what_is_to_be_private_is_not_released_where_everybody_sees_it(hub: HubStandIn):
+    HubRepository(REPO).open()
+    with pytest.raises(NotAllowed, match=r"there already and public; make it private at .*/river/boats/settings"):
+        HubRepository(REPO, private=True).open()
+    repository(hub).private = True
+    HubRepository(REPO, private=True).open()
+
+
+def test_by_hand_a_tag_that_is_elsewhere_already_is_told(hub: HubStandIn, make_checkpoint: MakeCheckpoint):
+    first, second = (release_by_hand(make_checkpoint(step).path, REPO, ["v1"], None) for step in (100, 200))
+    assert "attention" not in publish_by_hand(first, REPO, private=False)
+    there = repository(hub).head.oid
+    told = publish_by_hand(second, REPO, private=False)
+    assert f"attention: the tag v1 is at another commit ({there[:8]}) and stays there" in told
+    assert repository(hub).head.oid != there == repository(hub).tags["v1"]
+    with pytest.raises(NotAllowed, match="was to be private"):
+        publish_by_hand(second, REPO, private=True)
 
 
 def _sum(release: Release, name: str) -> str:

@@ -244,6 +244,23 @@ def test_a_coordinator_that_leaves_does_not_wait_for_a_slow_hub(
     assert all(not one.name.startswith("ThreadPool") for one in threading.enumerate())
 
 
+def test_leaving_is_heard_at_any_moment(hub: HubStandIn, desk: Desk):
+    """Also in the one in which the releaser forgets what it has heard."""
+    releaser = Releaser(desk.office)
+    forget = releaser._news.clear
+
+    def forget_what_was_just_said() -> None:
+        threading.Thread(target=releaser.finish, daemon=True).start()
+        assert releaser._news.wait(PATIENCE)
+        forget()
+
+    releaser._news.clear = forget_what_was_just_said  # type: ignore[method-assign]
+    releaser._thread.start()
+    releaser._thread.join(PATIENCE / 3)
+    assert not releaser._thread.is_alive()
+    assert hub.asked == []
+
+
 def test_a_mistake_of_ours_does_not_end_it(hub: HubStandIn, desk: Desk, make_checkpoint: MakeCheckpoint):
     make_checkpoint(100)
     faults = [ZeroDivisionError("a mistake")]
