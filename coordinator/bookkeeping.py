@@ -181,7 +181,8 @@ class Bookkeeper:
         )
         self._saved = snapshot.step
         settings = office.run.coordinator
-        spared = office.releaser.offer(list_checkpoints(office.folder)) if office.releaser else ()
+        good = [one for one in list_checkpoints(office.folder) if not self._recall.is_left_behind(one.step)]
+        spared = office.releaser.offer(good) if office.releaser else ()
         prune(office.folder, settings.keep_checkpoints, settings.keep_every, spared)
         office.say(f"global step {snapshot.step}: saved {path}")
         self._fill_masks(snapshot.step)
