@@ -3,14 +3,13 @@
 from pathlib import Path
 
 from app.info import readable
-from coordinator.checkpoint_folder import RUN, Checkpoint, broken, check
-from coordinator.checkpoint_sums import check_sums
+from coordinator.checkpoint_folder import RUN, Checkpoint, check
 from coordinator.ledger import open_ledger
 from coordinator.notebook import invitation
-from coordinator.release import Release, publish
+from coordinator.release import CARD, Release, publish
 from coordinator.release_facts import Record, read_record
 from coordinator.release_hub import HubRepository, check_name
-from coordinator.release_making import CARD, make_release
+from coordinator.release_making import make_release
 from coordinator.state_folder import AUTHORITY, LEDGER
 from swarm.run_file import RunFile, load_run
 
@@ -24,10 +23,6 @@ def release_by_hand(path: Path, repo: str, tags: list[str], ledger: str | None) 
     check_name(repo)
     path = path.absolute()
     state = check(path)
-    try:
-        check_sums(path)
-    except (OSError, ValueError) as error:
-        raise broken(path, error) from error
     run = load_run(path / RUN)
     record = _record_of(run, path.parent.parent, ledger)
     return make_release(run, Checkpoint(path, state.step, state), repo, record=record, also=invitation(run), tags=tags)
@@ -42,7 +37,14 @@ def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:
     repository = HubRepository(repo, private=private)
     repository.open()
     commit = publish(repository, release, once=False)
-    return f"Released at {repository.url} ({commit[:8]})"
+    named = repository.tags()
+    elsewhere = [
+        f"\nattention: the tag {tag} is at another commit ({named[tag][:8]}) and stays there; delete it on the Hub, or "
+        "give another --tag"
+        for tag in release.tags
+        if named.get(tag, commit) != commit
+    ]
+    return f"Released at {repository.url} ({commit[:8]})" + "".join(elsewhere)
 
 
 def describe(release: Release, repo: str) -> str:

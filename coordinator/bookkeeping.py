@@ -18,6 +18,7 @@ from coordinator.evaluation import Evaluation, evaluate
 from coordinator.history import Historian
 from coordinator.ledger import Ledger
 from coordinator.probes import Probe, fill
+from coordinator.public_run import for_everybody
 from coordinator.recall import Recall
 from coordinator.releasing import Releaser
 from coordinator.replica import Replica, Snapshot
@@ -25,7 +26,7 @@ from coordinator.tracking import Tracker
 from swarm import clock
 from swarm.errors import SahajError
 from swarm.logs import keep_story
-from swarm.run_file import CoordinatorSection, RunFile
+from swarm.run_file import RunFile
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 
@@ -180,7 +181,8 @@ class Bookkeeper:
         )
         self._saved = snapshot.step
         settings = office.run.coordinator
-        spared = office.releaser.offer(list_checkpoints(office.folder)) if office.releaser else ()
+        good = [one for one in list_checkpoints(office.folder) if not self._recall.is_left_behind(one.step)]
+        spared = office.releaser.offer(good) if office.releaser else ()
         prune(office.folder, settings.keep_checkpoints, settings.keep_every, spared)
         office.say(f"global step {snapshot.step}: saved {path}")
         self._fill_masks(snapshot.step)
@@ -203,29 +205,6 @@ class Bookkeeper:
             self._office.say(f"problem: the books could not be kept ({type(error).__name__}: {error})")
             return False
         return True
-
-
-def without_secrets(run: RunFile) -> RunFile:
-    """The run file as it may be published: the ledger's address can hold a password."""
-    public = run.coordinator.model_copy(update={"ledger": CoordinatorSection().ledger})
-    return run.model_copy(update={"coordinator": public})
-
-
-def for_everybody(run: RunFile) -> RunFile:
-    """The run file as it lies in a checkpoint, which may be released: without the people and folders it names."""
-    data = run.data.model_copy(
-        update={
-            name: [
-                source if source.path is None else source.model_copy(update={"path": Path(source.path).name})
-                for source in getattr(run.data, name)
-            ]
-            for name in ("train", "validation")
-        }
-    )
-    tokenizer = run.tokenizer
-    if tokenizer.path.startswith(("/", "~")):
-        tokenizer = tokenizer.model_copy(update={"path": Path(tokenizer.path).name})
-    return without_secrets(run).model_copy(update={"data": data, "tokenizer": tokenizer, "access": None})
 
 
 def is_due(step: int, last: int, every: int, total: int) -> bool:

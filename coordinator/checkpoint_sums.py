@@ -4,6 +4,7 @@ The file is of the form of `sha256sum`, so that anybody can check a copy with `s
 """
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 SUMS = "SHA256SUMS"
@@ -11,9 +12,17 @@ SUMS = "SHA256SUMS"
 
 def write_sums(folder: Path) -> None:
     """Write the sums of all files that are in the folder now."""
-    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != SUMS)
-    lines = [f"{_sum(folder / name)}  {name}\n" for name in names]
-    (folder / SUMS).write_text("".join(lines), encoding="utf-8")
+    (folder / SUMS).write_text(_lines(_sums(folder)), encoding="utf-8")
+
+
+def sums_with(folder: Path, changed: Mapping[str, bytes]) -> bytes:
+    """The file of sums of a copy of the folder in which some files are others.
+
+    Raises:
+        OSError, ValueError: the folder's own sums cannot be read.
+    """
+    sums = read_sums(folder) if (folder / SUMS).exists() else _sums(folder)
+    return _lines(sums | {name: hashlib.sha256(content).hexdigest() for name, content in changed.items()}).encode()
 
 
 def check_sums(folder: Path) -> None:
@@ -39,6 +48,15 @@ def read_sums(folder: Path) -> dict[str, str]:
     if not lines:
         raise ValueError(f"{SUMS} is empty")
     return {Path(name).name: expected for expected, _, name in (line.partition("  ") for line in lines)}
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != SUMS)
+    return {name: _sum(folder / name) for name in names}
+
+
+def _lines(sums: Mapping[str, str]) -> str:
+    return "".join(f"{expected}  {name}\n" for name, expected in sums.items())
 
 
 def _sum(path: Path) -> str:

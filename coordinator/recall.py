@@ -46,10 +46,15 @@ class Recall:
         self._reins = reins
         self._pace = Pace()
         self._went_on_at = reins.replica.step  # global step since which training losses are compared
+        self._left_behind: list[range] = []  # global steps after the state that the swarm went back to
 
     def reached(self, step: int) -> None:
         """The swarm is at this global step now."""
         self._pace.reached(step, time.monotonic())
+
+    def is_left_behind(self, step: int) -> bool:
+        """Whether the swarm has gone back from what it was at this global step."""
+        return any(step in steps for steps in self._left_behind)
 
     def is_worried(self, step: int) -> bool:
         """Whether losses or gradients since the swarm last went back are a reason to evaluate the model now."""
@@ -115,6 +120,7 @@ class Recall:
 
         step = self._reins.replica.go_back(load_checkpoint(checkpoint.path), call_everybody)
         self._went_on_at = step
+        self._left_behind.append(range(checkpoint.step + 1, step))
         self._reins.say(
             f"{why}: the swarm goes back to the state of global step {checkpoint.step}, as global step {step}"
         )

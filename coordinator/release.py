@@ -1,11 +1,14 @@
 """A release: which checkpoint is due, and what of it goes to the Hub, in one commit."""
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.checkpoint_folder import TrainerState
 from coordinator.release_hub import HubRepository, NotAllowed
+
+CARD = "README.md"
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ def publish(
     goes_on: Callable[[], bool] = lambda: True,
     *,
     once: bool = True,
+    check: Callable[[TrainerState | None], None] = lambda state: None,
 ) -> str:
     """Write a release as one commit, with its tags; returns the commit.
 
@@ -43,14 +47,19 @@ def publish(
 
     Args:
         once: if this checkpoint is the newest release, only add tags; its card may say less than a newer one would.
+        check: raises if a release of this state may not be changed; the commit fails where another came meanwhile.
 
     Raises:
         NotAllowed, ReleaseError: nobody sees anything of it; come again.
     """
     head = repository.head()
+    check(head.state if head is not None else None)
     if once and head is not None and head.state == release.state:  # the answer to an earlier attempt was lost
         commit = head.commit
     else:
+        card = release.files[CARD]
+        assert isinstance(card, bytes), "the card was made here"
+        repository.check_card(card.decode())  # before hours of sending
         sent = repository.send(release.files, goes_on)
         commit = repository.commit(
             sent, release.message, release.description, after=head.commit if head is not None else None
@@ -84,6 +93,18 @@ def tags_of(step: int, tagged: int, milestones: int | None, total: int) -> tuple
     if step >= total:
         tags.append("final")
     return tuple(tags)
+
+
+def missing_tags(step: int, there: Collection[str], milestones: int | None, total: int) -> tuple[str, ...]:
+    """The tags that the newest release lacks, for the coordinator was stopped between its commit and its tags.
+
+    Args:
+        step: of that release.
+        there: all tags of the repository.
+    """
+    tagged = [int(found[1]) for tag in there if (found := re.fullmatch(r"step-(\d+)", tag))]
+    before = max((one for one in tagged if one <= step), default=0)
+    return tuple(tag for tag in tags_of(step, before, milestones, total) if tag not in there)
 
 
 def check_owner(name: str, state: TrainerState | None, run: str, fingerprint: str) -> None:

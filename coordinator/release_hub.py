@@ -7,6 +7,7 @@ after a broken connection sends only what is missing, and readers see the old re
 import contextlib
 import functools
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitOperationAdd, HfApi, get_token, set_client_factory
+import httpx2
+from huggingface_hub import CommitOperationAdd, HfApi, constants, get_token, set_client_factory
 from huggingface_hub.errors import (
     HfHubHTTPError,
     HFValidationError,
@@ -26,11 +28,14 @@ from huggingface_hub.utils import validate_repo_id
 from huggingface_hub.utils._http import default_client_factory
 
 from coordinator.checkpoint_folder import STATE, CheckpointError, TrainerState, read_state
+from swarm.durable import NOT_STORAGE
 from swarm.errors import SahajError
 from swarm.quiet import silence_hub
 
 SILENCE = 60.0  # seconds without a byte after which a connection counts as broken; huggingface_hub would wait for ever
 TOKENS = "https://huggingface.co/settings/tokens"
+# what the Hub names when it refuses a model card
+OF_THE_CARD = re.compile(r'README\.md|metadata|"(license|language|tags|datasets|widget|model-index)')
 
 
 class ReleaseError(SahajError):
@@ -58,6 +63,7 @@ class HubRepository:
 
     def __init__(self, name: str, *, private: bool = False):
         silence_hub()
+        constants.HF_HUB_DISABLE_XET = True  # the other way in which large files travel; it is untried here
         _wait_for_nothing_for_ever()
         self.name, self._private = name, private
 
@@ -70,7 +76,7 @@ class HubRepository:
         """See that it is there and that we may write to it; make it if it is not.
 
         Raises:
-            NotAllowed: there is no token, or it may not write there.
+            NotAllowed: there is no token, it may not write there, or everybody would see what is to be private.
             ReleaseError: the Hub is away.
         """
         if not _token():
@@ -81,6 +87,11 @@ class HubRepository:
         with self._told():
             self._api.create_repo(self.name, private=self._private, exist_ok=True)
             self._api.auth_check(self.name, write=True)
+            if self._private and not self._api.model_info(self.name).private:
+                raise NotAllowed(
+                    f"{self.name} was to be private, but is there already and public; make it private at "
+                    f"{self.url}/settings, or name another repository"
+                )
 
     def head(self) -> Head | None:
         """What is in it now; None where there is no such repository, or the token may not see it.
@@ -103,6 +114,25 @@ class HubRepository:
                     return Head(info.sha, read_state(Path(folder)))
                 except CheckpointError:
                     return Head(info.sha, None)
+
+    def check_card(self, text: str) -> None:
+        """See that the Hub takes a model card.
+
+        Raises:
+            NotAllowed: it does not.
+            ReleaseError: the Hub is away.
+        """
+        with self._told():
+            self._api._validate_yaml(text)  # what `create_commit` asks first, after the large files are sent
+
+    def tags(self) -> dict[str, str]:
+        """The commits that have names, by name.
+
+        Raises:
+            NotAllowed, ReleaseError: as `open`.
+        """
+        with self._told():
+            return {one.name: one.target_commit for one in self._api.list_repo_refs(self.name).tags}
 
     def send(self, files: Mapping[str, Path | bytes], goes_on: Callable[[], bool] = lambda: True) -> "Sent":
         """Have the large files at the Hub, where nobody sees them yet; those that are there are not sent again.
@@ -166,14 +196,15 @@ class HubRepository:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Turn whatever huggingface_hub raises into one line."""
+        """Turn what the Hub, the line and the disk do into one line; mistakes of ours stay what they are."""
         try:
             yield
             return
         except SahajError:
             raise
         except Exception as error:
-            problem = describe(error, self.name)
+            if (problem := describe(error, self.name)) is None:
+                raise
         raise problem  # outside of the handler: errors of the library carry requests with their headers
 
 
@@ -192,35 +223,48 @@ def check_name(name: str) -> None:
     """
     try:
         validate_repo_id(name)
-    except HFValidationError as error:
-        raise describe(error, name) from None
+    except HFValidationError:
+        raise _no_name(name) from None
     if name.count("/") != 1:
-        raise describe(HFValidationError(), name)
+        raise _no_name(name)
 
 
-def describe(error: BaseException, name: str) -> ReleaseError:
-    """The one line about an error of huggingface_hub."""
+def describe(error: BaseException, name: str) -> ReleaseError | None:
+    """The one line about an error that came up while the Hub was asked; None where it is a mistake in a program."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
+    if isinstance(error, ValueError) and OF_THE_CARD.search(str(error)):
+        told = getattr(error, "server_message", None) or error
+        return NotAllowed(f"{name}: the Hub refuses the model card ({_line(told)}); mend that in the run file")
     http = next((one for one in chain if isinstance(one, HfHubHTTPError)), None)
     if http is not None:
         return _describe_status(http, name)
     if any(isinstance(one, HFValidationError) for one in chain):
-        return NotAllowed(f"{name} is no name of a repository on the Hub; give owner/name")
+        return _no_name(name)
     if any(isinstance(one, OfflineModeIsEnabled) for one in chain):
         return NotAllowed(f"{name}: HF_HUB_OFFLINE is set; unset it to reach the Hub")
-    away = isinstance(error, LocalEntryNotFoundError)  # a download, and there is nothing in the cache
-    if isinstance(error, FileNotFoundError) and not away:
-        return ReleaseError(f"{name}: {error.filename} is gone")
-    if isinstance(error, ValueError) and not away:
+    # the last is of a download, where there is nothing in the cache
+    if any(isinstance(one, (httpx2.HTTPError, *NOT_STORAGE, LocalEntryNotFoundError)) for one in chain):
+        return ReleaseError(f"{name}: the Hub cannot be reached ({type(chain[-1]).__name__}); see the connection")
+    disk = next((one for one in chain if isinstance(one, OSError)), None)
+    if disk is not None:
+        where = f"{disk.filename}: " if disk.filename else ""
+        return ReleaseError(f"{name}: {where}{disk.strerror or _line(disk)}")
+    if isinstance(error, ValueError):
         return ReleaseError(f"{name}: the Hub refuses ({_line(error)})")
-    return ReleaseError(f"{name}: the Hub cannot be reached ({type(chain[-1]).__name__}); see the connection")
+    return None
+
+
+def _no_name(name: str) -> NotAllowed:
+    return NotAllowed(f"{name} is no name of a repository on the Hub; give owner/name")
 
 
 def _describe_status(error: HfHubHTTPError, name: str) -> ReleaseError:
     status = error.response.status_code
     way_out = f"make a token with write permission for it at {TOKENS} and give it with `hf auth login` or in HF_TOKEN"
+    if error.server_message:
+        way_out += f" (the Hub says: {_line(error.server_message)})"
     if isinstance(error, RepositoryNotFoundError) or status == 404:
         return NotAllowed(f"{name}: the Hub shows no such repository to this token; {way_out}")
     if status == 401:

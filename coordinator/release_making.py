@@ -4,14 +4,14 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from coordinator.checkpoint_folder import Checkpoint, CheckpointError, read_size
-from coordinator.release import Release, message
+from coordinator.checkpoint_folder import RUN, Checkpoint, CheckpointError, TrainerState, broken, read_size
+from coordinator.checkpoint_sums import SUMS, check_sums, sums_with
+from coordinator.public_run import for_everybody
+from coordinator.release import CARD, Release, message
 from coordinator.release_card import card
 from coordinator.release_curve import picture
 from coordinator.release_facts import Facts, Record
-from swarm.run_file import MASK, RunFile
-
-CARD = "README.md"
+from swarm.run_file import MASK, RunFile, dump_run, load_run
 
 
 def make_release(
@@ -30,9 +30,11 @@ def make_release(
         also: further files of the release, by name.
 
     Raises:
-        CheckpointError: the checkpoint is gone, or a file of it is broken.
+        CheckpointError: the checkpoint is gone, or a file of it is not what was saved.
+        RunFileError: nobody can tell what its run file would make public.
     """
     state = checkpoint.state
+    saved = _files_of(checkpoint.path)
     parameters, vocabulary = read_size(checkpoint.path)
     pictures = picture(record.curves, run.name) if record else {}
     facts = Facts(
@@ -46,10 +48,16 @@ def make_release(
         made=tuple(also),
         mask=_mask_of(checkpoint.path),
     )
-    files: dict[str, Path | bytes] = dict(_files_of(checkpoint.path))
+    files: dict[str, Path | bytes] = {**saved, **_made_public(checkpoint.path)}
     files |= {**pictures, **also, CARD: card(facts).encode()}
     description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by {state.software}."
     return Release(state, files, message(state), description, tuple(tags))
+
+
+def first_card(run: RunFile, repo: str) -> str:
+    """A card of the run before it has begun: the Hub refuses it for the same words of the organizer as later ones."""
+    nothing = TrainerState(run.name, 0, 0, None, "2000-01-01", "", "")
+    return card(Facts(run=run, state=nothing, parameters=0, vocabulary=0, repo=repo, work=None))
 
 
 def _mask_of(checkpoint: Path) -> str:
@@ -60,7 +68,19 @@ def _mask_of(checkpoint: Path) -> str:
 
 
 def _files_of(checkpoint: Path) -> dict[str, Path]:
+    if not checkpoint.is_dir():
+        raise CheckpointError(f"{checkpoint}: no such checkpoint; give a checkpoint-<step> folder")
     try:
+        check_sums(checkpoint)
         return {path.name: path for path in sorted(checkpoint.iterdir()) if path.is_file()}
-    except FileNotFoundError:
-        raise CheckpointError(f"{checkpoint}: no such checkpoint; give a checkpoint-<step> folder") from None
+    except (OSError, ValueError) as error:
+        raise broken(checkpoint, error) from error
+
+
+def _made_public(checkpoint: Path) -> dict[str, bytes]:
+    """What has to be another file in the release: older versions saved the run file with people and folders in it."""
+    run = load_run(checkpoint / RUN)
+    if (public := for_everybody(run)) == run:
+        return {}
+    changed = {RUN: dump_run(public).encode()}
+    return changed | {SUMS: sums_with(checkpoint, changed)}

@@ -6,14 +6,15 @@ The swarm and the books never wait for it. What fails is said once and tried aga
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from coordinator.checkpoint_folder import Checkpoint
+from coordinator.checkpoint_folder import Checkpoint, TrainerState
 from coordinator.ledger import Ledger
-from coordinator.release import Release, check_owner, next_release, publish, tags_of
+from coordinator.release import Release, check_owner, missing_tags, next_release, publish, tags_of
 from coordinator.release_facts import read_record
-from coordinator.release_hub import HubRepository, NotAllowed
-from coordinator.release_making import make_release
+from coordinator.release_hub import HubRepository, NotAllowed, ReleaseError
+from coordinator.release_making import first_card, make_release
 from swarm.errors import SahajError
 from swarm.logs import keep_story
 from swarm.run_file import ReleaseSection, RunFile
@@ -78,8 +79,10 @@ class Releaser:
 
     def _work(self) -> None:
         pause = self._office.first_pause
-        while not self._leaving.is_set():
+        while True:
             self._news.clear()
+            if self._leaving.is_set():  # asked after clearing: `finish` sets it first, and is heard in any case
+                return
             if self._guarded(self._release_what_is_due):
                 pause = self._office.first_pause
                 self._news.wait()
@@ -93,7 +96,12 @@ class Releaser:
         while not self._leaving.is_set() and (checkpoint := self._hold()) is not None:
             try:
                 release = self._prepare(checkpoint)
-                commit = publish(self._repository, release, lambda: not self._leaving.is_set())
+                commit = publish(
+                    self._repository,
+                    release,
+                    lambda: not self._leaving.is_set(),
+                    check=partial(self._check_head, checkpoint.step),
+                )
                 self._released = checkpoint.step
             finally:
                 self._held = None
@@ -114,18 +122,31 @@ class Releaser:
 
     def _arrive(self) -> int:
         """See that we may write, and whose releases are there; returns the global step of the newest."""
+        office = self._office
         self._repository.open()
+        self._repository.check_card(first_card(office.run, office.settings.repo))
         head = self._repository.head()
         state = head.state if head is not None else None
-        check_owner(self._repository.name, state, self._office.run.name, self._office.fingerprint)
+        check_owner(self._repository.name, state, office.run.name, office.fingerprint)
+        if head is not None and state is not None:
+            there, total = self._repository.tags(), office.run.optimizer.total_steps
+            for tag in missing_tags(state.step, there, office.settings.milestones, total):
+                self._repository.tag(tag, head.commit)
         newest = max((one.step for one in self._offered), default=0)
-        self._office.say(f"Checkpoints are released at {self._repository.url}.")
+        office.say(f"Checkpoints are released at {self._repository.url}.")
         if state is not None and state.step > newest:
-            self._office.say(
+            office.say(
                 f"attention: {self._repository.name} has a release of global step {state.step}, later than what is "
                 "here; nothing is released until the run is beyond it (--from-hub goes on from it)"
             )
         return state.step if state is not None else 0
+
+    def _check_head(self, step: int, state: TrainerState | None) -> None:
+        """See that nobody else's release, and none of a later step, is written over."""
+        check_owner(self._repository.name, state, self._office.run.name, self._office.fingerprint)
+        if state is not None and state.step > step:
+            self._released = None  # look anew at what is there
+            raise ReleaseError(f"{self._repository.name} has a release of global step {state.step} meanwhile")
 
     def _hold(self) -> Checkpoint | None:
         with self._lock:

@@ -98,6 +98,7 @@ class Line:
 
     cut_after: int | None = None  # bytes; the connection is closed there
     held_after: int | None = None  # bytes; nothing is read any more until `go_on`
+    answered: bool = True  # or the connection is closed once what was asked for is done
     holding: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
 

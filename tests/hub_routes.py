@@ -18,6 +18,8 @@ from tests.hub_repositories import Account, File, Repositories, moment
 from tests.hub_requests import Answer, Asked, House
 
 NAME = r"(?P<name>[\w.-]+/[\w.-]+)"
+LICENCES = ("apache-2.0", "mit", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "other")  # some of those it knows
+LANGUAGES = ("bn", "de", "en", "eo", "hi", "sw", "multilingual")
 LARGE = re.compile(r"\.(safetensors|pt|bin|png)$")
 
 
@@ -64,24 +66,31 @@ def _check(house: House, found: re.Match[str], asked: Asked) -> Answer:
 
 
 def _validate(house: House, found: re.Match[str], asked: Asked) -> Answer:
-    """The metadata of a card: what is between its first two lines of dashes."""
-    wanted = asked.content()
-    header = re.match(r"\s*---[^\n]*\n(.*?)\n---", wanted["content"], re.DOTALL)
-    errors, notes = [], []
+    errors, notes = _of_card(asked.content()["content"])
+    answer = {"errors": [{"message": one} for one in errors], "warnings": [{"message": one} for one in notes]}
+    return Answer.json(answer, 400 if errors else 200)
+
+
+def _of_card(text: str) -> tuple[list[str], list[str]]:
+    """Errors and warnings about the metadata of a card: what is between its first two lines of dashes."""
+    header = re.match(r"\s*---[^\n]*\n(.*?)\n---", text, re.DOTALL)
+    errors: list[str] = []
     try:
         metadata = yaml.safe_load(header[1]) if header else None
     except yaml.YAMLError as error:
-        return Answer.json({"errors": [{"message": f"YAML: {error}"}], "warnings": []}, 400)
+        return [f"YAML: {error}"], []
     if metadata is None:
-        notes.append("empty or missing yaml metadata in repo card")
+        return [], ["empty or missing yaml metadata in repo card"]
     for key, kind in (("language", (str, list)), ("license", (str, list)), ("tags", list), ("datasets", list)):
-        if metadata and metadata.get(key) is not None and not isinstance(metadata[key], kind):
+        if metadata.get(key) is not None and not isinstance(metadata[key], kind):
             errors.append(f'"{key}" must be of another type')
-    results = [result for one in (metadata or {}).get("model-index") or [] for result in one["results"]]
+    for key, known in (("license", LICENCES), ("language", LANGUAGES)):
+        if metadata.get(key) is not None and metadata[key] not in known:
+            errors.append(f'"{key}" must be one of [{", ".join(known)}]')
+    results = [result for one in metadata.get("model-index") or [] for result in one["results"]]
     if not all({"task", "dataset", "metrics"} <= result.keys() for result in results):
         errors.append('"model-index" lacks a task, a dataset or metrics')
-    answer = {"errors": [{"message": one} for one in errors], "warnings": [{"message": one} for one in notes]}
-    return Answer.json(answer, 400 if errors else 200)
+    return errors, []
 
 
 def _preupload(house: House, found: re.Match[str], asked: Asked) -> Answer:
@@ -109,6 +118,9 @@ def _commit(house: House, found: re.Match[str], asked: Asked) -> Answer:
         value = one["value"]
         if one["key"] == "file":
             files[value["path"]] = File(base64.b64decode(value["content"]), False)
+            errors, _ = _of_card(files["README.md"].content.decode()) if value["path"] == "README.md" else ([], [])
+            if errors:
+                return Answer.problem(400, "; ".join(errors))
         elif one["key"] == "lfsFile":
             if value["oid"] not in house.repositories.stored:
                 return Answer.problem(400, f"The large file {value['oid']} was not uploaded")

@@ -155,10 +155,13 @@ def _handler(hub: HubStandIn) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             try:
                 target = self.path.partition("?")[0]
-                body = read_body(self.rfile, self.headers, hub.repositories.line_of(self.command, target))
+                line = hub.repositories.line_of(self.command, target)
+                body = read_body(self.rfile, self.headers, line)
                 if body is None:  # the line is cut
                     return
                 answer = hub.answer(Asked(self.command, self.path, dict(self.headers.items()), body))
+                if not line.answered:
+                    return
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():
                     self.send_header(name, value)

@@ -11,13 +11,13 @@ from fastapi import APIRouter, Request, Security
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 
-from coordinator.bookkeeping import without_secrets
 from coordinator.http.answers import NO_STORE, bearer, refuse
 from coordinator.http.desk import Desk, People, ServedFile
 from coordinator.http.door import House, admit, look
 from coordinator.http.figures import Joins
 from coordinator.http.first_look import JOIN, too_many
 from coordinator.http.hub import Hub, HubAway, HubUser, TokenRejected
+from coordinator.public_run import without_secrets
 from swarm.identity import peer_id_of
 from swarm.joining import JoinAnswer, JoinRequest, Manifest, Refusal, Refused
 from swarm.rate_limit import RateLimit

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from coordinator.checkpoint_folder import Checkpoint, list_checkpoints
 from coordinator.checkpoints import TrainerState, save_checkpoint
 from coordinator.ledger import Contribution, Ledger, SessionReport, open_ledger
+from coordinator.public_run import for_everybody
 from swarm.run_file import RunFile, parse_run
 from tests.hub_repositories import Repository
 from tests.hub_stand_in import HubStandIn
@@ -68,7 +69,13 @@ def tokenizer(run: RunFile) -> PreTrainedTokenizerFast:
 def make_checkpoint(tmp_path: Path, run: RunFile, tokenizer: PreTrainedTokenizerFast) -> MakeCheckpoint:
     """`make_checkpoint(100)`: a checkpoint of that global step in the state folder, whose weights are its own."""
 
-    def make(step: int, *, loss: float | None = 3.25, folder: Path = tmp_path / "state" / "checkpoints") -> Checkpoint:
+    def make(
+        step: int,
+        *,
+        loss: float | None = 3.25,
+        folder: Path = tmp_path / "state" / "checkpoints",
+        saved_run: RunFile = for_everybody(run),  # noqa: B008  (it never changes)
+    ) -> Checkpoint:
         model = build_model(run, tokenizer)
         with torch.no_grad():
             model.predictions.bias.add_(float(step))
@@ -84,7 +91,9 @@ def make_checkpoint(tmp_path: Path, run: RunFile, tokenizer: PreTrainedTokenizer
             sentence_order_accuracy=None if loss is None else 0.75,
         )
         moments = {"state": {0: {"exp_avg": torch.full((64,), float(step))}}}
-        path = save_checkpoint(folder, model=model, tokenizer=tokenizer, optimizer_state=moments, run=run, state=state)
+        path = save_checkpoint(
+            folder, model=model, tokenizer=tokenizer, optimizer_state=moments, run=saved_run, state=state
+        )
         return next(one for one in list_checkpoints(folder) if one.path == path)
 
     return make

@@ -1,26 +1,30 @@
 """The bookkeeper saves, the releaser uploads: what is saved while the swarm trains comes to the Hub by itself."""
 
+import queue
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.bookkeeping import Bookkeeper, Office, for_everybody
+from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoint_folder import list_checkpoints
 from coordinator.history import Historian
 from coordinator.ledger import Ledger
+from coordinator.public_run import for_everybody
+from coordinator.recall import Recall, Reins
 from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker
 from swarm.run_file import RunFile, load_run
 from tests.hub_repositories import Line
 from tests.hub_stand_in import HubStandIn
-from tests.release.conftest import FINGERPRINT, repository
+from tests.release.conftest import FINGERPRINT, MakeCheckpoint, repository
 from trainer.model import PretrainingModel, build_model
 
 PATIENCE = 60.0  # seconds
@@ -33,11 +37,16 @@ class Swarm:
     model: PretrainingModel
     step: int = 0
     worries: list[int] = field(default_factory=list)
+    left_behind: tuple[int, ...] = ()
 
     def snapshot(self) -> Snapshot:
         """The newest state."""
         state = {name: one.detach() + float(self.step) for name, one in self.model.named_parameters()}
         return Snapshot(self.step, state, {"state": {0: {"exp_avg": torch.ones(4)}}})
+
+    def is_left_behind(self, step: int) -> bool:
+        """Whether the swarm has gone back from there."""
+        return step in self.left_behind
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
         """There are no sessions."""
@@ -103,13 +112,33 @@ def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
         swarm.step = 130
         _wait_for(said, "global step 130: saved")
         assert [one.step for one in list_checkpoints(office.folder)] == [130]
+        swarm.left_behind = (200,)  # from which the swarm has gone back
+        swarm.step = 200
+        _wait_for(said, "global step 200: saved")
+        swarm.step = 210
+        _wait_for(said, "global step 210: released")
     finally:
         line.go_on.set()
         stop.set()
         books.join(PATIENCE)
         releaser.finish(PATIENCE)
     assert not books.is_alive() and not any(line.startswith("problem") for line in said), said
-    assert [one.title for one in repository(hub).revisions[1:]] == ["Global step 100: not evaluated"]
+    assert [one.title for one in repository(hub).revisions[1:]] == [
+        "Global step 100: not evaluated",
+        "Global step 210: not evaluated",
+    ]
+
+
+def test_what_the_swarm_has_gone_back_from_is_known(make_checkpoint: MakeCheckpoint):
+    good, orders = make_checkpoint(100), queue.SimpleQueue[int]()
+    replica: Any = SimpleNamespace(step=190, go_back=lambda state, call_everybody: 300)
+    nobody: Any = None
+    board: Any = object()
+    recall = Recall(Reins(replica, board, orders, nobody, good.path.parent, 1000, print))
+    assert not recall.is_left_behind(150)
+    orders.put(100)
+    assert recall.follow_order()
+    assert [step for step in (50, 100, 101, 190, 299, 300, 310) if recall.is_left_behind(step)] == [101, 190, 299]
 
 
 def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, tmp_path: Path):

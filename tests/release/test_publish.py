@@ -1,17 +1,25 @@
 """A checkpoint becomes a release: one commit that is whole, also where the line breaks on the way."""
 
+import errno
 import hashlib
 import json
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx2
 import pytest
+from huggingface_hub.utils import http_backoff
+from huggingface_hub.utils._runtime import is_xet_available
 
-from coordinator.checkpoint_folder import Checkpoint
+from app.releasing_work import publish_by_hand, release_by_hand
+from coordinator.checkpoint_folder import Checkpoint, CheckpointError
+from coordinator.checkpoint_sums import SUMS, check_sums, read_sums
 from coordinator.ledger import Ledger
 from coordinator.release import Release, publish
 from coordinator.release_facts import read_record
-from coordinator.release_hub import HubRepository, NotAllowed, ReleaseError
+from coordinator.release_hub import HubRepository, NotAllowed, ReleaseError, describe
 from coordinator.release_making import make_release
 from swarm.run_file import RunFile
 from tests.hub_repositories import Line
@@ -113,6 +121,55 @@ def test_an_answer_that_is_lost_makes_no_second_commit(
     assert len(repository(hub).revisions) == 2 and repository(hub).tags == {"step-100": repository(hub).head.oid}
 
 
+def test_a_commits_answer_that_is_lost_makes_no_second_commit(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100), "step-100")
+    there.open()
+    hub.repositories.lines.append(("POST .*/commit/", Line(answered=False)))
+    with pytest.raises(ReleaseError, match="cannot be reached"):
+        publish(there, release)
+    assert len(repository(hub).revisions) == 2 and not repository(hub).tags
+    publish(there, release)
+    assert len(repository(hub).revisions) == 2 and repository(hub).tags == {"step-100": repository(hub).head.oid}
+
+
+def test_a_card_that_the_hub_does_not_take_is_refused_before_anything_is_sent(
+    hub: HubStandIn, make_checkpoint: MakeCheckpoint, run: RunFile
+):
+    assert run.release is not None
+    run = run.model_copy(update={"release": run.release.model_copy(update={"license": "apache"})})
+    there = HubRepository(REPO)
+    there.open()
+    release = make_release(run, make_checkpoint(100), REPO, record=None, also={}, tags=())
+    told = r'river/boats: the Hub refuses the model card \(.*"license" must be one of .*\); mend that in the run file'
+    with pytest.raises(NotAllowed, match=told):
+        publish(there, release)
+    assert hub.repositories.received == []
+    hub.repositories.troubles.extend([("POST /api/validate-yaml", 200)] * 2)
+    with pytest.raises(NotAllowed, match=told):
+        publish(there, release)  # and the same where only the commit is refused
+    assert len(repository(hub).revisions) == 1
+
+
+def test_a_disk_in_trouble_is_not_the_hubs_fault_and_a_mistake_of_ours_is_not_the_lines():
+    full = describe(OSError(errno.ENOSPC, "No space left on device", "/state/x"), REPO)
+    assert str(full) == f"{REPO}: /state/x: No space left on device"
+    assert str(describe(PermissionError(errno.EACCES, "Permission denied", "/x"), REPO)).endswith("Permission denied")
+    for away in (httpx2.ConnectError("no"), ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError()):
+        assert "the Hub cannot be reached" in str(describe(away, REPO))
+    sending = RuntimeError("Error while uploading")
+    sending.__cause__ = httpx2.ReadTimeout("silence")
+    assert "the Hub cannot be reached (ReadTimeout)" in str(describe(sending, REPO))
+    assert describe(ZeroDivisionError("a mistake"), REPO) is None and describe(KeyError("sha"), REPO) is None
+
+
+def test_large_files_do_not_travel_by_the_way_that_is_untried(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", False)
+    HubRepository(REPO)
+    assert not is_xet_available()
+
+
 def test_a_hub_that_falls_silent_is_given_up(
     hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint, monkeypatch: pytest.MonkeyPatch
 ):
@@ -125,6 +182,65 @@ def test_a_hub_that_falls_silent_is_given_up(
         publish(there, release)
     for line in lines:
         line.go_on.set()
+
+
+def test_also_a_hub_that_was_away_and_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """huggingface_hub makes a new client when nobody has listened."""
+    monkeypatch.setattr("coordinator.release_hub.SILENCE", 0.3)
+    HubRepository(REPO)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        threading.Timer(2.0, listener.listen).start()
+        url, caught = f"http://127.0.0.1:{listener.getsockname()[1]}", []
+
+        def ask() -> None:
+            try:
+                http_backoff("GET", url, max_retries=6, max_wait_time=1)
+            except httpx2.HTTPError as error:
+                caught.append(type(error))
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(25.0)
+        assert caught == [httpx2.ReadTimeout]
+
+
+@pytest.mark.parametrize("summed", [True, False])
+def test_a_checkpoint_of_an_older_version_is_released_without_the_people_and_folders_in_it(
+    prepare: Prepare, make_checkpoint: MakeCheckpoint, run: RunFile, tmp_path: Path, summed: bool
+):
+    checkpoint = make_checkpoint(100, saved_run=run)
+    assert b"asha" in (checkpoint.path / "run.yaml").read_bytes()
+    if not summed:
+        (checkpoint.path / SUMS).unlink()
+    _check_public(prepare(checkpoint), tmp_path / "copy")
+    made = release_by_hand(checkpoint.path, REPO, [], None)
+    _check_public(made, tmp_path / "by_hand")
+
+
+def _check_public(release: Release, copy: Path) -> None:
+    copy.mkdir()
+    for name, content in release.files.items():
+        (copy / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    text = (copy / "run.yaml").read_text()
+    assert not any(word in text for word in ("asha", "/home", "boat\n")) and "river.txt" in text
+    check_sums(copy)
+    assert {"run.yaml", "model.safetensors"} <= read_sums(copy).keys()
+
+
+def test_a_checkpoint_of_today_is_released_as_it_is(prepare: Prepare, make_checkpoint: MakeCheckpoint):
+    checkpoint = make_checkpoint(100)
+    files = prepare(checkpoint).files
+    assert files["run.yaml"] == checkpoint.path / "run.yaml" and files[SUMS] == checkpoint.path / SUMS
+
+
+def test_a_damaged_checkpoint_makes_no_release(prepare: Prepare, make_checkpoint: MakeCheckpoint):
+    checkpoint = make_checkpoint(100)
+    content = bytearray((checkpoint.path / "model.safetensors").read_bytes())
+    content[-5] ^= 1
+    (checkpoint.path / "model.safetensors").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is not what was saved"):
+        prepare(checkpoint)
 
 
 def test_somebody_elses_commit_in_between_is_not_lost(
@@ -147,6 +263,7 @@ def test_somebody_elses_commit_in_between_is_not_lost(
     [
         (401, NotAllowed, "does not know the Hugging Face token"),
         (403, NotAllowed, "may not write there"),
+        (403, NotAllowed, "(the Hub says: the stand-in was told to fail)"),
         (429, ReleaseError, "wants fewer requests (429)"),
         (500, ReleaseError, "has trouble (500)"),
         (503, ReleaseError, "has trouble (503)"),
@@ -203,6 +320,25 @@ def test_a_private_repository_is_seen_by_its_owners_alone(hub: HubStandIn, monke
     assert repository(hub).private and HubRepository(REPO).head() is not None
     monkeypatch.setenv("HF_TOKEN", hub.add("stranger", role="write"))
     assert HubRepository(REPO).head() is None
+
+
+def test_what_is_to_be_private_is_not_released_where_everybody_sees_it(hub: HubStandIn):
+    HubRepository(REPO).open()
+    with pytest.raises(NotAllowed, match=r"there already and public; make it private at .*/river/boats/settings"):
+        HubRepository(REPO, private=True).open()
+    repository(hub).private = True
+    HubRepository(REPO, private=True).open()
+
+
+def test_by_hand_a_tag_that_is_elsewhere_already_is_told(hub: HubStandIn, make_checkpoint: MakeCheckpoint):
+    first, second = (release_by_hand(make_checkpoint(step).path, REPO, ["v1"], None) for step in (100, 200))
+    assert "attention" not in publish_by_hand(first, REPO, private=False)
+    there = repository(hub).head.oid
+    told = publish_by_hand(second, REPO, private=False)
+    assert f"attention: the tag v1 is at another commit ({there[:8]}) and stays there" in told
+    assert repository(hub).head.oid != there == repository(hub).tags["v1"]
+    with pytest.raises(NotAllowed, match="was to be private"):
+        publish_by_hand(second, REPO, private=True)
 
 
 def _sum(release: Release, name: str) -> str:

@@ -1,5 +1,6 @@
 """The coordinator releases by the schedule of the run file, in the background, whatever the Hub does."""
 
+import json
 import logging
 import threading
 import time
@@ -14,7 +15,7 @@ from coordinator.ledger import Ledger
 from coordinator.release import next_release, tags_of
 from coordinator.releasing import ReleaseOffice, Releaser
 from swarm.run_file import RunFile
-from tests.hub_repositories import Line
+from tests.hub_repositories import File, Line
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import FINGERPRINT, REPO, MakeCheckpoint, repository
 
@@ -153,6 +154,58 @@ def test_a_run_that_has_begun_anew_does_not_go_back_on_the_hub(
     ]
 
 
+def test_a_tag_that_was_lost_with_the_coordinator_is_given_by_the_next_one(
+    hub: HubStandIn, desk: Desk, make_checkpoint: MakeCheckpoint
+):
+    make_checkpoint(310)
+    hub.repositories.troubles.extend([("POST .*/tag/", 500)] * 1000)
+    desk.open()
+    desk.wait_for("problem: ")
+    desk.releasers[-1].finish()
+    assert len(repository(hub).revisions) == 2 and not repository(hub).tags
+    hub.repositories.troubles.clear()
+    desk.said.clear()
+    desk.open()
+    desk.wait_for("Checkpoints are released at")
+    desk.releasers[-1].finish()
+    assert repository(hub).tags == {"step-310": repository(hub).head.oid} and len(repository(hub).revisions) == 2
+
+
+def test_what_others_release_meanwhile_is_not_written_over(
+    hub: HubStandIn, desk: Desk, make_checkpoint: MakeCheckpoint
+):
+    make_checkpoint(100)
+    desk.open()
+    desk.wait_for("global step 100: released")
+    state = json.loads(repository(hub).head.files["trainer_state.json"].content)
+    _release_by_others(hub, state | {"run": "other-run"})
+    make_checkpoint(200)
+    desk.offer()
+    desk.wait_for(f"nothing can be released: {REPO} holds a release of run other-run")
+    _release_by_others(hub, state | {"step": 250})
+    desk.wait_for("has a release of global step 250, later than what is here")
+    make_checkpoint(300)
+    desk.offer()
+    desk.wait_for("global step 300: released")
+    assert [one.title.partition(":")[0] for one in repository(hub).revisions[1:]] == [
+        "Global step 100",
+        "others",
+        "others",
+        "Global step 300",
+    ]
+
+
+def _release_by_others(hub: HubStandIn, state: dict[str, object]) -> None:
+    repository(hub).commit("others", "", {"trainer_state.json": File(json.dumps(state).encode(), False)})
+
+
+def test_a_licence_that_the_hub_does_not_know_is_told_at_the_start(hub: HubStandIn, desk: Desk, run: RunFile):
+    assert run.release is not None
+    release = run.release.model_copy(update={"license": "apache"})
+    desk.open(run=run.model_copy(update={"release": release}), settings=release)
+    desk.wait_for("problem: nothing can be released: river/boats: the Hub refuses the model card")
+
+
 def test_a_checkpoint_stays_while_it_is_uploading_and_readers_see_whole_revisions_alone(
     hub: HubStandIn, desk: Desk, make_checkpoint: MakeCheckpoint
 ):
@@ -189,6 +242,23 @@ def test_a_coordinator_that_leaves_does_not_wait_for_a_slow_hub(
     assert any("release of global step 100 was not finished; it goes on when" in one for one in desk.said)
     line.go_on.set()
     assert all(not one.name.startswith("ThreadPool") for one in threading.enumerate())
+
+
+def test_leaving_is_heard_at_any_moment(hub: HubStandIn, desk: Desk):
+    """Also in the one in which the releaser forgets what it has heard."""
+    releaser = Releaser(desk.office)
+    forget = releaser._news.clear
+
+    def forget_what_was_just_said() -> None:
+        threading.Thread(target=releaser.finish, daemon=True).start()
+        assert releaser._news.wait(PATIENCE)
+        forget()
+
+    releaser._news.clear = forget_what_was_just_said  # type: ignore[method-assign]
+    releaser._thread.start()
+    releaser._thread.join(PATIENCE / 3)
+    assert not releaser._thread.is_alive()
+    assert hub.asked == []
 
 
 def test_a_mistake_of_ours_does_not_end_it(hub: HubStandIn, desk: Desk, make_checkpoint: MakeCheckpoint):
