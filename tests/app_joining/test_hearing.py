@@ -64,7 +64,10 @@ def test_a_ban_is_heard_when_nothing_else_is(authority: Authority, tmp_path: Pat
 
 
 @pytest.mark.parametrize("clock", [-30.0, 0.0, 30.0])
-def test_the_coordinator_is_left_in_peace_while_notices_arrive(authority: Authority, tmp_path: Path, clock: float):
+def test_the_coordinator_is_left_in_peace_while_notices_arrive(
+    authority: Authority, tmp_path: Path, clock: float, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(hearing, "SILENCE", 2.0)  # a busy disk takes its time for each notice
     gate = gate_of(authority, tmp_path, heard=time.time() + clock - 10.0)
     asked: list[bool] = []
 
@@ -76,4 +79,4 @@ def test_the_coordinator_is_left_in_peace_while_notices_arrive(authority: Author
         gate.take_notice(sign_notices(Notices(time=time.time() + clock), authority, RUN))
         return bool(asked)
 
-    assert not listen(gate, ask, newer, at_most=1.5)
+    assert not listen(gate, ask, newer, at_most=5.0)
