@@ -33,7 +33,13 @@ class Notebook:
         }
         source = code(url, program).replace('URL = ""', f'URL = "{typed}"')
         done = subprocess.run(
-            [self.python, "-c", source], env=environment, check=True, capture_output=True, text=True, timeout=120
+            [self.python, "-c", source],
+            env=environment,
+            cwd=self.cache.parent,  # and not where this project has its own metadata
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert done.stderr == ""
         return done.stdout
