@@ -16,7 +16,7 @@ from tests.peers.small_swarm import newest_step_said, signal_group, text_of
 
 pytestmark = pytest.mark.swarm
 REPO = "river/small"
-STEP_SAMPLES = 6144  # some five seconds of two trainers
+STEP_SAMPLES = 12288  # some five seconds of two trainers
 STOPPED = 8.0  # seconds
 RELEASED = re.compile(r"global step (\d+): released")
 WHOLE = {"README.md", "SHA256SUMS", "config.json", "model.safetensors", "optimizer.pt", "trainer_state.json"}
