@@ -84,6 +84,9 @@ def coordinator(
     state: Annotated[
         Path | None, typer.Option(help="folder of identity, ledger and checkpoints; by default NAME-state")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on; an error where there is nothing to go on from")
+    ] = False,
     from_hub: Annotated[
         bool, typer.Option("--from-hub", help="go on from the newest release, if it is newer than what is here")
     ] = False,
@@ -107,6 +110,7 @@ def coordinator(
         initial_peers=tuple(initial_peers),
         listen=tuple(listen),
         announce=tuple(announce),
+        resume=resume,
         from_hub=from_hub,
     )
     coordinate(loaded, options, _say)

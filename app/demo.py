@@ -15,7 +15,7 @@ from app.demo_peers import Peer, start_peer, wait_for_address
 from app.demo_story import Story
 from app.demo_summary import SUMMARY, Summary, problems, save_summary, summarize
 from coordinator.ledger import open_ledger
-from coordinator.reception import URL
+from coordinator.state_folder import URL
 from swarm import logs
 from swarm.durable import write_file
 from swarm.errors import SahajError

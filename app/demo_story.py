@@ -8,6 +8,7 @@ from rich.console import Console
 from app.demo_peers import Peer, start_peer
 from coordinator.checkpoint_folder import newest_checkpoint
 from coordinator.ledger import Ledger, StepSummary
+from coordinator.state_folder import CHECKPOINTS
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile
 
@@ -76,7 +77,7 @@ class Story:
             self._wait(LOOK_EVERY)
 
     def _wait_for_checkpoint(self, step: int) -> None:
-        while (newest := newest_checkpoint(self._out / "coordinator" / "checkpoints")) is None or (
+        while (newest := newest_checkpoint(self._out / "coordinator" / CHECKPOINTS)) is None or (
             newest.state.step < step
         ):
             self._wait(LOOK_EVERY)

@@ -7,6 +7,7 @@ from pathlib import Path
 from app.demo_peers import FAILED_ROUND, FIRST_SAMPLE, Peer
 from coordinator.checkpoint_folder import newest_checkpoint
 from coordinator.ledger import Ledger
+from coordinator.state_folder import CHECKPOINTS
 from swarm.durable import write_file
 from swarm.passes import UNVERIFIED
 from swarm.run_file import RunFile
@@ -60,7 +61,7 @@ def summarize(
     steps, evaluations, sessions = ledger.steps(), ledger.evaluations(), ledger.sessions()
     samples = {session.user: session.samples for session in sessions}
     failed = [(peer.name, said) for peer in (coordinator, *trainers) for said in peer.said(FAILED_ROUND)]
-    newest = newest_checkpoint(out / "coordinator" / "checkpoints")
+    newest = newest_checkpoint(out / "coordinator" / CHECKPOINTS)
     nothing = float("nan")
     return Summary(
         steps=len(steps),

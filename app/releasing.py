@@ -26,6 +26,11 @@ LedgerOption = Annotated[
     typer.Option(metavar="URL", help="ledger of the run; by default the one in the checkpoint's state folder, if any"),
 ]
 
+LinkOption = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="the run's link, for the notebook; by default that of the state folder, if any"),
+]
+
 
 def release(
     checkpoint: CheckpointArgument,
@@ -34,12 +39,13 @@ def release(
     private: PrivateOption = False,
     tag: TagOption = [],  # noqa: B006  (Typer reads the default, nobody changes it)
     ledger: LedgerOption = None,
+    link: LinkOption = None,
 ) -> None:
     """Release a checkpoint on the Hub, with a model card."""
     quiet(verbose=False)
     from app.releasing_work import describe, publish_by_hand, release_by_hand
 
-    made = release_by_hand(checkpoint, repo, tag, ledger)
+    made = release_by_hand(checkpoint, repo, tag, ledger, link)
     if dry_run:
         typer.echo(describe(made, repo))
         return

@@ -1,31 +1,47 @@
 """What `sahaj release` does: put a release together from a checkpoint and its ledger, and show or publish it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from app.info import readable
+from app.joining.address import coordinator_url
+from app.joining.problems import AddressProblem
 from coordinator.checkpoint_folder import RUN, Checkpoint, check
 from coordinator.ledger import open_ledger
-from coordinator.notebook import invitation
+from coordinator.ledger_database import folder_of
+from coordinator.notebook import invitation, link_for_others
 from coordinator.release import CARD, Release, publish
-from coordinator.release_facts import Record, read_record
+from coordinator.release_facts import Record, read_record, read_unnamed, unknown_names
 from coordinator.release_hub import HubRepository, check_name
 from coordinator.release_making import make_release
-from coordinator.state_folder import AUTHORITY, LEDGER
+from coordinator.state_folder import AUTHORITY, LEDGER, URL
 from swarm.run_file import RunFile, load_run
 
 
-def release_by_hand(path: Path, repo: str, tags: list[str], ledger: str | None) -> Release:
+def release_by_hand(
+    path: Path,
+    repo: str,
+    tags: list[str],
+    ledger: str | None,
+    link: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Release:
     """The release of a checkpoint; contributors and the curve are in its card if there is a ledger.
 
+    While the run goes on it has the notebook, with the link that was given or the one that the coordinator has written.
+
     Raises:
-        SahajError: the checkpoint is broken, the repository's name is not one, or the ledger cannot be read.
+        SahajError: the checkpoint is broken, the repository's name is not one, the link is none for others, or the
+            ledger cannot be read.
     """
     check_name(repo)
     path = path.absolute()
     state = check(path)
     run = load_run(path / RUN)
-    record = _record_of(run, path.parent.parent, ledger)
-    return make_release(run, Checkpoint(path, state.step, state), repo, record=record, also=invitation(run), tags=tags)
+    folder = path.parent.parent
+    also = invitation(run.name, _link_of(folder, link)) if state.step < run.optimizer.total_steps else {}
+    record = _record_of(run, folder, ledger, say)
+    return make_release(run, Checkpoint(path, state.step, state), repo, record=record, also=also, tags=tags)
 
 
 def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:
@@ -64,11 +80,30 @@ def describe(release: Release, repo: str) -> str:
     )
 
 
-def _record_of(run: RunFile, state_folder: Path, url: str | None) -> Record | None:
-    if url is None and not (state_folder / LEDGER).is_file():
-        return None
-    ledger = open_ledger(url or run.coordinator.ledger, state_folder)
+def _link_of(state_folder: Path, given: str | None) -> str:
+    if given is not None:
+        link = coordinator_url(given)
+        if not link_for_others(link):
+            raise AddressProblem(f"--link {link}: works on this machine only; give the address that others use")
+        return link
     try:
-        return read_record(ledger, run, state_folder, has_passes=(state_folder / AUTHORITY).is_file())
+        return (state_folder / URL).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _record_of(run: RunFile, state_folder: Path, url: str | None, say: Callable[[str], None]) -> Record | None:
+    if url is None and not (state_folder / LEDGER).is_file():
+        say(f"attention: no ledger here ({state_folder / LEDGER}): without --ledger the card has no contributors")
+        return None
+    url = url or run.coordinator.ledger
+    folders = {state_folder, folder_of(url, state_folder)}  # a copied checkpoint has no state folder around it
+    unnamed = read_unnamed(*folders)
+    ledger = open_ledger(url, state_folder)
+    try:
+        record = read_record(ledger, run, unnamed, has_passes=any((folder / AUTHORITY).is_file() for folder in folders))
     finally:
         ledger.close()
+    if unknown := record.work.credit.unknown:
+        say(unknown_names(unknown))
+    return record

@@ -4,9 +4,10 @@
 
 In SQLite, and in PostgreSQL where a server can be started for it (both wait for the disk), or in the empty database
 at a URL. Every peer's report repeats its last 16 contributions, as records do, and the ledger's clock runs as if a
-step took 10 seconds; the benchmark does not wait for it. What counts: writing a step takes much less than
-those 10 seconds, the leaderboard answers in under 0.1 s at the end, the file stays below 1 GB, and not one
-contribution is missing or counted twice.
+step took 10 seconds; the benchmark does not wait for it. Before they are written, claims are compared with what was
+averaged, as the coordinator does once a second. What counts: comparing and writing a step takes much less than those
+10 seconds, the leaderboard answers in under 0.1 s at the end, the file stays below 1 GB, and not one contribution is
+missing or counted twice.
 """
 
 import contextlib
@@ -16,28 +17,34 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from hivemind.p2p import PeerID
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from sqlalchemy import create_engine, make_url, text
 
 from benchmarks import command
+from coordinator.audit import Audit, Evidence
+from coordinator.flags import SeenRound
 from coordinator.ledger import Contribution, Ledger, SessionReport, open_ledger
+from coordinator.ledger_backup import backup_of
 from coordinator.ledger_entry import day_of
 from swarm.durable import write_file
 from swarm.errors import SahajError
-from swarm.records import CONTRIBUTIONS_KEPT
+from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_TOLD
 from tests.postgres_server import WhyNot, running_server
 
 BEGAN = 1_700_000_000.0  # unix time of the first step
 STEP_SECONDS = 10.0
 DEVICES = 2  # of each user
-SAMPLES, TOKENS = 4, 4 * 128  # of each contribution
+LONGEST = 128  # tokens of a sample
+SAMPLES, TOKENS = 4, 4 * LONGEST  # of each contribution
+HEAVIEST = 4096.0  # samples that a peer can weigh
 QUESTIONS = 5  # times that each question is asked; the median counts
 
 
@@ -47,6 +54,9 @@ class Figures:
 
     peers: int
     steps: int
+    settle_seconds_per_step: float  # comparing claims with what was averaged, one reading; the mean
+    settle_seconds_slowest_step: float
+    settle_seconds_after_absence: float  # one in which all peers tell as much as a record takes
     write_seconds_per_step: float  # the mean
     write_seconds_slowest_step: float
     reading_again_seconds: float  # all reports once more, none of them new
@@ -58,6 +68,7 @@ class Figures:
     progress_seconds: float
     totals_seconds: float
     file_bytes: int
+    back_up_seconds: float | None  # of an SQLite ledger at the end
 
 
 def main(
@@ -86,9 +97,19 @@ def measure(url: str, folder: Path, peers: int, steps: int) -> Figures:
         SahajError: the sums are not what was reported.
     """
     ledger = open_ledger(url, folder)
-    times = []
+    audit = Audit({}, HEAVIEST, LONGEST, evidence=True)
+    times: list[float] = []
+    settling: list[float] = []
     reports: list[SessionReport] = []
-    for reports in track(_run(peers, steps), make_url(url).get_backend_name(), total=steps, transient=True):
+    for step, told in enumerate(
+        track(_run(peers, steps), make_url(url).get_backend_name(), total=steps, transient=True)
+    ):
+        audit.saw(SeenRound(step, {one.peer_id: SAMPLES for one in told}, gradient_norm=1.0, seconds=5.0))
+        began = time.perf_counter()
+        reports, flags = audit.settle(told, Evidence(), step, now=step * STEP_SECONDS)
+        settling.append(time.perf_counter() - began)
+        if flags:
+            raise SahajError(f"an honest peer was flagged: {flags[0].what}")
         began = time.perf_counter()
         ledger.record(reports, now=reports[0].last_seen)
         times.append(time.perf_counter() - began)
@@ -103,6 +124,9 @@ def measure(url: str, folder: Path, peers: int, steps: int) -> Figures:
     figures = Figures(
         peers=peers,
         steps=steps,
+        settle_seconds_per_step=round(statistics.mean(settling), 4),
+        settle_seconds_slowest_step=round(max(settling), 4),
+        settle_seconds_after_absence=_settled_after_absence(reports),
         write_seconds_per_step=round(statistics.mean(times), 4),
         write_seconds_slowest_step=round(max(times), 4),
         reading_again_seconds=round(again, 4),
@@ -114,6 +138,7 @@ def measure(url: str, folder: Path, peers: int, steps: int) -> Figures:
         progress_seconds=_asked(lambda: ledger.progress(now)),
         totals_seconds=_asked(ledger.totals),
         file_bytes=_bytes(url, folder),
+        back_up_seconds=_asked(ledger.back_up) if backup_of(make_url(url)) else None,
     )
     ledger.close()
     return figures
@@ -130,7 +155,7 @@ def _run(peers: int, steps: int) -> Iterator[list[SessionReport]]:
             SessionReport(
                 session_id=f"{number:032x}",
                 user=f"user-{number // DEVICES}",
-                peer_id=f"12D3KooW{number:044}",
+                peer_id=str(PeerID(b"\x12\x20" + number.to_bytes(32, "big"))),
                 client_mode=True,
                 device="Tesla T4, 2 cores",
                 started=BEGAN,
@@ -145,6 +170,15 @@ def _run(peers: int, steps: int) -> Iterator[list[SessionReport]]:
             )
             for number, history in enumerate(recent)
         ]
+
+
+def _settled_after_absence(reports: list[SessionReport]) -> float:
+    """Seconds for a reading of all that records have room for, nothing of which the coordinator has seen."""
+    steps = range(CONTRIBUTIONS_KEPT + UNHEARD_TOLD)
+    claims = tuple(Contribution(step, SAMPLES, TOKENS, 9.0) for step in steps)
+    audit = Audit({}, HEAVIEST, LONGEST, evidence=False, went_away=0)
+    told = [replace(one, contributions=claims) for one in reports]
+    return round(_seconds(lambda: audit.settle(told, Evidence(), newest=10 * len(steps), now=0.0)), 4)
 
 
 def _check(ledger: Ledger, peers: int, steps: int) -> None:
@@ -190,8 +224,9 @@ def _print(found: dict[str, Figures]) -> None:
     table = Table("", *found)
     rows = [asdict(one) for one in found.values()]
     for name in Figures.__dataclass_fields__:
-        unit = "{:,.4f}" if name.endswith(("_seconds", "_per_step", "_slowest_step")) else "{:,}"
-        table.add_row(name.replace("_", " "), *(unit.format(row[name]) for row in rows))
+        unit = "{:,.4f}" if "_seconds" in name else "{:,}"
+        figures = ("" if row[name] is None else unit.format(row[name]) for row in rows)
+        table.add_row(name.replace("_", " "), *figures)
     Console().print(table)
 
 

@@ -27,11 +27,12 @@ from app.demo_corpus import prepare_corpus
 from app.demo_peers import Peer
 from benchmarks import command
 from benchmarks.soak_processes import Growth, Watch
+from benchmarks.soak_steps import Steps
 from coordinator.audit import CLAIM_WAIT
 from swarm.durable import write_file
 from swarm.run_file import dump_run, load_run, parse_run
 from tests.faults.agreement import compare
-from tests.peers.small_swarm import SmallSwarm, newest_step_said, run_content, text_of
+from tests.peers.small_swarm import TAKEN_OVER, SmallSwarm, newest_step_said, run_content, text_of
 from tokenizer.command import train_from_run
 
 STEP_SAMPLES = 4096  # some three seconds of two trainers on two cores
@@ -39,6 +40,7 @@ FEWEST, MOST = 2, 4  # trainers
 COORDINATORS = 0.2  # of the kills
 COMINGS = 1.5  # per minute: as many join, and as many leave by themselves as are not killed
 LOOK_EVERY = 5.0  # seconds
+STEPS_EVERY = 0.5  # seconds between two looks at the newest global steps
 SETTLED = 10.0  # seconds in which the processes of a peer that has ended are gone
 
 
@@ -49,10 +51,10 @@ class Result:
     minutes: float
     global_steps: int
     samples: int
-    steps_lost: int  # that somebody had finished, and nobody has any more
+    steps_lost: int  # that somebody had finished, and then nobody that lived had any more, though done again perhaps
     samples_lost: int  # that were averaged, and are not in the ledger
     samples_double: int  # that are in the ledger, and were not averaged
-    flagged: int  # honest peers that were accused of something
+    flags: list[str]  # what honest peers were accused of
     failed_rounds: int  # of all trainers
     joins: int
     leaves: int
@@ -95,6 +97,8 @@ class Soak:
         self._happened: Counter[str] = Counter()
         self._watch = Watch()
         self._ended: dict[int, float] = {}  # when, by process id
+        self._steps = Steps()
+        self._lived: list[Peer] = []  # at the last look at them
         self._console = Console(stderr=True)
         self._names = 0
 
@@ -104,7 +108,7 @@ class Soak:
         for _ in range(FEWEST):
             self._join()
         self.swarm.wait(lambda: any(one.peers == FEWEST for one in self.swarm.steps()), "global step of all trainers")
-        until, next_look = time.monotonic() + seconds, 0.0
+        until, next_look, next_steps = time.monotonic() + seconds, 0.0, 0.0
         due = {event: self._next(event) for event in self._rates}
         while time.monotonic() < until:
             now = time.monotonic()
@@ -114,6 +118,9 @@ class Soak:
             if now >= next_look:
                 next_look = now + LOOK_EVERY
                 self._look()
+            if now >= next_steps:
+                next_steps = now + STEPS_EVERY
+                self._look_at_steps()
             time.sleep(0.2)
         return self._count(seconds)
 
@@ -160,6 +167,13 @@ class Soak:
         ended = [one for one in self.swarm.peers if self._ended.get(one.process.pid, now) < now - SETTLED]
         self._watch.look(self._living(), ended)
 
+    def _look_at_steps(self) -> None:
+        living = self._living()
+        held = max((_newest(one) for one in living), default=0)
+        said = max((_newest(one) for one in self._lived), default=0)
+        self._steps.look(held, said, time.monotonic())
+        self._lived = living
+
     def _count(self, seconds: float) -> Result:
         growths, swarm = self._watch.growths(), self.swarm
         for trainer in self._trainers():
@@ -179,10 +193,10 @@ class Soak:
             minutes=seconds / 60,
             global_steps=swarm.done(),
             samples=totals.samples,
-            steps_lost=max(0, reached - held),
+            steps_lost=self._steps.lost + max(0, reached - held),
             samples_lost=agreement.lost,
             samples_double=agreement.double,
-            flagged=len(swarm.ledger.audit.flags()),
+            flags=[f"{one.user}: {one.what} ({one.times} times)" for one in swarm.ledger.audit.flags()],
             failed_rounds=totals.averaging_failures,
             joins=self._happened["join"],
             leaves=self._happened["leave"],
@@ -204,6 +218,11 @@ class Soak:
 
     def _tell(self, what: str) -> None:
         self._console.print(f"global step {self.swarm.done()}: {what}", highlight=False)
+
+
+def _newest(peer: Peer) -> int:
+    """The newest global step that a peer has finished or taken over."""
+    return max(newest_step_said(peer), *map(int, peer.said(TAKEN_OVER)), 0)
 
 
 def _prepare(folder: Path) -> SmallSwarm:
@@ -234,7 +253,7 @@ def _print(result: Result) -> None:
         words = f"{growth.megabytes} MB after {growth.minutes} min, {growth.memory:+.1%}"
         words += f", {growth.files:+d} files, {growth.descriptors:+d} descriptors"
         console.print(f"{growth.name}: {words}", highlight=False)
-    for place in result.places:
+    for place in [*result.flags, *result.places]:
         console.print(place, highlight=False)
 
 

@@ -36,7 +36,7 @@ from app.demo_peers import Peer, start_peer, wait_for_address
 from benchmarks import command
 from benchmarks.swarm_worker import Measured, read_measured
 from coordinator.coordinator import ADDRESSES
-from coordinator.reception import URL
+from coordinator.state_folder import URL
 from swarm.durable import write_file
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
 from tokenizer.command import train_from_run

@@ -17,13 +17,13 @@ from coordinator.monitor import named_by_pass, reachable, session_reports
 from coordinator.replica import Replica
 from swarm import clock, known_peers
 from swarm.gate import Gate
-from swarm.records import CONTRIBUTIONS_KEPT, read_sessions
+from swarm.records import CONTRIBUTIONS_KEPT, is_present, read_sessions
 from swarm.run_file import RunFile
 from trainer.averaging import RoundReport
 from trainer.averaging.claims import HEAVIEST
 
 STOPPING = 5.0  # seconds that the replica may take for that, once it is told to
-BACK_UP_EVERY = 60.0  # seconds; half of the life of a peer's record
+BACK_UP_EVERY = 60.0  # seconds; much less than the life of a peer's record
 
 
 class Accounts:
@@ -45,7 +45,9 @@ class Accounts:
         self._historian, self._say, self._peers = historian, say, peers
         heaviest = HEAVIEST * run.averaging.target_batch_size
         averaged = ledger.audit.averaged(REMEMBERED)
-        self._audit = Audit(averaged, heaviest, run.data.max_length, evidence=gate is not None)
+        # what it wrote last may be of a part of the peers only
+        went_away = max(0, ledger.progress().step - CONTRIBUTIONS_KEPT)
+        self._audit = Audit(averaged, heaviest, run.data.max_length, evidence=gate is not None, went_away=went_away)
         self._unwritten: dict[Key, SessionReport] = {}
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []
@@ -93,7 +95,7 @@ class Accounts:
             if ways := reachable(records, loopback=True):
                 known_peers.remember(self._peers, ways)
             self._backed_up, self._backed_up_step = time.monotonic(), known_until
-        return sum(not record.left for _, record in records)
+        return sum(is_present(record) for _, record in records)
 
     def _backup_is_due(self, step: int) -> bool:
         """What was done since must still be in the peers' records."""

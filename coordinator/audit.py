@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from hivemind.p2p import PeerID
 
+from coordinator.absence import Absence
 from coordinator.flags import Flag, Kind, SeenRound, odd_ones
 from coordinator.ledger_audit import Averaged
 from coordinator.ledger_schema import Contribution, SessionReport
 from swarm.records import MOST_SIGHTINGS, SessionRecord, mark_of
 
-REMEMBERED = 200  # newest global steps that a claim may be of; a record carries 16, and stays for two minutes
+REMEMBERED = 200  # newest global steps that a claim may be of; a record carries 16, and stays for minutes
 EVIDENCE_WAIT = 10.0  # seconds from the first claim of a step until all who saw its round have been heard
 CLAIM_WAIT = 30.0  # seconds from a round until all its members have claimed what they brought
 DENIERS = 2  # users who did not see somebody that they would have seen; one alone may be the liar
@@ -73,7 +74,15 @@ class _Step:
 class Audit:
     """Follows the newest global steps; not for several threads."""
 
-    def __init__(self, averaged: Mapping[int, Averaged], heaviest: float, longest: int, *, evidence: bool):
+    def __init__(
+        self,
+        averaged: Mapping[int, Averaged],
+        heaviest: float,
+        longest: int,
+        *,
+        evidence: bool,
+        went_away: float = math.inf,
+    ):
         """Begin, or go on after a restart.
 
         Args:
@@ -81,7 +90,11 @@ class Audit:
             heaviest: the greatest weight that a peer has in a mean, in samples.
             longest: tokens that a sample has at most.
             evidence: whether peers tell what they saw; claims of steps without the coordinator wait for it then.
+            went_away: global step from which on the ledger may lack what was done while there was no coordinator.
         """
+        self._absence = Absence(went_away)
+        self._accountable_from = went_away  # older claims than this nobody can have kept for us
+        self._newest_seen: int | None = None
         self._heaviest, self._longest, self._patience = heaviest, longest, EVIDENCE_WAIT if evidence else 0.0
         self._steps = {
             step: _Step(limit=one.samples - sum(one.credited.values()), credited=dict(one.credited))
@@ -97,6 +110,10 @@ class Audit:
         """A round in which the coordinator took part has worked; a step that is done again begins anew."""
         self._steps[one.step] = _Step(seen=one)
         self._open.add(one.step)
+        if self._newest_seen is not None and one.step > self._newest_seen + REMEMBERED:  # asleep, or cut off
+            self._absence = Absence(self._newest_seen + 1)
+        self._newest_seen = one.step
+        self._absence.ended = min(self._absence.ended, one.step)
 
     def settle(
         self,
@@ -116,14 +133,21 @@ class Audit:
         """
         settled: list[SessionReport] = []
         flags: list[Flag] = []
+        told: set[int] = set()  # steps of the time when nobody was here
+        self._absence.look(newest, now)
         for report in reports:
             kept = []
             for claim in report.contributions:
                 if claim.step > newest or claim.samples <= 0:
                     continue
                 if claim.step < newest - REMEMBERED:
-                    flags += self._refuse_late(report, claim)
-                    continue
+                    if claim.step < self._accountable_from:
+                        flags += self._refuse_late(report, claim)
+                    if not self._absence.covers(claim.step) or (
+                        claim.step not in self._steps and self._absence.is_settled(report.peer_id, claim.step)
+                    ):
+                        continue
+                    told.add(claim.step)
                 if claim.tokens > (possible := claim.samples * self._longest):
                     claim = replace(claim, tokens=possible)  # noqa: PLW2901
                 samples = self._judge(report, claim, evidence, flags, None if final else now)
@@ -131,8 +155,8 @@ class Audit:
                     kept.append(claim if samples == claim.samples else _with_samples(claim, samples))
             settled.append(replace(report, contributions=tuple(kept)))
         flags += self._odd_losses(settled, newest)
-        settled = self._add_unclaimed(settled, newest, now)
-        self._steps = {step: one for step, one in self._steps.items() if step >= newest - REMEMBERED}
+        settled = self._add_unclaimed(settled, newest, math.inf if final else now)
+        self._forget(newest - REMEMBERED, told)
         oldest = newest - REMEMBERED
         self._added = {
             key_of(report): [one for one in self._added[key_of(report)] if one.step >= oldest]
@@ -140,6 +164,18 @@ class Audit:
             if key_of(report) in self._added
         }
         return settled, flags
+
+    def _forget(self, oldest: int, told: Collection[int]) -> None:
+        """Let go of old steps; of the time when nobody was here those stay of which the ledger or somebody tells."""
+        kept: dict[int, _Step] = {}
+        for number, step in self._steps.items():
+            covered = number < oldest and self._absence.covers(number)
+            if number >= oldest or number in told or (covered and step.limit is not None):
+                kept[number] = step
+            elif covered:
+                for peer, _ in step.credited:
+                    self._absence.settle(peer, number)
+        self._steps = kept
 
     def _judge(
         self,
@@ -175,7 +211,8 @@ class Audit:
     def _add_unclaimed(self, reports: Sequence[SessionReport], newest: int, now: float) -> list[SessionReport]:
         """The reports with what their peers brought and do not claim: they died, or their own round failed in the end.
 
-        How many tokens those samples had, and their loss, is what the step's other samples say.
+        How many tokens those samples had, and their loss, is what the step's other samples say. A peer that tells of
+        them later changes nothing: a session's step is counted once.
         """
         sessions = {report.peer_id: report.session_id for report in reports}
         for number in [one for one in self._open if one <= newest]:
@@ -224,13 +261,15 @@ class Audit:
         """Peers whose loss has left the others' for some global steps, by the steps that are new."""
         for report in reports:
             for one in report.contributions:
+                if one.step < newest - REMEMBERED:
+                    continue
                 self._steps[one.step].losses.setdefault(report.peer_id, one.loss)
                 self._like = self._steps[one.step].like = one
         flags = []
         users = {report.peer_id: report.user for report in reports}
         for number in sorted(self._steps):
             step = self._steps[number]
-            if step.compared or number > newest - LOSSES_WAIT:
+            if step.compared or not newest - REMEMBERED <= number <= newest - LOSSES_WAIT:
                 continue
             step.compared = True
             odd = odd_ones(step.losses)

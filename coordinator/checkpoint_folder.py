@@ -16,7 +16,7 @@ import yaml
 from safetensors import SafetensorError, safe_open
 
 from swarm.durable import PARTIAL
-from swarm.errors import SahajError
+from swarm.errors import SahajError, in_a_line
 
 logger = logging.getLogger(__name__)
 
@@ -181,8 +181,8 @@ def read_size(path: Path) -> tuple[int, int]:
 
 def broken(path: Path, error: BaseException) -> CheckpointError:
     """The one line about a checkpoint one of whose files cannot be read."""
-    reason = " ".join(str(error).split())
-    return CheckpointError(f"{path} is broken ({type(error).__name__}: {reason}); remove it or use an older one")
+    what = f"{type(error).__name__}: {in_a_line(error)}"
+    return CheckpointError(f"{path} is broken ({what}); remove it or use an older one")
 
 
 @contextlib.contextmanager

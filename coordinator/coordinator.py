@@ -25,6 +25,7 @@ from coordinator.reception import Reception, open_reception
 from coordinator.release_restore import restore_from_hub
 from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.replica import Replica
+from coordinator.state_folder import CHECKPOINTS, LEDGER
 from coordinator.tracking import open_tracker
 from swarm import known_peers, logs
 from swarm.dht import Network, addresses, is_loopback, join_dht
@@ -42,6 +43,7 @@ from trainer.model import build_model
 EVALUATION_BATCH = 16  # samples at a time: little memory, and the processor is busy with it
 PATIENCE = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
 PEERS = "peers.json"  # in the state folder: some that were there when it was written
+IDENTITY = "identity.key"  # in the state folder, since the run was first opened from it
 ADDRESSES = "addresses.txt"  # in the state folder: where this coordinator can be joined
 
 
@@ -54,6 +56,7 @@ class CoordinatorOptions:
     initial_peers: tuple[str, ...] = ()  # other known peers; trainers find a restarted coordinator by themselves
     listen: tuple[str, ...] = ()  # instead of the run file's addresses
     announce: tuple[str, ...] = ()
+    resume: bool = False  # go on, and do not begin anew where there is nothing to go on from
     from_hub: bool = False  # go on from the newest release, if it is newer than what is in the state folder
 
 
@@ -61,7 +64,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     """Lead the run until Ctrl-C or SIGTERM. Started again, it goes on from where the swarm is.
 
     Raises:
-        SahajError: no usable tokenizer, probes or held-out text, a used port, a ledger or checkpoint that does not fit.
+        SahajError: no usable tokenizer, probes or held-out text, a used port, a ledger or checkpoint that does not fit,
+            or nothing to go on from where that was asked for.
     """
     folder = options.state_folder
     tokenizer = load_tokenizer(run)
@@ -69,10 +73,15 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     held_out = held_out_batches(run, tokenizer)
     probes = read_probes(run, tokenizer)
     restore_from_hub(run, folder, ours, say, asked=options.from_hub)
-    newest = newest_that_fits(folder / "checkpoints", ours)
+    newest = newest_that_fits(folder / CHECKPOINTS, ours)
+    if options.resume and newest is None and not any((folder / name).exists() for name in (IDENTITY, LEDGER)):
+        raise CheckpointError(
+            f"--resume: {folder} has nothing to go on from; name the run's folder with --state FOLDER, "
+            "or leave out --resume to begin"
+        )
     model = build_model(run, tokenizer)
     ledger = open_ledger(run.coordinator.ledger, folder)
-    identity = load_identity(folder / "identity.key")  # whoever has it has the folder, and its logs, to itself
+    identity = load_identity(folder / IDENTITY)  # whoever has it has the folder, and its logs, to itself
     if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):
         say(problem)
     network = Network(
@@ -99,6 +108,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             orders: queue.SimpleQueue[int] = queue.SimpleQueue()
             way_in = join_command(options.run_file, reachable)
             warnings: list[str] = []
+            releaser = releaser_of(run, folder, ours, ledger, say)
             if guard:
                 reception = Reception(
                     run=run,
@@ -110,6 +120,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                     stepped_at=lambda: replica.stepped_at,
                     restore=orders.put,
                     folder=folder,
+                    notebook_at_hub=releaser.notebook if releaser else str,
                 )
                 url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
                 way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
@@ -119,11 +130,12 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             for warning in warnings:
                 say(warning)
             historian = Historian(ledger)
-            releaser = open_releaser(run, folder, ours, ledger, say)
+            if releaser:
+                releaser.start()
             office = Office(
                 run=run,
                 fingerprint=ours.digest,
-                folder=folder / "checkpoints",
+                folder=folder / CHECKPOINTS,
                 tokenizer=tokenizer,
                 model=build_model(run, tokenizer),
                 held_out=held_out,
@@ -179,15 +191,15 @@ def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[B
     return validation_batches(run, documents, tokenizer, EVALUATION_BATCH)
 
 
-def open_releaser(
+def releaser_of(
     run: RunFile, folder: Path, ours: Fingerprint, ledger: Ledger, say: Callable[[str], None]
 ) -> Releaser | None:
     """What takes checkpoints to the Hub, if the run file asks for it; it has been told of those that are there."""
     if run.release is None:
         return None
-    releaser = Releaser(ReleaseOffice(run, run.release, ours.digest, folder, ledger, say, partial(invitation, run)))
-    releaser.offer(list_checkpoints(folder / "checkpoints"))
-    releaser.start()
+    also = partial(invitation, run.name, run.access.url if run.access else None)
+    releaser = Releaser(ReleaseOffice(run, run.release, ours.digest, folder, ledger, say, also))
+    releaser.offer(list_checkpoints(folder / CHECKPOINTS))
     return releaser
 
 

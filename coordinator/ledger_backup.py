@@ -7,6 +7,8 @@ own to make copies, and its ledgers are left alone.
 
 import datetime
 import itertools
+import os
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -44,24 +46,39 @@ def back_up(engine: Engine) -> None:
             raise DatabaseError("VACUUM INTO", None, error) from error
 
 
+def is_lost(place: URL) -> bool:
+    """Whether there is a copy and no ledger: somebody removed it, or it was moved aside in the instant of a crash."""
+    copy = backup_of(place)
+    return copy is not None and copy.exists() and not Path(str(place.database)).exists()
+
+
 def put_back(place: URL) -> str | None:
-    """Put the copy into the place of a broken ledger, which is moved aside; nobody may have it open for writing.
+    """Put the copy into the place of a broken or lost ledger; nobody may have it open for writing.
+
+    The copy is on the disk under a name of its own before the broken ledger is moved aside.
 
     Returns what was done, for people; None: there is no copy.
+
+    Raises:
+        StorageError: there is no room for it; the broken ledger stays where it is.
     """
     copy, ledger = backup_of(place), Path(str(place.database))
     if copy is None or not copy.exists():
         return None
-    aside = _free_name(ledger)
-    for suffix in SIDE_FILES:
-        part = ledger.with_name(ledger.name + suffix)
-        if part.exists():
-            part.replace(aside.with_name(aside.name + suffix))
+    aside, was_there = _free_name(ledger), ledger.exists()
     made = datetime.datetime.fromtimestamp(copy.stat().st_mtime).astimezone()
     with whole_file(ledger) as partial:
-        partial.write_bytes(copy.read_bytes())
+        with copy.open("rb") as good, partial.open("wb") as again:
+            shutil.copyfileobj(good, again)
+            again.flush()
+            os.fsync(again.fileno())
+        for suffix in SIDE_FILES:  # the ledger first: one without its write-ahead log would look whole
+            part = ledger.with_name(ledger.name + suffix)
+            if part.exists():
+                part.replace(aside.with_name(aside.name + suffix))
+    happened = f"was broken and is now {aside.name}" if was_there else "was not there"
     return (
-        f"{ledger}: was broken and is now {aside.name}; the run goes on from its copy of {made:%H:%M:%S}, and what was "
+        f"{ledger}: {happened}; the run goes on from its copy of {made:%H:%M:%S}, and what was "
         "done since is read from the peers' records again"
     )
 

@@ -13,10 +13,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, SQLAlchemyError
 
-from coordinator.ledger_backup import put_back
+from coordinator.ledger_backup import is_lost, put_back
 from coordinator.ledger_door import door_of
 from coordinator.ledger_upgrade import NewerLedger, is_up_to_date, upgrade
-from swarm.errors import SahajError
+from swarm.errors import SahajError, in_a_line
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ class LedgerBroken(LedgerError):
 def connect(url: str, state_folder: Path, patience: float) -> Engine:
     """Connect to the database at `url` and see to its tables; arguments and errors as `open_ledger`."""
     place = _database_url(url, state_folder)
+    if is_lost(place):
+        logger.warning("%s", put_back(place))
     try:
         return _connect(place, patience)
     except LedgerBroken:
@@ -100,9 +102,15 @@ def ledger_errors(place: URL) -> Iterator[None]:
         raise LedgerError(f"ledger {_name(place)} needs the package {error.name}; {way_out}") from None
     except SQLAlchemyError as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        reason = " ".join(str(cause).split()) or type(cause).__name__
+        reason = in_a_line(cause)
         kind = LedgerBroken if _is_broken(reason) else LedgerError
         raise kind(f"ledger {_name(place)}: {reason}; {_way_out(reason)}") from error
+
+
+def folder_of(url: str, state_folder: Path) -> Path:
+    """Where the ledger lies; the state folder, if that is on a server. Arguments and errors as `open_ledger`."""
+    place = _database_url(url, state_folder)
+    return Path(place.database or "").parent if place.get_backend_name() == "sqlite" else state_folder
 
 
 def _database_url(url: str, state_folder: Path) -> URL:

@@ -19,7 +19,7 @@ from coordinator.ledger_schema import Contribution, SessionReport
 
 logger = logging.getLogger(__name__)
 
-PRESENT_SECONDS = 120.0  # a session silent for longer is gone: its record has expired by then
+PRESENT_SECONDS = 120.0  # a session silent for longer is gone, as in swarm/records.py, which takes seconds to import
 _LARGEST = 2**40  # above any honest count, and eight million of them still add up within 64 bits
 _RENAMED = {"user": "user_name", "left": "has_left"}
 _REPORTED = [name for name in SessionReport.__dataclass_fields__ if name != "contributions"]
@@ -116,7 +116,7 @@ def add_up(entry: Entry, counted: Iterable[Key], now: float) -> Sums:
 
 
 def seconds_here(heard: float, now: float) -> float:
-    """For how long a session was there since it was heard of: silence counts until its record expires."""
+    """For how long a session was there since it was heard of: a long silence counts as `PRESENT_SECONDS`."""
     return min(max(0.0, now - heard), PRESENT_SECONDS)
 
 

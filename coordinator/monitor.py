@@ -13,7 +13,7 @@ from swarm.countries import COUNTRIES
 from swarm.dht import is_loopback, leads_to
 from swarm.gate import Gate
 from swarm.passes import PassRefused
-from swarm.records import SessionRecord, read_sessions
+from swarm.records import SessionRecord, is_present, read_sessions
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def reachable(records: Iterable[tuple[PeerID, SessionRecord]], *, loopback: bool
     found = [
         address
         for signer, record in records
-        if not record.left and not record.client_mode
+        if is_present(record) and not record.client_mode
         for address in record.addresses[:1]
         if leads_to(address, signer) and (loopback or not is_loopback(address))
     ]

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from coordinator.http.credit import HUB, plain
 from coordinator.program import Program, this_program
 from swarm.hosts import is_this_machine
-from swarm.run_file import RunFile
+from swarm.run_file import ReleaseSection
 
 CELL = Path(__file__).with_name("notebook_cell.py")
 FILE_NAME = "join.ipynb"
@@ -16,7 +16,12 @@ FILE_NAME = "join.ipynb"
 WELCOME = """# Join {run}
 
 Many people train one language model together here, each with whatever computer they have: this notebook lends the
-one that Google, Kaggle or you provide. You need no knowledge of training, and nothing can be broken.
+one that Google, Kaggle or you provide. You need no knowledge of training.
+
+What may be done with such a computer is up to who provides it. Colab's
+[FAQ](https://research.google.com/colaboratory/faq.html) has been quoted as disallowing *running distributed computing
+workers* for those without a paid balance of compute units, and may end such a session or restrict an account: read it
+before you press the button. Kaggle gives each account a quota of hours of GPU a week, and this uses it up.
 
 1. Choose a GPU if you can: in Colab *Runtime → Change runtime type*, in Kaggle *Settings → Accelerator*. Without one
    it works, too, only slower. On Kaggle also switch on *Settings → Turn on internet*.
@@ -27,7 +32,8 @@ A token [without any permission](https://huggingface.co/settings/tokens) is enou
 *Fine-grained*, no box ticked. What you type is neither shown nor saved. Instead of typing it you may keep it among
 the secrets of Colab (the key at the left) or Kaggle (*Add-ons → Secrets*), with the name `HF_TOKEN`.
 """
-ASKED_LINK = "Write the link that the organizer has sent you into the field *URL*. "
+ASKED_LINK = """Write the link that the organizer has sent you into the field *URL* (on Kaggle: between the quotes
+   of `URL`), or type it when the cell asks. """
 
 MEANWHILE = """## What you see then
 
@@ -41,7 +47,9 @@ MEANWHILE = """## What you see then
   away, run the cell again.
 
 The cell runs the program that the run's organizer offers, with all that this notebook may see: use it for runs of
-people whom you trust. Others of the run see your name, the kind of device and what it has computed.
+people whom you trust. Others of the run see your name, the kind of device and what it has computed. Where the
+organizer has chosen that contributors are named in the public model card, the cell says so before training begins:
+stop it then and tell the organizer if you want to stay out.
 """
 
 
@@ -80,18 +88,21 @@ def notebook_for(url: str, program: Program, *, run: str = "a training run") -> 
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def invitation(run: RunFile) -> dict[str, bytes]:
-    """The notebook as a file of a release, by its name; nothing where the run has no link that others can use."""
-    url = run.access.url if run.access else None
-    if not url or is_this_machine(urlsplit(url).hostname or ""):
-        return {}
-    return {FILE_NAME: notebook_for(url.rstrip("/"), this_program(), run=run.name)}
+def invitation(name: str, link: str | None) -> dict[str, bytes]:
+    """The notebook of a run as a file of a release, by its name; nothing where others cannot use the link."""
+    link = link_for_others(link)
+    return {FILE_NAME: notebook_for(link, this_program(), run=name)} if link else {}
 
 
-def at_the_hub(run: RunFile, step: int) -> str:
-    """Where the notebook of a release lies for everybody to open; empty before there is one."""
-    released = run.release is not None and not run.release.private and step >= run.release.every
-    return f"{HUB}{run.release.repo}/blob/main/{FILE_NAME}" if run.release and released and invitation(run) else ""
+def at_the_hub(release: ReleaseSection) -> str:
+    """Where the notebook of a release that carries it lies; empty where not everybody can open it."""
+    return "" if release.private else f"{HUB}{release.repo}/blob/main/{FILE_NAME}"
+
+
+def link_for_others(url: str | None) -> str:
+    """A run's link, empty where it has none or one that works on this machine alone."""
+    host = urlsplit(url or "").hostname or ""
+    return "" if not url or is_this_machine(host) else url.rstrip("/")
 
 
 def code(url: str, program: Program) -> str:

@@ -75,13 +75,19 @@ def run(*command: object) -> None:
         sys.exit("\n".join([said[-2000:], *(hint for sign, hint in hints.items() if sign in said)]))
 
 
+def ask_for_link() -> str:
+    """The link that somebody types; ends the cell with a line where nobody does."""
+    try:
+        given = input("The run's link: ").strip()
+    except (EOFError, NotImplementedError):  # nobody is there, as in a notebook that Kaggle runs by itself
+        given = ""
+    return given or sys.exit("Write the run's link between the quotes after URL =, then press the round button again.")
+
+
 def main() -> None:
     """Install the program where it is missing, and join; whatever ends it says so in a line."""
-    given = URL.strip().rstrip("/")
-    if not given:
-        print("Write the run's link into the field URL, then press the round button again.")
-        return
     try:
+        given = (URL.strip() or ask_for_link()).rstrip("/")
         python = python_with_program(given if "://" in given else f"https://{given}")
         runpy.run_path(kernel_of(python))["join"](python, given, NAME.strip())
     except KeyboardInterrupt:

@@ -16,6 +16,7 @@ from coordinator.http.server import Server
 from coordinator.http.service import Desk, make_app
 from coordinator.ledger import Ledger
 from coordinator.monitor import other_ways_in
+from coordinator.state_folder import CHECKPOINTS, URL
 from swarm.dht import addresses, is_loopback
 from swarm.durable import write_file
 from swarm.fingerprint import Fingerprint
@@ -23,7 +24,6 @@ from swarm.identity import Identity
 from swarm.run_file import RunFile
 
 WAYS_REMEMBERED = 5.0  # seconds
-URL = "url.txt"  # in the state folder: where the HTTP service is
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Reception:
     stepped_at: Callable[[], float]
     restore: Callable[[int], None]  # takes the order to go back to a checkpoint
     folder: Path  # of the coordinator's state
+    notebook_at_hub: Callable[[], str] = str  # empty while no release has it
 
 
 @contextlib.contextmanager
@@ -62,8 +63,9 @@ def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Ident
         gathered=reception.gathered,
         stepped_at=reception.stepped_at,
         restore=reception.restore,
-        checkpoints=folder / "checkpoints",
+        checkpoints=folder / CHECKPOINTS,
         admin_key=load_admin_key(folder / FILE),
+        notebook_at_hub=reception.notebook_at_hub,
     )
     server = Server(make_app(desk), access.host, access.port)
     closing = threading.Event()

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.checkpoint_folder import TrainerState
-from coordinator.release_hub import HubRepository, NotAllowed
+from coordinator.notebook import FILE_NAME
+from coordinator.release_curve import PNG, SVG
+from coordinator.release_hub import Head, HubRepository, NotAllowed
 
 CARD = "README.md"
+NOT_ALWAYS = frozenset({FILE_NAME, PNG, SVG})  # files that one release has and the next may not
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,22 @@ def publish(
         repository.check_card(card.decode())  # before hours of sending
         sent = repository.send(release.files, goes_on)
         commit = repository.commit(
-            sent, release.message, release.description, after=head.commit if head is not None else None
+            sent,
+            release.message,
+            release.description,
+            after=head.commit if head is not None else None,
+            without=stale(head, release),
         )
     for tag in release.tags:
         repository.tag(tag, commit)
     return commit
+
+
+def stale(head: Head | None, release: Release) -> frozenset[str]:
+    """Files of the release before that this one has no more, as the notebook of a run that is over."""
+    if head is None or head.state is None:  # whatever is there, it is not ours
+        return frozenset()
+    return (head.files & NOT_ALWAYS) - release.files.keys()
 
 
 def next_release(steps: Iterable[int], released: int, every: int, total: int) -> int | None:

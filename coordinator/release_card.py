@@ -18,7 +18,7 @@ from coordinator.release_card_text import (
     SNIPPET,
     TRAINING,
 )
-from coordinator.release_cost import CARBON, cost_of
+from coordinator.release_cost import CARBON, OTHER_GPU_WATTS, PROCESSOR_WATTS, REST_WATTS, cost_of
 from coordinator.release_facts import Credit, Facts
 from swarm.run_file import MASK, DataSource, RunFile
 
@@ -217,7 +217,9 @@ def _cost(facts: Facts) -> str:
         ("electricity", f"{cost.energy:,.3g} kWh"),
         ("carbon", f"{cost.carbon:,.3g} kg of CO2 equivalents"),
     ]
-    assumptions = CARBON_ASSUMPTIONS.format(carbon=f"{CARBON:g}")
+    assumptions = CARBON_ASSUMPTIONS.format(
+        carbon=f"{CARBON:g}", gpu=f"{OTHER_GPU_WATTS:g}", processor=f"{PROCESSOR_WATTS:g}", rest=f"{REST_WATTS:g}"
+    )
     return f"## Compute and carbon, estimated\n\n{_table(('what', 'how much'), rows)}\n\n{assumptions}"
 
 

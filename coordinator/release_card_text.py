@@ -46,7 +46,8 @@ is the optimizer's state: it is for going on with the training, and nobody else 
 CARBON_ASSUMPTIONS = """\
 Hours are those in which a device was heard of. Operations: six for each token and each weight that it meets, a
 shared layer counted as often as it is applied (Kaplan et al., 2020). Electricity: what makers say that a board
-draws at work, 65 W for a processor, and 30 W for the computer around it. Carbon: {carbon} kg for a kilowatt-hour,
+draws at work, {gpu} W for a GPU whose board is not known to the program, {processor} W for a processor, and {rest} W
+for the computer around it. Carbon: {carbon} kg for a kilowatt-hour,
 the world's mean in 2023 (Ember, 2024). The coordinator, the network and the making of the computers are not in it."""
 
 LIMITS = """\

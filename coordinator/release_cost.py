@@ -6,23 +6,27 @@ from dataclasses import dataclass
 
 from swarm.run_file import RunFile
 
+OTHER_GPU_WATTS = 220.0  # of one that is not in the list
 # watts of a device at work, by what its name holds: the makers' figures for a board; the first that fits counts
 WATTS: tuple[tuple[str, float], ...] = (
-    (r"H100|H200|H800", 700.0),
-    (r"B200", 1000.0),
-    (r"A100", 400.0),
-    (r"V100", 300.0),
-    (r"P100", 250.0),
+    (r"\bH100 PCIe\b", 350.0),
+    (r"\bH[128]00\b", 700.0),
+    (r"\bB200\b", 1000.0),
+    (r"\bA100\b", 400.0),
+    (r"\bV100\b", 300.0),
+    (r"\bP100\b", 250.0),
     (r"\bT4\b", 70.0),
     (r"\bL4\b", 72.0),
-    (r"L40", 350.0),
-    (r"A10\b|A10G", 150.0),
-    (r"K80", 300.0),
-    (r"RTX (?:A6000|6000)", 300.0),
-    (r"5090", 575.0),
-    (r"4090", 450.0),
-    (r"3090", 350.0),
-    (r"GeForce|RTX|GTX|Quadro|Tesla|Radeon|NVIDIA", 220.0),
+    (r"\bL40\b", 300.0),
+    (r"\bL40S\b", 350.0),
+    (r"\bA10\b", 150.0),
+    (r"\bA10G\b", 300.0),
+    (r"\bK80\b", 300.0),
+    (r"RTX (?:A6000|6000)\b", 300.0),
+    (r"\b5090\b", 575.0),
+    (r"\b4090\b", 450.0),
+    (r"\b3090\b", 350.0),
+    (r"GeForce|RTX|GTX|Quadro|Tesla|Radeon|NVIDIA", OTHER_GPU_WATTS),
     (r"MPS|Apple", 40.0),
 )
 PROCESSOR_WATTS = 65.0  # of anything else: what the processor of a usual computer may draw

@@ -12,6 +12,7 @@ from swarm.errors import StorageError
 logger = logging.getLogger(__name__)
 
 TRAINING, HELD_OUT = "#56b4e9", "#d55e00"  # Okabe & Ito (2008): colour-blind people can tell them apart
+PNG, SVG = "loss.png", "loss.svg"  # names of the picture in a release
 Points = list[tuple[float, float]]  # global step, loss in nats
 
 
@@ -24,10 +25,10 @@ def picture(curves: Curves, run_name: str) -> dict[str, bytes]:
     if svg is None:
         return {}
     try:
-        return {"loss.png": as_png(svg, Path("loss.png"))}
+        return {PNG: as_png(svg, Path(PNG))}
     except StorageError as error:
         logger.info("the loss curve is an SVG: %s", error)
-        return {"loss.svg": svg.encode()}
+        return {SVG: svg.encode()}
 
 
 def draw(curves: Curves, run_name: str) -> str | None:

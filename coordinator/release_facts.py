@@ -1,6 +1,5 @@
 """What a model card tells, gathered from a checkpoint and the ledger."""
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from coordinator.checkpoint_folder import TrainerState
 from coordinator.ledger import EvaluationRecord, Leader, Ledger
 from coordinator.ledger_curves import StepBucket
 from coordinator.state_folder import UNNAMED
+from swarm.errors import StorageError
 from swarm.names import UNVERIFIED
 from swarm.run_file import MASK, RunFile
 
@@ -32,6 +32,7 @@ class Credit:
     named: tuple[Share, ...]
     others: int
     others_share: float
+    unknown: tuple[str, ...] = ()  # who does not want to be named, and is nobody of the run
 
 
 @dataclass(frozen=True)
@@ -75,18 +76,19 @@ class Facts:
     mask: str = MASK  # as the tokenizer writes it
 
 
-def read_record(ledger: Ledger, run: RunFile, state_folder: Path, *, has_passes: bool) -> Record:
+def read_record(ledger: Ledger, run: RunFile, unnamed: frozenset[str], *, has_passes: bool) -> Record:
     """What a ledger knows of a run.
 
     Args:
+        unnamed: who does not want to be named, as `read_unnamed` gives it.
         has_passes: without them the Hub vouches for nobody.
 
     Raises:
         LedgerError: it cannot be read.
     """
     totals = ledger.totals()
-    whom = run.release.contributors if run.release else "verified"
-    credit = credit_of(ledger.leaderboard(), whom, _unnamed(state_folder), has_passes=has_passes)
+    whom = run.release.contributors if run.release else "none"  # whoever joined was told
+    credit = credit_of(ledger.leaderboard(), whom, unnamed, has_passes=has_passes)
     work = Work(totals.samples, totals.tokens, dict(ledger.census.hours()), credit)
     return Record(work, Curves(ledger.history.steps(POINTS), ledger.history.evaluations(POINTS)))
 
@@ -96,24 +98,49 @@ def credit_of(leaders: Iterable[Leader], whom: str, unnamed: frozenset[str], *, 
 
     Args:
         whom: `verified`, `all` or `none`, as in the run file.
-        unnamed: in lower case.
+        unnamed: as `read_unnamed` gives it.
         has_passes: without them the Hub vouches for nobody.
     """
+    leaders = list(leaders)
     people = [
         Share(one.user, one.share, one.hours, has_passes and not one.user.startswith(UNVERIFIED))
         for one in leaders
         if one.samples
     ]
     named = tuple(
-        one for one in people if whom != "none" and (one.verified or whom == "all") and one.user.lower() not in unnamed
+        one for one in people if whom != "none" and (one.verified or whom == "all") and _name(one.user) not in unnamed
     )
-    others = [one for one in people if one not in named]
-    return Credit(named, len(others), sum(one.share for one in others))
+    chosen = frozenset(named)
+    others = [one for one in people if one not in chosen]
+    unknown = sorted(unnamed - {_name(one.user) for one in leaders})
+    return Credit(named, len(others), sum(one.share for one in others), tuple(unknown))
 
 
-def _unnamed(state_folder: Path) -> frozenset[str]:
-    """Who does not want to be named, in lower case."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        lines = (state_folder / UNNAMED).read_text(encoding="utf-8").splitlines()
-        return frozenset(line.strip().lower() for line in lines)
-    return frozenset()
+def read_unnamed(*folders: Path) -> frozenset[str]:
+    """Who does not want to be named, by the file for that in each of these folders, if it has one.
+
+    Raises:
+        StorageError: it is there and cannot be read: nothing may be released without it.
+    """
+    names: set[str] = set()
+    for folder in folders:
+        path = folder / UNNAMED
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise StorageError(f"{path}: cannot be read ({why}), and tells who is not to be named; mend it") from None
+        names.update(map(_name, lines))
+    return frozenset(names - {""})
+
+
+def unknown_names(names: Iterable[str]) -> str:
+    """What is said where somebody who does not want to be named is nobody of the run, perhaps by a slip."""
+    return f"attention: {UNNAMED} has {', '.join(names)}, and nobody of that name has contributed; see the spelling"
+
+
+def _name(written: str) -> str:
+    """A name as it is compared: people write one as `@asha` or as `Asha`."""
+    return written.strip().removeprefix("@").removeprefix(UNVERIFIED).lower()

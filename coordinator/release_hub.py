@@ -9,14 +9,14 @@ import functools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import httpx2
-from huggingface_hub import CommitOperationAdd, HfApi, constants, get_token, set_client_factory
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, get_token, set_client_factory
 from huggingface_hub.errors import (
     HfHubHTTPError,
     HFValidationError,
@@ -29,7 +29,7 @@ from huggingface_hub.utils._http import default_client_factory
 
 from coordinator.checkpoint_folder import STATE, CheckpointError, TrainerState, read_state
 from swarm.durable import NOT_STORAGE
-from swarm.errors import SahajError
+from swarm.errors import SahajError, in_a_line
 from swarm.quiet import silence_hub
 
 SILENCE = 60.0  # seconds without a byte after which a connection counts as broken; huggingface_hub would wait for ever
@@ -52,10 +52,11 @@ class NotAllowed(ReleaseError):
 
 @dataclass(frozen=True)
 class Head:
-    """The newest revision of a repository; `state` is None where it is no release of ours."""
+    """The newest revision of a repository and its files; `state` is None where it is no release of ours."""
 
     commit: str
     state: TrainerState | None
+    files: frozenset[str] = frozenset()
 
 
 class HubRepository:
@@ -106,14 +107,15 @@ class HubRepository:
             except RepositoryNotFoundError:
                 return None
             assert info.sha is not None, "each repository has a first commit"
-            if STATE not in [one.rfilename for one in info.siblings or ()]:
-                return Head(info.sha, None)
+            files = frozenset(one.rfilename for one in info.siblings or ())
+            if STATE not in files:
+                return Head(info.sha, None, files)
             with tempfile.TemporaryDirectory() as folder:
                 self._api.hf_hub_download(self.name, STATE, revision=info.sha, local_dir=folder)
                 try:
-                    return Head(info.sha, read_state(Path(folder)))
+                    return Head(info.sha, read_state(Path(folder)), files)
                 except CheckpointError:
-                    return Head(info.sha, None)
+                    return Head(info.sha, None, files)
 
     def check_card(self, text: str) -> None:
         """See that the Hub takes a model card.
@@ -153,11 +155,14 @@ class HubRepository:
                 self._api.preupload_lfs_files(self.name, operations[-1:], free_memory=False)
         return Sent(operations)
 
-    def commit(self, sent: "Sent", message: str, description: str, *, after: str | None = None) -> str:
+    def commit(
+        self, sent: "Sent", message: str, description: str, *, after: str | None = None, without: Collection[str] = ()
+    ) -> str:
         """Make everything that was sent visible at once; returns the commit.
 
         Args:
             after: the commit that it changes; it fails if there is a newer one.
+            without: files of that commit which are left out.
 
         Raises:
             NotAllowed, ReleaseError: as `open`; or somebody else has changed the repository.
@@ -165,7 +170,7 @@ class HubRepository:
         with self._told():
             done = self._api.create_commit(
                 self.name,
-                sent.operations,
+                [*sent.operations, *map(CommitOperationDelete, sorted(without))],
                 commit_message=message,
                 commit_description=description,
                 parent_commit=after,
@@ -236,7 +241,7 @@ def describe(error: BaseException, name: str) -> ReleaseError | None:
         chain.append(cause)
     if isinstance(error, ValueError) and OF_THE_CARD.search(str(error)):
         told = getattr(error, "server_message", None) or error
-        return NotAllowed(f"{name}: the Hub refuses the model card ({_line(told)}); mend that in the run file")
+        return NotAllowed(f"{name}: the Hub refuses the model card ({in_a_line(told)}); mend that in the run file")
     http = next((one for one in chain if isinstance(one, HfHubHTTPError)), None)
     if http is not None:
         return _describe_status(http, name)
@@ -250,9 +255,9 @@ def describe(error: BaseException, name: str) -> ReleaseError | None:
     disk = next((one for one in chain if isinstance(one, OSError)), None)
     if disk is not None:
         where = f"{disk.filename}: " if disk.filename else ""
-        return ReleaseError(f"{name}: {where}{disk.strerror or _line(disk)}")
+        return ReleaseError(f"{name}: {where}{disk.strerror or in_a_line(disk)}")
     if isinstance(error, ValueError):
-        return ReleaseError(f"{name}: the Hub refuses ({_line(error)})")
+        return ReleaseError(f"{name}: the Hub refuses ({in_a_line(error)})")
     return None
 
 
@@ -264,7 +269,7 @@ def _describe_status(error: HfHubHTTPError, name: str) -> ReleaseError:
     status = error.response.status_code
     way_out = f"make a token with write permission for it at {TOKENS} and give it with `hf auth login` or in HF_TOKEN"
     if error.server_message:
-        way_out += f" (the Hub says: {_line(error.server_message)})"
+        way_out += f" (the Hub says: {in_a_line(error.server_message)})"
     if isinstance(error, RepositoryNotFoundError) or status == 404:
         return NotAllowed(f"{name}: the Hub shows no such repository to this token; {way_out}")
     if status == 401:
@@ -277,11 +282,7 @@ def _describe_status(error: HfHubHTTPError, name: str) -> ReleaseError:
         return ReleaseError(f"{name}: the Hub wants fewer requests (429)")
     if status >= 500:
         return ReleaseError(f"{name}: the Hub has trouble ({status})")
-    return ReleaseError(f"{name}: the Hub refuses ({status}: {_line(error.server_message or error)})")
-
-
-def _line(text: object) -> str:
-    return " ".join(str(text).split())[:200]
+    return ReleaseError(f"{name}: the Hub refuses ({status}: {in_a_line(error.server_message or error)})")
 
 
 def _token() -> str | None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from coordinator.checkpoint_folder import Checkpoint, TrainerState
 from coordinator.ledger import Ledger
+from coordinator.notebook import FILE_NAME, at_the_hub
 from coordinator.release import Release, check_owner, missing_tags, next_release, publish, tags_of
-from coordinator.release_facts import read_record
+from coordinator.release_facts import Record, read_record, read_unnamed, unknown_names
 from coordinator.release_hub import HubRepository, NotAllowed, ReleaseError
 from coordinator.release_making import first_card, make_release
 from swarm.errors import SahajError
@@ -47,7 +48,9 @@ class Releaser:
         self._offered: list[Checkpoint] = []
         self._held: Checkpoint | None = None  # is being released
         self._released: int | None = None  # newest global step at the Hub; None while that is not known
+        self._notebook = False  # whether the newest release at the Hub carries it, as far as is known
         self._told = ""  # the last problem
+        self._unknown: tuple[str, ...] = ()  # names that were said to be nobody's
         self._news, self._leaving = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="release", daemon=True)
 
@@ -65,6 +68,10 @@ class Releaser:
                 needed.add(self._next(max(released, self._held.step)))
         self._news.set()
         return frozenset(one.path for one in needed if one is not None)
+
+    def notebook(self) -> str:
+        """Where the notebook of the newest release lies for everybody to open; empty while it carries none."""
+        return at_the_hub(self._office.settings) if self._notebook else ""
 
     def finish(self, timeout: float = FINISHING) -> None:
         """Begin nothing new, and wait for at most `timeout` seconds for what was begun."""
@@ -102,7 +109,7 @@ class Releaser:
                     lambda: not self._leaving.is_set(),
                     check=partial(self._check_head, checkpoint.step),
                 )
-                self._released = checkpoint.step
+                self._released, self._notebook = checkpoint.step, FILE_NAME in release.files
             finally:
                 self._held = None
             self._told = ""
@@ -115,10 +122,20 @@ class Releaser:
             office.run,
             checkpoint,
             office.settings.repo,
-            record=read_record(office.ledger, office.run, office.folder, has_passes=office.run.access is not None),
+            record=self._record(),
             also=office.also() if checkpoint.step < total else {},  # nobody joins a run that is over
             tags=tags_of(checkpoint.step, self._released or 0, office.settings.milestones, total),
         )
+
+    def _record(self) -> Record:
+        office = self._office
+        unnamed = read_unnamed(office.folder)
+        record = read_record(office.ledger, office.run, unnamed, has_passes=office.run.access is not None)
+        if (unknown := record.work.credit.unknown) != self._unknown:
+            self._unknown = unknown
+            if unknown:
+                office.say(unknown_names(unknown))
+        return record
 
     def _arrive(self) -> int:
         """See that we may write, and whose releases are there; returns the global step of the newest."""
@@ -129,6 +146,7 @@ class Releaser:
         state = head.state if head is not None else None
         check_owner(self._repository.name, state, office.run.name, office.fingerprint)
         if head is not None and state is not None:
+            self._notebook = FILE_NAME in head.files
             there, total = self._repository.tags(), office.run.optimizer.total_steps
             for tag in missing_tags(state.step, there, office.settings.milestones, total):
                 self._repository.tag(tag, head.commit)

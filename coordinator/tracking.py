@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm.durable import write_file
+from swarm.errors import in_a_line
 from swarm.run_file import RunFile
 
 logger = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class _WandbTracker(Tracker):
         except Exception as error:
             logger.warning(
                 "wandb: %s; figures are kept in %s, and `wandb sync` sends them",
-                _line(error),
+                in_a_line(error),
                 self._folder / "wandb",
             )
             wandb.teardown()  # else the id counts as in use by the start that failed
@@ -133,7 +134,7 @@ class _WandbTracker(Tracker):
     def _count_failure(self, reason: object) -> None:
         self.failures += 1
         if self.failures == 1:
-            logger.warning("wandb failed (%s); the run goes on, and later failures are only counted", _line(reason))
+            logger.warning("wandb failed (%s); the run goes on, and later failures are only counted", in_a_line(reason))
 
 
 def _wandb_id(state_folder: Path) -> str:
@@ -141,7 +142,3 @@ def _wandb_id(state_folder: Path) -> str:
     if not path.is_file():
         write_file(path, secrets.token_hex(4))
     return path.read_text(encoding="utf-8").strip()
-
-
-def _line(reason: object) -> str:
-    return " ".join(str(reason).split()) or type(reason).__name__

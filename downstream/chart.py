@@ -40,10 +40,18 @@ def document(parts: Iterable[str]) -> str:
 
 
 def as_png(svg: str, path: Path) -> bytes:
-    """The picture in pixels.
+    """The picture in pixels; raises as `check_font`."""
+    import resvg_py
+
+    check_font(path)
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=PNG_SCALE))
+
+
+def check_font(path: Path) -> None:
+    """See that words can be drawn in pixels.
 
     Raises:
-        StorageError: this machine has no font for the words in it.
+        StorageError: this machine has no font for them.
     """
     import resvg_py
 
@@ -51,7 +59,6 @@ def as_png(svg: str, path: Path) -> bytes:
     letter = sample.format(f'<text y="9" font-family="{FONT}">M</text>')
     if resvg_py.svg_to_bytes(svg_string=letter) == resvg_py.svg_to_bytes(svg_string=sample.format("")):
         raise StorageError(f"{path}: this computer has no font for a PNG; install fonts-dejavu-core, or give FILE.svg")
-    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=PNG_SCALE))
 
 
 def ticks(low: float, high: float) -> list[float]:

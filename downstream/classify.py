@@ -19,6 +19,7 @@ class Classification(Task):
     name = "classify"
     head = "ForSequenceClassification"
     pipeline = "text-classification"
+    pipeline_options = "truncation=True"  # by itself it dies on texts that are longer than the model reads
     scores = ("accuracy", "macro_f1")
     input_columns = ("text",)
     label_columns = ("label",)

@@ -158,8 +158,10 @@ class Comparison:
             )
             self._shown.say(f"{candidate.name}: examples longer than it reads were cut: {parts}")
         # random weights were at no global step
-        step = None if candidate.how == FROM_SCRATCH else candidate.model.step
-        self._results.append(ModelResult(candidate.name, candidate.how, step, model.num_parameters(), cut, tuple(runs)))
+        of_run = candidate.how != FROM_SCRATCH
+        step, run = (candidate.model.step, candidate.model.run) if of_run else (None, None)
+        parameters = model.num_parameters()
+        self._results.append(ModelResult(candidate.name, candidate.how, step, parameters, cut, tuple(runs), run))
 
     def _tell_about_data(self) -> None:
         for split in self._corpus.splits:

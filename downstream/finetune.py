@@ -54,7 +54,7 @@ def finetune(
         write_file(json_file, as_json(results))
     console.print(
         f"Saved in {out}, as seed {tuned.result.seed} left it. To use it:\n"
-        f"from transformers import pipeline; pipeline({task.pipeline!r}, {str(out)!r})",
+        f"from transformers import pipeline; pipeline({task.pipeline!r}, {str(out)!r}, {task.pipeline_options})",
         soft_wrap=True,
         markup=False,
         highlight=False,

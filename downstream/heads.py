@@ -11,7 +11,7 @@ from transformers import AutoConfig, PreTrainedModel, set_seed
 from downstream.errors import ModelError
 from downstream.models import Model
 from downstream.task import Task
-from swarm.errors import TokenizerError
+from swarm.errors import TokenizerError, in_a_line
 from swarm.quiet import quiet_transformers
 from tokenizer.loading import read_tokenizer
 
@@ -50,7 +50,7 @@ def open_reader(model: Model, max_length: int | None = None) -> Reader:
             "put the tokenizer there that it was trained with"
         )
     limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or LONGEST, LONGEST)
-    tokenizer.model_max_length = limit  # the saved model's pipelines cut at this length
+    tokenizer.model_max_length = limit  # where the saved model's pipelines cut, if told to
     return Reader(tokenizer, min(limit, max_length or limit))
 
 
@@ -122,5 +122,5 @@ def _check_loaded(model: Model, missing: Sequence[str], mismatched: Any) -> None
 
 
 def _unreadable(model: Model, error: Exception) -> ModelError:
-    reason = " ".join(str(error).split())[:200] or type(error).__name__
-    return ModelError(f"{model.name}: the model in {model.folder} cannot be used ({reason}); give another one")
+    why = in_a_line(error)
+    return ModelError(f"{model.name}: the model in {model.folder} cannot be used ({why}); give another one")

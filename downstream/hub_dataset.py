@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from downstream.rows import Row
-from swarm.errors import DataError
+from swarm.errors import DataError, in_a_line
 from tokenizer.loading import is_hub_name
 
 
@@ -58,8 +58,7 @@ def load_splits(name: HubName) -> dict[str, Any]:
     except datasets.exceptions.DatasetNotFoundError:
         raise DataError(f"{name}: no such dataset on the Hub, or it needs `hf auth login`; check its name") from None
     except Exception as error:  # errors of httpx, fsspec, pyarrow and datasets share no base
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{name}: cannot be loaded ({reason}); check its name and your connection") from None
+        raise DataError(f"{name}: cannot be loaded ({in_a_line(error)}); check its name and your connection") from None
     return dict(loaded)
 
 

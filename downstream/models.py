@@ -8,6 +8,7 @@ from typing import Any
 
 from downstream.errors import ModelError
 from downstream.task import Task
+from swarm.errors import in_a_line
 from tokenizer.loading import is_hub_name
 
 CONFIG = "config.json"
@@ -32,6 +33,8 @@ class Model:
     """The global step of the run at which it was saved, where its `trainer_state.json` tells."""
     head: str | None
     """The end of its architecture's name, if it was fine-tuned: `ForTokenClassification`."""
+    run: str | None = None
+    """The name of the run that it is a checkpoint of, where its `trainer_state.json` tells."""
 
     @property
     def is_fine_tuned(self) -> bool:
@@ -73,7 +76,8 @@ def inspect_model(folder: Path, name: str) -> Model:
         raise ModelError(f"{name}: {folder} has no tokenizer; put the tokenizer.json that it was trained with there")
     architecture = str((config.get("architectures") or [""])[0])
     head = next((head for head in _HEADS if architecture.endswith(head)), None)
-    return Model(name, folder, _step(folder), head)
+    step, run = _step_and_run(folder)
+    return Model(name, folder, step, head, run)
 
 
 def check_pretrained(model: Model) -> None:
@@ -114,12 +118,13 @@ def _checkpoints(folder: Path) -> list[Path]:
     return [path for _, path in sorted(named)]
 
 
-def _step(folder: Path) -> int | None:
+def _step_and_run(folder: Path) -> tuple[int | None, str | None]:
     try:
-        step = json.loads((folder / STATE).read_text(encoding="utf-8")).get("step")
+        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        step, run = state.get("step"), state.get("run")
     except (OSError, ValueError, AttributeError):
-        return None  # a model that is of no run of ours
-    return step if isinstance(step, int) else None
+        return None, None  # a model that is of no run of ours
+    return step if isinstance(step, int) else None, run if isinstance(run, str) else None
 
 
 def _read_json(path: Path, missing: str) -> dict[str, Any]:
@@ -146,8 +151,7 @@ def _download(repository: str, revision: str | None) -> Path:
             if next(folder.glob(kind), None):
                 break
     except Exception as error:  # of httpx, of the Hub, of the disk: no common class
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise ModelError(
-            f"{repository}: cannot be had from the Hub ({reason}); check the name and your connection"
+            f"{repository}: cannot be had from the Hub ({in_a_line(error)}); check the name and your connection"
         ) from None
     return folder

@@ -22,6 +22,7 @@ class NamedEntities(Task):
     name = "ner"
     head = "ForTokenClassification"
     pipeline = "token-classification"
+    pipeline_options = "aggregation_strategy='first'"
     scores = ("f1", "accuracy", "precision", "recall")
     input_columns = ("tokens", "words")
     label_columns = ("tags", "ner_tags")

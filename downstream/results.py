@@ -50,6 +50,8 @@ class ModelResult:
     truncated: dict[str, int]
     """By split the number of examples that were longer than the model reads."""
     runs: tuple[SeedResult, ...]
+    run: str | None = None
+    """The name of the run whose checkpoint it is."""
 
     def test(self, score: str) -> Spread:
         """A score on the test split."""

@@ -45,6 +45,8 @@ class Task(ABC):
     """How the names of the classes of Transformers end that have this head."""
     pipeline: ClassVar[str]
     """What Transformers calls a pipeline for this task."""
+    pipeline_options: ClassVar[str]
+    """What else such a pipeline is told, as arguments of the call."""
     scores: ClassVar[tuple[str, ...]]
     """Names of the scores; the first one chooses the best epoch and is the one to compare by."""
     input_columns: ClassVar[tuple[str, ...]]

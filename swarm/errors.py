@@ -38,3 +38,11 @@ class StorageError(SahajError):
     """A file could not be written whole: a full disk, no permission."""
 
     exit_status = 6
+
+
+LONGEST_REASON = 300  # characters
+
+
+def in_a_line(reason: object) -> str:
+    """What a library's error says, as a part of one line for people; its kind where it says nothing."""
+    return " ".join(str(reason).split())[:LONGEST_REASON] or type(reason).__name__

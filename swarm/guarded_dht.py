@@ -38,7 +38,7 @@ from swarm.shut_out import caller, note_refusal
 
 logger = get_logger(__name__)
 
-LONGEST_LIFE = 300.0  # seconds to come after which no record may expire; ours live at most two minutes
+LONGEST_LIFE = 300.0  # seconds to come after which no record may expire; session records take most of it
 LONGEST_VALUE = 32 * 1024  # bytes of a record with its seal; ours take 5 kB, and up to 25 with the coordinator away
 LONGEST_NOTICES = NOTICES + 4096  # bytes of a record of the authority's notices
 LONGEST_SUBKEY = 1024  # bytes; a public key takes some 400

@@ -27,16 +27,17 @@ from pydantic.v1 import (
 
 from swarm import clock
 from swarm.gate import Gate
-from swarm.guarded_dht import PassValidator
+from swarm.guarded_dht import LONGEST_LIFE, PassValidator
 from swarm.identity import Identity, peer_id_of
 
 logger = get_logger(__name__)
 
 CONTRIBUTIONS_KEPT = 16  # global steps of history in a record: a reader may miss so many and lose nothing
-UNHEARD_KEPT = 128  # more of them while the coordinator is away
+UNHEARD_TOLD = 128  # more of them in a record of a peer that has brought things of which the coordinator did not hear
 MOST_SIGHTINGS = 4  # in a contribution; records travel through the DHT
 PEER_MARK = 8  # last bytes of a peer id, enough to tell members of a group apart
-RECORD_LIFETIME = 120.0  # seconds until the record of a silent peer expires
+RECORD_LIFETIME = LONGEST_LIFE - 10.0  # seconds; who has gone is credited if the coordinator is back in that time
+PRESENT_SECONDS = 120.0  # a peer that has been silent for longer is gone
 
 
 class Sighting(BaseModel):
@@ -79,7 +80,7 @@ class SessionRecord(BaseModel):
     data_wait_fraction: confloat(ge=0.0, le=1.0, strict=True)  # type: ignore[valid-type]
     left: StrictBool
     contributions: conlist(  # type: ignore[valid-type]
-        Contribution, max_items=CONTRIBUTIONS_KEPT + UNHEARD_KEPT
+        Contribution, max_items=CONTRIBUTIONS_KEPT + UNHEARD_TOLD
     )
 
 
@@ -101,7 +102,8 @@ def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, 
         key=f"{run_name}_sessions",
         subkey=identity.subkey,
         value=record.dict(),
-        expiration_time=clock.now() + RECORD_LIFETIME,
+        expiration_time=clock.now()
+        + RECORD_LIFETIME,  # the same for all, or a new record might not replace the last one
         return_future=True,
     )
     if wait:
@@ -122,6 +124,11 @@ def read_sessions(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[
     if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
         return []
     return _parse(list(found.value.items()))
+
+
+def is_present(record: SessionRecord) -> bool:
+    """Whether its author reported lately and did not say goodbye."""
+    return not record.left and record.time > clock.now() - PRESENT_SECONDS
 
 
 def _parse(items: Sequence[tuple[bytes, ValueWithExpiration]]) -> list[tuple[PeerID, SessionRecord]]:

@@ -227,7 +227,7 @@ class ReleaseSection(Section):
     )
     license: str | None = Field(None, description="of the model, as apache-2.0")
     contributors: Literal["verified", "all", "none"] = Field(
-        "verified", description="whom the model card names: people whom the Hub vouches for, everybody, or nobody"
+        "none", description="whom the model card names: people whom the Hub vouches for, everybody, or nobody"
     )
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from swarm.errors import in_a_line
+
 
 def read_yaml(text: str) -> Any:
     """Parse YAML into plain Python data.
@@ -19,7 +21,7 @@ def read_yaml(text: str) -> Any:
         where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise ValueError(f"{where}{error.problem or error.context}") from None
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        raise ValueError(in_a_line(error)) from None
 
 
 class _StrictLoader(yaml.SafeLoader):

@@ -84,10 +84,11 @@ class Repository:
         oid = self.head.oid if revision in ("main", "HEAD") else self.tags.get(revision, revision)
         return next((one for one in self.revisions if one.oid == oid), None)
 
-    def commit(self, title: str, message: str, files: Mapping[str, File]) -> Revision:
-        """Add a revision with these files changed."""
+    def commit(self, title: str, message: str, files: Mapping[str, File | None]) -> Revision:
+        """Add a revision with these files changed; None: no more there."""
         before = self.revisions[-1].files if self.revisions else {}
-        revision = Revision(secrets.token_hex(20), title, message, {**before, **files})
+        after = {path: file for path, file in {**before, **files}.items() if file is not None}
+        revision = Revision(secrets.token_hex(20), title, message, after)
         self.revisions.append(revision)
         return revision
 

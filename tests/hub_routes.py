@@ -113,18 +113,22 @@ def _commit(house: House, found: re.Match[str], asked: Asked) -> Answer:
     parent = header["value"].get("parentCommit")
     if parent is not None and parent != repository.head.oid:
         return Answer.problem(412, "A commit has happened since. Please refresh and try again.")
-    files: dict[str, File] = {}
+    files: dict[str, File | None] = {}
     for one in operations:
         value = one["value"]
         if one["key"] == "file":
-            files[value["path"]] = File(base64.b64decode(value["content"]), False)
-            errors, _ = _of_card(files["README.md"].content.decode()) if value["path"] == "README.md" else ([], [])
+            file = files[value["path"]] = File(base64.b64decode(value["content"]), False)
+            errors, _ = _of_card(file.content.decode()) if value["path"] == "README.md" else ([], [])
             if errors:
                 return Answer.problem(400, "; ".join(errors))
         elif one["key"] == "lfsFile":
             if value["oid"] not in house.repositories.stored:
                 return Answer.problem(400, f"The large file {value['oid']} was not uploaded")
             files[value["path"]] = File(house.repositories.stored[value["oid"]], True)
+        elif one["key"] == "deletedFile":
+            if value["path"] not in repository.head.files:
+                return Answer.problem(400, f"{value['path']} does not exist")
+            files[value["path"]] = None
         else:
             return Answer.problem(400, f"unknown operation {one['key']}")
     revision = repository.commit(header["value"]["summary"], header["value"]["description"], files)

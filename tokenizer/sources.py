@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from swarm.errors import DataError
+from swarm.errors import DataError, in_a_line
 from swarm.run_file import DataSource, RunFile
 from tokenizer.readers import Unusable, is_binary, is_supported, read_file, usable
 
@@ -141,7 +141,7 @@ class HubDataset:
                 raise
             except Exception as error:
                 # errors of httpx, aiohttp, fsspec and pyarrow share no base
-                yield Failed(_in_one_line(error))
+                yield Failed(in_a_line(error))
         while True:
             try:
                 for row in dataset:
@@ -150,7 +150,7 @@ class HubDataset:
             except Exception as error:
                 # the state is that of the last row yielded
                 dataset.load_state_dict(dataset.state_dict())
-                yield Failed(_in_one_line(error))
+                yield Failed(in_a_line(error))
 
     def _document(self, row: dict[str, Any]) -> Item:
         return usable(row.get(self._source.text_column))
@@ -169,7 +169,7 @@ class HubDataset:
                 f"{source.hub}: no such dataset on the Hub, or it needs `hf auth login`; check its name"
             ) from None
         except (datasets.exceptions.DataFilesNotFoundError, ValueError) as error:
-            raise DataError(f"{source.hub}: {_in_one_line(error)}") from None
+            raise DataError(f"{source.hub}: {in_a_line(error)}") from None
         columns = dataset.column_names
         if columns is not None and source.text_column not in columns:
             raise DataError(f"{source.hub}: no column {source.text_column!r} but {', '.join(columns)}; set text_column")
@@ -178,7 +178,3 @@ class HubDataset:
                 dataset = dataset.reshard()
             dataset = dataset.shuffle(seed=order.randrange(2**32), buffer_size=1, max_buffer_input_shards=1)
         return dataset
-
-
-def _in_one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

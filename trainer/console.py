@@ -120,7 +120,10 @@ class ConsoleView:
             try:
                 yield
             except OSError:
-                self._open, self._live = False, None
+                self._lose_sight()
+
+    def _lose_sight(self) -> None:
+        self._open, self._live = False, None
 
     def _tell(self, text: str) -> None:
         if self._live is None:

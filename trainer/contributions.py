@@ -1,14 +1,21 @@
 """What this session brought to the swarm: samples count once the round they went into has worked."""
 
+import itertools
 import logging
+import math
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_KEPT
+from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_TOLD
 from trainer.averaging import RoundReport
 
 logger = logging.getLogger(__name__)
+
+UNHEARD_KEPT = 4096  # global steps: eleven hours without the coordinator, at ten seconds each
+HEARD_ROUNDS = 8  # with the coordinator in a row, and as long as it may take to read, judge, write and copy a record:
+HEARD_SECONDS = 75.0
 
 
 @dataclass(frozen=True)
@@ -32,10 +39,26 @@ class _Window:
     loss_sum: float = 0.0
 
 
-class Contributions:
-    """Follows samples from the forward pass to the averaged step."""
+@dataclass
+class _Hearing:
+    """For how long the coordinator has been there while something was told."""
 
-    def __init__(self) -> None:
+    rounds: int = 0  # in a row
+    since: float = math.inf  # monotonic seconds
+
+    def round_ended(self, *, assisted: bool, now: float) -> None:
+        if self.rounds == 0:
+            self.since = now
+        self.rounds = self.rounds + 1 if assisted else 0
+
+    def was_long_enough(self, now: float) -> bool:
+        return self.rounds >= HEARD_ROUNDS and now >= self.since + HEARD_SECONDS
+
+
+class Contributions:
+    """Follows samples from the forward pass to the averaged step; `clock` gives monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.samples = 0  # in global steps, since the session began
         self.tokens = 0
         self.steps = 0  # global steps that they went into
@@ -45,7 +68,9 @@ class Contributions:
         self.loss: float | None = None  # of the last global step, this peer's own
         self.recent: deque[Brought] = deque(maxlen=CONTRIBUTIONS_KEPT)
         self.unheard: deque[Brought] = deque(maxlen=UNHEARD_KEPT)  # older ones, of which the coordinator may not know
-        self._assisted = 0  # global steps in a row whose round the coordinator was in
+        self._clock = clock
+        self._coordinator = _Hearing()
+        self._portion = _Hearing()  # of those unheard, what is told now
         self._window = _Window()
         self._in_flight: dict[int, _Window] = {}  # by the number of the round
 
@@ -92,12 +117,24 @@ class Contributions:
             report.seconds,
         )
 
+    def to_tell(self) -> list[Brought]:
+        """What a record has room for, oldest first: of what was not heard the newest, as all peers do.
+
+        So peers tell of the same global steps at the same time, and can be witnesses for each other.
+        """
+        first = max(0, len(self.unheard) - UNHEARD_TOLD)
+        return [*itertools.islice(self.unheard, first, None), *self.recent]
+
     def _keep(self, brought: Brought, *, assisted: bool) -> None:
-        """Tell of it for a while: until the coordinator has been there for long enough to have read it."""
-        self._assisted = self._assisted + 1 if assisted else 0
-        if self._assisted >= CONTRIBUTIONS_KEPT:
-            self.unheard.clear()
-        elif len(self.recent) == CONTRIBUTIONS_KEPT:
+        """Tell of it until the coordinator has been there for long enough; then of older ones that it did not hear."""
+        now = self._clock()
+        for hearing in (self._coordinator, self._portion):
+            hearing.round_ended(assisted=assisted, now=now)
+        if self._portion.was_long_enough(now):
+            for _ in range(min(UNHEARD_TOLD, len(self.unheard))):
+                self.unheard.pop()
+            self._portion = _Hearing()
+        elif len(self.recent) == CONTRIBUTIONS_KEPT and not self._coordinator.was_long_enough(now):
             self.unheard.append(self.recent[0])
         self.recent.append(brought)
 

@@ -3,7 +3,6 @@
 A line is what a notebook displays of a thing: the same text as HTML and plain, by media type.
 """
 
-import contextlib
 import io
 import json
 import os
@@ -11,7 +10,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -62,15 +61,10 @@ class NotebookView(ConsoleView):
         self._output.flush()
         self._shown(REDRAW_EVERY)
 
-    @contextlib.contextmanager
-    def _showing(self) -> Iterator[None]:
-        with self._lock:
-            try:
-                yield
-            except OSError:
-                self._gone, self._open = True, False
-                _say_nothing_more()
-                os.kill(os.getpid(), signal.SIGINT)
+    def _lose_sight(self) -> None:
+        self._gone, self._open = True, False
+        _say_nothing_more()
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def page(view: View | None, trend: Sequence[float], lines: Sequence[str]) -> dict[str, str]:

@@ -72,7 +72,7 @@ class Session:
                 Contribution(
                     step=one.step, samples=one.samples, tokens=one.tokens, loss=one.loss, seen=self._sightings(one)
                 )
-                for one in (*brought.unheard, *brought.recent)
+                for one in brought.to_tell()
             ],
         )
         publish(self._dht, self._run_name, self._identity, record, wait=wait)

@@ -9,6 +9,7 @@ from swarm import clock
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile
 from trainer.averaging import SwarmOptimizer
+from trainer.averaging.progress import SwarmProgress
 from trainer.console import View
 from trainer.data import Batch, Feed
 from trainer.micro_batch import Pace
@@ -166,8 +167,15 @@ class Work:
             averaging_failures=contributions.failures,
             data_wait_fraction=self.data_wait_fraction,
             client_mode=self._optimizer.client_mode,
-            status="training" if tracker.others else "training alone until others join",
+            status=status_of(tracker),
         )
+
+
+def status_of(tracker: SwarmProgress) -> str:
+    """What a peer does, in a few words."""
+    if tracker.others:
+        return "training"
+    return "nobody answers; waiting for the others" if tracker.company.is_gone else "training alone until others join"
 
 
 def describe_catch_up(before: int, step: int) -> str:

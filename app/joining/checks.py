@@ -132,6 +132,15 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
         "Your name, device, address, figures, gradients and the model go to the other peers; your files do not.",
         "Leave at any moment with Ctrl-C: nothing is lost, what you have brought stays counted.",
     ]
+    if run.release is not None and (
+        run.release.contributors == "all" or (verified and run.release.contributors != "none")
+    ):
+        public = "" if run.release.private else "public "
+        lines.insert(
+            -1,
+            f"Your name and share will also stand in the {public}model card of {run.release.repo} on the Hub. To stay "
+            "out of it, press Ctrl-C and ask the organizer to put your name on the list of those who are not named.",
+        )
     if client_mode:
         lines.insert(3, "This machine accepts no connections from outside; others do that for it.")
     return lines

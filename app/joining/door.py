@@ -62,6 +62,14 @@ class Named(BaseModel):
     name: str
 
 
+class Notebook(BaseModel):
+    """What every notebook has."""
+
+    model_config = ConfigDict(frozen=True)
+    nbformat: int
+    cells: list[dict[str, Any]]
+
+
 class SignedNotices(BaseModel):
     """The part of `GET /api/notices` that peers use."""
 
@@ -144,6 +152,17 @@ class Door:
         """
         content = self.ask("POST", "/api/join", bearer=token, body=request.model_dump(mode="json"))
         return self._parse(JoinAnswer, content)
+
+    def notebook(self) -> bytes:
+        """The run's notebook, which installs the program that its coordinator has.
+
+        Raises:
+            JoinProblem: one of its kinds.
+        """
+        self._about()  # follows the coordinator to HTTPS
+        content = self.ask("GET", "/join.ipynb")
+        self._parse(Notebook, content)
+        return content
 
     def notices(self) -> bytes:
         """What the organizer decided, signed.

@@ -118,7 +118,7 @@ def who(about: RunInfo, options: JoinOptions) -> tuple[HubToken | None, str | No
             return None, _user_name()
         token = ask_for_token()
     try:
-        check_token(token, allow_write=options.allow_write_token)
+        check_token(token, allow_write=options.allow_write_token, notebook=options.notebook)
     except HubAway:
         if about.access.open:
             return None, _user_name()

@@ -18,6 +18,8 @@ from app.joining.problems import HubAway, TokenMissing, TokenRejected, TokenTooS
 
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
 HOW_TO_MAKE = f"make one at {TOKEN_PAGE}: Create new token, Fine-grained, no box ticked"
+IN_SHELL = "`export HF_TOKEN=hf_...`, then join again; or insist with --allow-write-token"
+IN_NOTEBOOK = "and type it here, or keep it as the secret HF_TOKEN"
 PATIENCE = 15.0  # seconds to wait for the Hub
 LONGEST = 4096  # characters; some kinds of tokens are long
 
@@ -68,8 +70,8 @@ def ask_for_token() -> HubToken:
     return _token(typed, "what was typed")
 
 
-def check_token(token: HubToken, *, allow_write: bool) -> str:
-    """Ask the Hub whose token this is; returns the name.
+def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -> str:
+    """Ask the Hub whose token this is; returns the name. In a notebook the way out is another one.
 
     Raises:
         TokenRejected: the Hub does not know it.
@@ -81,7 +83,7 @@ def check_token(token: HubToken, *, allow_write: bool) -> str:
     if may and not allow_write:
         raise TokenTooStrong(
             f"the token of {token.source} {may}, and joining needs no permission: {HOW_TO_MAKE}, "
-            "`export HF_TOKEN=hf_...`, then join again; or insist with --allow-write-token"
+            + (IN_NOTEBOOK if notebook else IN_SHELL)
         )
     return str(answer["name"])
 

@@ -17,13 +17,19 @@ def notebook(
 ) -> None:
     """Write a notebook by which others join a run from Colab or Kaggle."""
     quiet(verbose=False)
-    from app.joining.address import coordinator_url, is_loopback
+    from app.joining.address import is_loopback
+    from app.joining.door import Door
     from coordinator.notebook import notebook_for
     from coordinator.program import this_program
     from swarm.durable import write_file
 
-    link = "" if url is None else coordinator_url(url)
-    write_file(out, notebook_for(link, this_program()))
+    link = ""
+    if url is None:
+        content = notebook_for("", this_program())
+    else:
+        with Door(url) as door:  # the program that the notebook installs is the run's, and not the one here
+            content, link = door.notebook(), door.base
+    write_file(out, content)
     joins = f"joins {link}" if link else "asks for a run's link"
     typer.echo(f"Wrote {out}, which {joins}. Colab and Kaggle open it from GitHub or from a Hub repository.")
     if link and is_loopback(link):

@@ -10,19 +10,24 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
 STOPPED = "Stopped. Press the round button to go on."
 LAST_WORDS = {0: "Press the round button to join again.", 130: STOPPED, -signal.SIGTERM: STOPPED}  # by exit status
+BAD_TOKEN = (27, 28)  # exit statuses: the Hub does not know the token, or it may change things there
 PATIENCE = 10.0  # seconds to wait for the coordinator
 SECRET = "HF_TOKEN"
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
 NAMES = {"colab": "Google Colab", "kaggle": "Kaggle", "notebook": "this notebook"}
 LIMITS = {
-    "colab": "Colab ends a session after some hours, or when its page is closed for long; what you have brought stays.",
-    "kaggle": "Kaggle ends a session after 12 hours, or 20 minutes without you; what you have brought stays.",
+    "colab": "Colab ends a session after some hours, or when its page is closed for long; what you have brought stays. "
+    "Its FAQ is said to disallow distributed computing without a paid balance: "
+    "https://research.google.com/colaboratory/faq.html",
+    "kaggle": "Kaggle ends a session after 12 hours, or 20 minutes without you; what you have brought stays. "
+    "The hours count against your weekly quota of GPU.",
     "notebook": "It trains for as long as this cell runs.",
 }
 
@@ -37,12 +42,14 @@ def join(python: str, url: str, name: str = "") -> None:
     platform = recognize(os.environ)
     print(f"Joining from {NAMES[platform]}. {LIMITS[platform]}")
     is_open = lets_everybody_in(url)
-    token = "" if name and is_open else find_token(platform, os.environ)
-    if not token and is_open and not name:
-        name = platform
+    if is_open:  # a token is not looked for: one that is kept for other work may have to be refused
+        name = name or platform
+    token = "" if is_open else find_token(platform, os.environ)
     if not token and is_open is False:
-        token = getpass.getpass(f"Hugging Face token, without any permission ({TOKEN_PAGE}; not shown): ").strip()
+        token = ask_for_token()
     end = show(start(command(python, url, name, platform), token))
+    if end in BAD_TOKEN and not is_open:
+        end = show(start(command(python, url, name, platform), ask_for_token()))
     print(LAST_WORDS.get(end, ""))
 
 
@@ -66,6 +73,15 @@ def find_token(platform: str, environment: Mapping[str, str]) -> str:
     except Exception as problem:  # no such secret, no access to it, no network: each has classes of its own
         print(f"There is no secret {SECRET} for this notebook ({type(problem).__name__}).")
     return ""
+
+
+def ask_for_token() -> str:
+    """A token that somebody types; ends the cell with a line where nobody does."""
+    try:
+        token = getpass.getpass(f"Hugging Face token, without any permission ({TOKEN_PAGE}; not shown): ").strip()
+    except (EOFError, NotImplementedError):  # the latter in a notebook that Kaggle runs by itself
+        sys.exit(f"Nobody can be asked here for a token: on Kaggle put it into Add-ons, Secrets, as {SECRET}.")
+    return token or sys.exit("No token was typed. Press the round button to try again.")
 
 
 def lets_everybody_in(url: str) -> bool | None:

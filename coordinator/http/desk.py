@@ -49,6 +49,7 @@ class Desk:
     checkpoints: Path  # folder
     admin_key: str
     limits: Limits = Limits()
+    notebook_at_hub: Callable[[], str] = str  # where a release has it for everybody to open, empty if none has
 
 
 @dataclass(frozen=True)

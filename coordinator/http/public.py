@@ -23,7 +23,7 @@ from coordinator.http.public_answers import (
     RunAnswer,
 )
 from coordinator.ledger import Progress, Totals
-from coordinator.notebook import FILE_NAME, at_the_hub
+from coordinator.notebook import FILE_NAME
 from swarm.run_file import RunFile
 
 
@@ -47,7 +47,7 @@ def public_routes(
         ways = {
             "join": f"sahaj join {here or 'URL'}",
             "notebook": f"{here}/{FILE_NAME}" if here else "",
-            "notebook_at_hub": at_the_hub(desk.run, desk.step()),
+            "notebook_at_hub": desk.notebook_at_hub(),
         }
         return kept(about_run.model_copy(update=ways), KEPT_LONGER)()
 

@@ -38,7 +38,7 @@ class RunAnswer(Answer):
     probes: list[str] = Field(description="sentences with a [MASK]; /api/fills tells what the model puts there")
     join: str = Field(description="the command to join the run with")
     notebook: str = Field(description="address of a notebook that joins the run; empty if it is not known")
-    notebook_at_hub: str = Field(description="where it lies for Colab to open; empty before there is a release")
+    notebook_at_hub: str = Field(description="where it lies for Colab to open; empty while no release carries it")
 
 
 class StepAnswer(Answer):

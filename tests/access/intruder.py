@@ -185,7 +185,7 @@ class Intruder:
             schema_hash=schema,
             expiration=get_dht_time() + 60,
             client_mode=mode == 1,
-            gather=MSGPackSerializer.dumps([None, mode, MSGPackSerializer.dumps([step, shown])]),
+            gather=MSGPackSerializer.dumps([None, mode, MSGPackSerializer.dumps([step, shown, False, 0])]),
             group_key=f"{self.scene.averager('grad')}.0b",
         )
         stub = SwarmGradientAverager.get_stub(self.p2p, peer, namespace=self.scene.averager("grad"))

@@ -14,8 +14,8 @@ from coordinator.bookkeeping import is_due
 from coordinator.coordinator import warnings_about
 from swarm.run_file import OptimizerSection, parse_run
 from trainer.averaging.claims import believed_samples, believed_step, is_beside, is_plausible, newest_believed
-from trainer.averaging.groups import narrowed
 from trainer.averaging.lamb import learning_rate_at, make_lamb
+from trainer.averaging.told import narrowed
 
 SETTINGS = OptimizerSection(learning_rate=0.01, warmup_steps=4, total_steps=20, weight_decay=0.1)
 

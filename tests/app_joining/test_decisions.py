@@ -14,7 +14,7 @@ from app.joining.problems import MachineTooSmall
 from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.renewal import LONGEST_PAUSE, pause
 from swarm import known_peers
-from swarm.run_file import parse_run
+from swarm.run_file import ReleaseSection, parse_run
 
 GB = 1e9
 ROOMY = Machine(50 * GB, 16 * GB, 16 * GB, 8 * GB, "cuda", 16 * GB)
@@ -60,6 +60,18 @@ def test_the_plan_says_who_and_what():
     lines = plan(LARGE, "~bob", verified=False, client_mode=True)
     assert any("unverified" in line and "HF_TOKEN" in line and "--name" in line for line in lines)
     assert any("accepts no connections" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("contributors", "verified", "told"),
+    [("none", True, False), ("verified", True, True), ("verified", False, False), ("all", False, True)],
+)
+def test_whoever_will_be_named_in_a_model_card_is_told_before(contributors: str, verified: bool, told: bool):
+    release = ReleaseSection.model_validate({"repo": "river/boats", "contributors": contributors})
+    run = LARGE.model_copy(update={"release": release})
+    said = [one for one in plan(run, "alice", verified=verified, client_mode=False) if "public model card" in one]
+    assert len(said) == told and all("river/boats" in one and "To stay out" in one for one in said)
+    assert ReleaseSection.model_validate({"repo": "river/boats"}).contributors == "none", "unless it was decided"
 
 
 def test_a_pass_is_renewed_at_half_of_its_time():

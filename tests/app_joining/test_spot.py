@@ -17,9 +17,19 @@ import yaml
 
 from app.cli import app
 from app.joining import spot
-from app.joining.problems import Banned, NotAllowed, RunFinished
+from app.joining.problems import (
+    Banned,
+    MachineTooSmall,
+    NotAllowed,
+    RunFinished,
+    TokenMissing,
+    TokenRejected,
+    TokenTooStrong,
+    WrongVersion,
+)
 from app.joining.spot import CLOUDS, Spot
 from tests.app_joining.metadata_stand_in import OWN, CloudName, MetadataStandIn
+from tests.app_joining.stand_in import Answer, StandIn
 
 Given = Callable[[CloudName], MetadataStandIn]
 
@@ -119,8 +129,12 @@ def test_the_service_of_a_machine_joins_at_boot_and_is_given_the_time_to_leave(c
     assert command.make_context(verb, arguments).params["spot"] is True
     (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
     assert int(stop) > max(one.grace for one in CLOUDS) + 8
-    for problem in (Banned, NotAllowed, RunFinished):
+    for problem in (Banned, MachineTooSmall, NotAllowed, RunFinished, TokenMissing, TokenRejected, TokenTooStrong):
         assert re.search(rf"^RestartPreventExitStatus=.*\b{problem.exit_status}\b", unit, re.MULTILINE)
+    prevented = re.findall(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)
+    assert str(WrongVersion.exit_status) not in prevented[0].split()
+    assert "\nExecStartPre=+/usr/local/sbin/sahaj-install\n" in unit, "a program that is too old is replaced"
+    assert "--unit=sahaj-install" in cloud_init["runcmd"][0], "its journal has a name"
     assert ["systemctl", "enable", "--now", "sahaj.service"] in cloud_init["runcmd"]
     assert set(cloud_init) == {"write_files", "packages", "users", "runcmd"}
 
@@ -130,7 +144,9 @@ def test_systemd_reads_the_service(cloud_init: dict[str, Any], tmp_path: Path) -
         pytest.skip("needs systemd-analyze")
     unit = tmp_path / "sahaj.service"
     content = written(cloud_init, "/etc/systemd/system/sahaj.service")
-    unit.write_text(content.replace("/opt/sahaj/bin/sahaj", sys.executable).replace("User=sahaj\n", ""))
+    for program in ("/opt/sahaj/bin/sahaj", "/usr/local/sbin/sahaj-install"):
+        content = content.replace(program, sys.executable)
+    unit.write_text(content.replace("User=sahaj\n", ""))
     told = subprocess.run(["systemd-analyze", "verify", unit], check=False, capture_output=True, text=True)
     about = [line for line in told.stderr.splitlines() if "sahaj.service" in line]
     assert not about, "\n".join(about)
@@ -167,3 +183,19 @@ def test_a_slash_at_the_end_of_the_link_is_let_be(cloud_init: dict[str, Any], tm
     subprocess.run(["bash", "-c", script], check=True, env=environment, capture_output=True)
     assert "https://run.example.org/program/sahaj-7.1.0-py3-none-any.whl" in asked.read_text()
     assert "example.org//" not in asked.read_text() and "example.org/\n" not in asked.read_text()
+
+
+def test_the_torch_of_an_image_that_keeps_it_in_an_environment_is_seen(
+    cloud_init: dict[str, Any], server: StandIn, tmp_path: Path
+) -> None:
+    server.answers["GET /api/run"] = Answer(body={"version": "7.1.0"})
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "pytorch"], check=True)
+    (packages,) = tmp_path.glob("pytorch/lib/python*/site-packages")
+    (packages / "torch.py").write_text("__version__ = 'of the image'\n")
+    script = written(cloud_init, "/usr/local/sbin/sahaj-install").replace("/opt/", f"{tmp_path}/")
+    script = script.replace("-m venv", "-m venv --without-pip").replace(f"{tmp_path}/sahaj/bin/pip", "echo")
+    environment = {"PATH": "/usr/bin:/bin", "SAHAJ_LINK": server.url}
+    done = subprocess.run(["bash", "-c", script], check=True, env=environment, capture_output=True, text=True)
+    assert f"{server.url}/program/sahaj-7.1.0-py3-none-any.whl" in done.stdout
+    seen = (tmp_path / "sahaj" / "bin" / "python", "-I", "-c", "import torch; print(torch.__version__)")
+    assert subprocess.run(seen, check=True, capture_output=True, text=True).stdout == "of the image\n"

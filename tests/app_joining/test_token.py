@@ -100,6 +100,9 @@ def test_a_strong_token_is_refused_unless_insisted(hub: StandIn):
     assert "--allow-write-token" in str(problem.value)
     assert "settings/tokens" in str(problem.value)
     assert problem.value.exit_status == 28
+    with pytest.raises(TokenTooStrong, match="and type it here") as told:
+        check_token(token, allow_write=False, notebook=True)
+    assert "export" not in str(told.value) and "--" not in str(told.value), "a notebook has no command line"
     assert check_token(token, allow_write=True) == "alice"
     assert hub.heard[0].bearer == SECRET
 

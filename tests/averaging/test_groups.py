@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import torch
 from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
 from tests.forked import start_function
-from trainer.averaging.groups import ALONE, PacedKeys, StepwiseAverager
+from trainer.averaging.groups import StepwiseAverager
+from trainer.averaging.search import ALONE, PacedKeys
 from trainer.leaving import end_process
 
 pytestmark = pytest.mark.swarm
@@ -68,6 +70,29 @@ def find_each_other(folder: Path) -> None:
         for one in (first, second):
             with one.get_tensors() as (mean,):
                 torch.testing.assert_close(mean, torch.full((10,), 0.5))
+    end_process()
+
+
+def test_a_group_without_most_of_the_peers_does_not_average(tmp_path: Path):
+    _runs_well(wait_for_the_third, tmp_path)
+
+
+def wait_for_the_third(folder: Path) -> None:
+    """Two of five find each other and go on looking; with a third one they average."""
+    with (
+        averager(folder, 0, []) as first,
+        averager(folder, 1, addresses(first.dht)) as second,
+        averager(folder, 2, addresses(first.dht)) as third,
+    ):
+        rounds = [one.step(gather=0, seen=5, wait=False, timeout=60.0) for one in (first, second)]
+        time.sleep(3 * MATCHMAKING)
+        assert not any(one.done() for one in rounds)
+        rounds.append(third.step(gather=0, seen=5, wait=False, timeout=60.0))
+        groups = [one.result(60.0) for one in rounds]
+        assert [(len(group), group.problem) for group in groups] == [(3, None)] * 3
+        for one in (first, second, third):
+            with one.get_tensors() as (mean,):
+                torch.testing.assert_close(mean, torch.full((10,), 1.0))
     end_process()
 
 

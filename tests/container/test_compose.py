@@ -75,6 +75,12 @@ def test_the_parts_wait_for_each_other_and_ports_are_the_usual_ones(services: di
     assert "ports" not in services["postgres"], "the ledger is nobody else's business"
 
 
+def test_a_trainer_that_is_not_wanted_does_not_ring_for_ever(services: dict[str, Any]) -> None:
+    assert "restart" not in services["trainer"]
+    assert services["trainer"]["deploy"]["restart_policy"] == {"condition": "on-failure", "max_attempts": 5}
+    assert {services[name]["restart"] for name in ("coordinator", "dashboard", "postgres")} == {"unless-stopped"}
+
+
 def test_what_it_needs_of_this_folder_is_there(services: dict[str, Any], pytestconfig: pytest.Config) -> None:
     dockerfile = (pytestconfig.rootpath / "Dockerfile").read_text()
     for service in services.values():

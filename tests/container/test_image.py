@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 from importlib.metadata import version
 from pathlib import Path
 
@@ -96,6 +97,11 @@ def test_each_command_works_and_the_program_is_in_the_image(
     assert (
         where.startswith("/opt/sahaj") and ours == version("sahaj") and f"torch=={torch.split('+')[0]}" in constraints
     )
+    # the image's program with the libraries of these tests, for pip was told to install no dependencies
+    libraries = f"PYTHONPATH={sysconfig.get_path('purelib')}"
+    assert "coordinator" in said("env", libraries, "sahaj", "--help")
+    program = said("env", libraries, "python", "-c", "import app.cli; print(app.cli.__file__)")
+    assert program.startswith("/opt/sahaj")
     as_user = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
     assert said(*as_user, "sh", "-c", "id -un; touch /srv/sahaj/run.yaml && echo mine").split() == ["sahaj", "mine"]
     refused = build.command(final, path, *as_user, "touch", "/opt/sahaj/bin/sahaj")

@@ -2,13 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hivemind.p2p import PeerID
 
-from coordinator.audit import CLAIM_WAIT, EVIDENCE_WAIT, ODD_STEPS, REMEMBERED, Audit, Evidence
+from coordinator.absence import COMING_BACK, COMING_BACK_STEPS
+from coordinator.audit import (
+    CLAIM_WAIT,
+    EVIDENCE_WAIT,
+    ODD_STEPS,
+    REMEMBERED,
+    Audit,
+    Evidence,
+)
 from coordinator.flags import Flag, Kind, SeenRound, odd_ones
-from coordinator.ledger import Contribution, SessionReport
+from coordinator.ledger import Contribution, SessionReport, open_ledger
 from coordinator.ledger_audit import Averaged
 from swarm.records import Contribution as Told
 from swarm.records import SessionRecord, mark_of
@@ -125,6 +134,72 @@ def test_a_claim_of_long_ago_is_refused_and_told_once():
     assert settle(audit, report(ASHA, {0: 100, 1: 100}), newest=newest)[1] == []
 
 
+def back_after(steps: range) -> Audit:
+    """The audit of a coordinator that was away in these global steps, and was in the round of the next one."""
+    audit = Audit({}, HEAVIEST, LONGEST, evidence=True, went_away=steps.start)
+    audit.saw(seen(steps.stop, asha=300.0))
+    return audit
+
+
+def test_what_was_done_while_there_was_no_coordinator_is_credited_however_long_ago():
+    audit = back_after(range(100, 3000))
+    told = Evidence([witness("asha", 150, bela=200), witness("asha", 2990, bela=210)])
+    claims = report(BELA, {150: 200, 2990: 5000}, user="bela")
+    assert settle(audit, claims, told=told, newest=3000) == ({str(BELA): {}}, [])
+    found, flags = settle(audit, claims, told=told, newest=3000, now=NOW + EVIDENCE_WAIT)
+    assert found == {str(BELA): {150: 200, 2990: 210}}
+    assert [one.step for one in flags] == [2990]
+    before = settle(audit, report(CARO, {99: 10}), newest=3000)
+    assert before[0] == {str(CARO): {}} and [one.kind for one in before[1]] == [Kind.LATE]
+
+
+def test_a_coordinator_that_was_cut_off_for_long_was_away_too():
+    audit = back_after(range(100, 200))
+    audit.saw(seen(5000, asha=300.0))
+    for later in (0.0, EVIDENCE_WAIT):
+        found, flags = settle(audit, report(BELA, {150: 9, 201: 9, 4000: 9}), newest=5000, now=NOW + later)
+    assert (found, flags) == ({str(BELA): {201: 9, 4000: 9}}, [])
+
+
+def test_of_steps_with_the_coordinator_nobody_is_believed_later():
+    audit = back_after(range(100, 3000))
+    newest = 3001 + REMEMBERED
+    for _ in range(2):
+        late = settle(audit, report(CARO, {3000: 10}), newest=newest, now=NOW + 100 * EVIDENCE_WAIT)
+        assert late == ({str(CARO): {}}, [])  # a trainer that was cut off has done nothing wrong
+
+
+def test_what_was_told_of_a_long_absence_is_not_told_again_under_another_session():
+    audit = back_after(range(100, 3000))
+    for later in (0.0, EVIDENCE_WAIT):
+        found, _ = settle(audit, report(BELA, {150: 200}), newest=3000, now=NOW + later)
+    assert found == {str(BELA): {150: 200}}
+    settle(audit, report(BELA, {151: 200}), newest=3000, now=NOW + 2 * EVIDENCE_WAIT)  # the next portion
+    for later in range(3, 6):
+        found, flags = settle(audit, report(BELA, {150: 200}, "c"), newest=3000, now=NOW + later * EVIDENCE_WAIT)
+        assert (found, flags) == ({str(BELA): {}}, [])
+
+
+def test_a_long_absence_takes_little_memory():
+    audit = back_after(range(4000))
+    for start in range(0, 4000, 100):
+        for later in (0.0, EVIDENCE_WAIT):
+            claims = report(BELA, dict.fromkeys(range(start, start + 100), 5))
+            found, _ = settle(audit, claims, newest=4000, now=NOW + start + later)
+        assert len(found[str(BELA)]) == 100
+        assert len(audit._steps) <= REMEMBERED + 101
+
+
+def test_when_all_have_had_the_time_to_tell_of_it_an_absence_is_over():
+    later, further = NOW + COMING_BACK + 1.0, 3001 + COMING_BACK_STEPS
+    for now, newest, credit in [(later, 3000, {150: 5}), (NOW, further, {150: 5}), (later, further, {})]:
+        audit = back_after(range(100, 3000))
+        settle(audit, newest=3000)
+        settle(audit, report(BELA, {150: 5}), newest=newest, now=now)
+        found, flags = settle(audit, report(BELA, {150: 5}), newest=newest, now=now + EVIDENCE_WAIT)
+        assert (found, flags) == ({str(BELA): credit}, [])
+
+
 def test_a_peer_too_fast_to_weigh_all_it_computed_is_no_liar():
     audit = Audit({}, HEAVIEST, LONGEST, evidence=True)
     audit.saw(seen(5, asha=HEAVIEST))
@@ -226,6 +301,24 @@ def test_what_a_peer_brought_is_credited_although_it_died_before_it_could_tell()
         assert (found, flags) == ({str(ASHA): {5: 300}, str(BELA): {4: 90, 5: 200}}, [])
     late = settle(audit, alive, report(BELA, {4: 90, 5: 200}, "b"), now=NOW + 2 * CLAIM_WAIT)[0]
     assert late[str(BELA)] == {4: 90, 5: 200}
+
+
+def test_a_coordinator_that_stops_waits_for_no_claim_and_one_that_comes_after_it_is_not_counted_again(tmp_path: Path):
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    first = Audit({}, HEAVIEST, LONGEST, evidence=True)
+    round_of_both = seen(5, asha=300.0, bela=200.0)
+    first.saw(round_of_both)
+    settled, _ = first.settle([report(ASHA, {5: 300}), report(BELA, {}, "b")], Evidence(), 7, NOW, final=True)
+    assert credited(settled) == {str(ASHA): {5: 300}, str(BELA): {5: 200}}
+    ledger.record(settled)
+    ledger.audit.write([round_of_both], [], 1.0)
+
+    again = Audit(ledger.audit.averaged(REMEMBERED), HEAVIEST, LONGEST, evidence=True)
+    settled, flags = again.settle([report(ASHA, {5: 300}), report(BELA, {5: 200}, "b")], Evidence(), 9, NOW)
+    ledger.record(settled)
+    assert flags == []
+    assert {one.user: one.samples for one in ledger.leaderboard()} == {str(ASHA)[-3:]: 300, str(BELA)[-3:]: 200}
+    ledger.close()
 
 
 def test_what_was_added_has_as_many_tokens_as_its_samples_would_have():

@@ -1,13 +1,17 @@
 """A page of the ledger cannot be read: the copy takes its place, and peers tell the rest again."""
 
+import errno
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from coordinator.ledger import Ledger, SessionReport, open_ledger
 from coordinator.ledger_database import LedgerBroken, reading
+from swarm.errors import StorageError
 
 Report = Callable[..., SessionReport]
 URL = "sqlite:///ledger.db"
@@ -70,6 +74,50 @@ def test_a_ledger_that_breaks_while_it_is_open_goes_on_from_its_copy(written: Pa
     assert {one.samples for one in ledger.steps()} == {160}
     assert len(ledger.steps()) == 101
     ledger.close()
+
+
+def test_a_ledger_that_is_not_there_goes_on_from_its_copy(written: Path, caplog: pytest.LogCaptureFixture):
+    written.unlink()
+    ledger = open_ledger(URL, written.parent)
+    assert len(ledger.steps()) == 90
+    ledger.close()
+    assert "ledger.db: was not there; the run goes on from its copy" in caplog.text
+
+
+def test_what_a_crash_left_of_putting_it_back_is_done_at_the_next_start(written: Path, monkeypatch: pytest.MonkeyPatch):
+    spoil(written)
+    rename = Path.replace
+
+    def crash(path: Path, target: Path) -> Path:
+        if target == written:  # all but the last renaming
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        open_ledger(URL, written.parent)
+    monkeypatch.undo()
+    assert not written.exists()
+    ledger = open_ledger(URL, written.parent)
+    assert len(ledger.steps()) == 90
+    ledger.close()
+    assert written.with_name("ledger.db-broken-1").exists()
+
+
+def test_where_there_is_no_room_for_the_copy_the_broken_ledger_stays(written: Path, monkeypatch: pytest.MonkeyPatch):
+    spoil(written)
+    content = written.read_bytes()
+
+    def no_room(_good: object, again: BinaryIO) -> None:
+        again.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", no_room)
+    with pytest.raises(StorageError, match="full"):
+        open_ledger(URL, written.parent)
+    assert written.read_bytes() == content
+    assert written.with_name("ledger.db-backup").exists()
+    assert not list(written.parent.glob("*partial*"))
 
 
 def test_without_a_copy_the_broken_file_stays_where_it_is(written: Path):

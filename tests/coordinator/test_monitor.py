@@ -4,8 +4,9 @@ import pytest
 from hivemind.p2p import PeerID
 from pydantic.v1 import ValidationError
 
-from coordinator.monitor import session_reports
-from swarm.records import Contribution, SessionRecord
+from coordinator.monitor import reachable, session_reports
+from swarm import clock
+from swarm.records import PRESENT_SECONDS, Contribution, SessionRecord
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 
@@ -56,3 +57,13 @@ def test_a_record_with_anything_else_for_a_country_is_none(country: str):
 def test_a_session_is_the_signers_whatever_it_says():
     (report,) = session_reports([(PEER, record())])
     assert (report.peer_id, report.user) == (str(PEER), "asha")
+
+
+def test_newcomers_are_not_told_of_peers_that_left_or_are_silent():
+    def way_in(peer: PeerID, ago: float, *, left: bool = False) -> tuple[PeerID, SessionRecord]:
+        address = f"/ip4/127.0.0.1/tcp/31337/p2p/{peer}"
+        return peer, record().copy(update={"time": clock.now() - ago, "left": left, "addresses": [address]})
+
+    there, silent, gone = (PeerID(b"\x12\x20" + bytes([number] * 32)) for number in range(3))
+    records = [way_in(there, 10.0), way_in(silent, PRESENT_SECONDS + 10.0), way_in(gone, 10.0, left=True)]
+    assert reachable(records, loopback=True) == [f"/ip4/127.0.0.1/tcp/31337/p2p/{there}"]

@@ -144,7 +144,12 @@ def serve(
     (tokenizer / ".hidden").write_text("hidden-word")
     open_services: list[Service] = []
 
-    def start(limits: Limits | None = None, run: RunFile | None = None, **access: Any) -> Service:
+    def start(
+        limits: Limits | None = None,
+        run: RunFile | None = None,
+        notebook_at_hub: Callable[[], str] = str,
+        **access: Any,
+    ) -> Service:
         authority = load_authority(state / "authority.key")
         run = run or make_run(**access)
         step = [7]
@@ -162,6 +167,7 @@ def serve(
             restore=lambda step: None,
             checkpoints=state / "checkpoints",
             admin_key=load_admin_key(state / "admin.key"),
+            notebook_at_hub=notebook_at_hub,
         )
         desk = replace(desk, limits=limits) if limits else desk
         server = Server(make_app(desk), "127.0.0.1", 0)

@@ -27,6 +27,12 @@ def test_the_notebook_is_served_with_the_link_by_which_one_has_come(serve: Serve
     assert 'URL = "https://run.example.org"' in nbformat.reads(public.get("/join.ipynb").text, 4).cells[1].source
 
 
+def test_where_a_release_has_it_is_told_by_the_releaser(serve: Serve) -> None:
+    assert serve(open=True).client.get("/api/run").json()["notebook_at_hub"] == ""
+    link = "https://huggingface.co/river/boats/blob/main/join.ipynb"
+    assert serve(open=True, notebook_at_hub=lambda: link).client.get("/api/run").json()["notebook_at_hub"] == link
+
+
 def test_the_program_is_the_one_that_the_notebook_pins(serve: Serve) -> None:
     client = serve(open=True).client
     program = this_program()

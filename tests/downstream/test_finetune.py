@@ -1,5 +1,6 @@
 """Whole fine-tunings of a tiny model on easy data."""
 
+import io
 import json
 import signal
 import time
@@ -117,12 +118,17 @@ def test_classification_learns_and_takes_the_better_of_two_learning_rates(
     pretrained: Path, opinions: DataOptions, tmp_path: Path
 ):
     settings = replace(QUICK, learning_rates=(1e-6, 1e-2))
-    results = finetune(TASKS["classify"](), str(pretrained), opinions, settings, out=tmp_path / "model")
+    said = io.StringIO()
+    task, out, console = TASKS["classify"](), tmp_path / "model", Console(file=said, width=200)
+    results = finetune(task, str(pretrained), opinions, settings, out=out, console=console)
     (run,) = results.models[0].runs
     assert run.learning_rate == 1e-2
     assert run.test["accuracy"] > 0.9
-    judge = pipeline("text-classification", str(tmp_path / "model"))
-    assert [one["label"] for one in judge(["নদী ভালো হয়", "বাজে বই"])] == ["positive", "negative"]
+    (told,) = [line for line in said.getvalue().splitlines() if line.startswith("from transformers import pipeline; ")]
+    judge = eval(told.partition("; ")[2])
+    texts = ["নদী ভালো হয়", "বাজে বই", "ভালো " * 1000]  # the last is longer than the model reads
+    judged = [one["label"] for one in judge(texts)]
+    assert judged[:2] == ["positive", "negative"] and len(judged) == 3
 
 
 def test_training_ends_when_validation_gets_no_better(pretrained: Path, opinions: DataOptions, tmp_path: Path):

@@ -40,7 +40,7 @@ def test_a_folder_of_checkpoints_stands_for_all_of_them_in_the_order_of_their_st
     for place in (tmp_path / "state", tmp_path / "state" / "checkpoints"):
         assert [model.step for model in find_models(str(place))] == [200, 1000]
     (one,) = find_models(str(tmp_path / "state" / "checkpoints" / "checkpoint-200"))
-    assert (one.step, one.name, one.is_fine_tuned) == (200, "checkpoint-200", False)
+    assert (one.step, one.run, one.name, one.is_fine_tuned) == (200, "nodi", "checkpoint-200", False)
 
 
 def test_a_model_of_no_run_has_no_step(pretrained: Path, copied: Path):

@@ -2,6 +2,7 @@ import itertools
 import math
 import struct
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,21 @@ def test_later_steps_lie_to_the_right_and_better_scores_higher():
         "checkpoint-1000: 42.0 ± 2.8",
         "checkpoint-2000: 61.0 ± 1.4",
     ]
+
+
+def test_each_run_has_a_line_of_its_own_with_its_name():
+    def of(run: str, step: int, score: float) -> ModelResult:
+        return replace(result(f"{run}-{step}", FINE_TUNED, step, score), run=run)
+
+    mixed = results(of("river", 1000, 0.4), of("sea", 1000, 0.2), of("river", 2000, 0.6), of("sea", 3000, 0.3))
+    drawn = ElementTree.fromstring(draw(mixed))
+    lines = drawn.findall(f"{SVG}polyline")
+    assert [len(line.attrib["points"].split()) for line in lines] == [2, 2]
+    colours = [line.attrib["stroke"] for line in lines]
+    names = {text.text: text.attrib["fill"] for text in drawn.findall(f"{SVG}text")}
+    assert [names["river"], names["sea"]] == colours and len(set(colours)) == 2
+    alone = ElementTree.fromstring(draw(results(of("river", 1000, 0.4), of("river", 2000, 0.6))))
+    assert "river" not in [text.text for text in alone.findall(f"{SVG}text")]
 
 
 def test_models_without_a_step_are_levels_with_their_names():
@@ -93,6 +109,9 @@ def test_without_a_font_no_png_with_missing_words_is_made(monkeypatch: pytest.Mo
     monkeypatch.setattr(resvg_py, "svg_to_bytes", lambda **options: render(**options, skip_system_fonts=True))
     with pytest.raises(StorageError, match=r"no font for a PNG; .* or give FILE\.svg"):
         as_png(draw(RUN), tmp_path / "curve.png")
+    with pytest.raises(StorageError, match="no font for a PNG"):
+        check_picture(tmp_path / "curve.png")
+    check_picture(tmp_path / "curve.svg")
 
 
 def test_other_kinds_of_pictures_and_folders_are_refused_before_any_work(tmp_path: Path):

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from coordinator.ledger import Ledger
 from coordinator.ledger_audit import RoundRow
+from coordinator.ledger_schema import ContributionRow, SessionRow
 
 # in a trainer's log
 BROUGHT = re.compile(r"^global step (\d+): brought (\d+) samples.* averaged with (\d+) others")
@@ -21,7 +22,7 @@ Claims = defaultdict[int, Counter[str]]  # samples by global step, counted from 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Samples that are missing in the ledger, and those that nobody brought; each with the places, for people."""
+    """Samples that are missing in the ledger, and those that nobody brought, or somebody else; with the places."""
 
     lost: int
     double: int
@@ -40,16 +41,19 @@ def compare(peers: Path, ledger: Ledger) -> Agreement:
     """
     together, alone = claimed(peers)
     credited = {one.step: one.samples for one in ledger.steps()}
-    averaged = rounds(ledger)
+    averaged, people = rounds(ledger), credited_people(ledger)
     lost, double, places = 0, 0, []
     for step in sorted(together.keys() | alone.keys() | credited.keys() | averaged.keys()):
         told, solo = together[step].total(), alone[step].total()
         seen, credit = averaged.get(step, 0), credited.get(step, 0)
         missing, extra = max(0, max(told, seen) - credit), max(0, credit - max(told + solo, seen))
-        lost, double = lost + missing, double + extra
-        if missing or extra:
+        brought = together[step] + alone[step]
+        to_whom = sum((people[step] - brought).values()) - max(0, credit - brought.total())  # more than they brought
+        misplaced = max(0, to_whom)
+        lost, double = lost + missing, double + extra + misplaced
+        if missing or extra or misplaced:
             words = f"{dict(together[step])} in the logs, {dict(alone[step])} alone"
-            places.append(f"step {step}: {words}, {seen} averaged, {credit} in the ledger")
+            places.append(f"step {step}: {words}, {seen} averaged, {dict(people[step])} in the ledger")
     return Agreement(lost, double, places)
 
 
@@ -68,6 +72,19 @@ def rounds(ledger: Ledger) -> dict[int, int]:
     """Samples by global step, of the rounds that the coordinator took part in."""
     with ledger._engine.connect() as connection:
         return {row.step: row.samples for row in connection.execute(select(RoundRow.step, RoundRow.samples))}
+
+
+def credited_people(ledger: Ledger) -> Claims:
+    """Samples by global step and person, of the steps that are not rolled up yet."""
+    people = Claims(Counter)
+    person, samples = SessionRow.user_name, ContributionRow.samples
+    query = select(ContributionRow.step, person, samples).join(
+        SessionRow, SessionRow.session_id == ContributionRow.session_id
+    )
+    with ledger._engine.connect() as connection:
+        for row in connection.execute(query):
+            people[row.step][row.user_name.removeprefix("~").lower()] += row.samples
+    return people
 
 
 def _messages(log: Path) -> Iterator[str]:

@@ -15,8 +15,8 @@ from coordinator import checkpoints
 from coordinator.release_hub import HubRepository
 from tests.faults.hosts import move_to
 from tests.forked import run_sahaj
-from trainer.averaging.groups import Search
 from trainer.averaging.optimizer import SwarmOptimizer
+from trainer.averaging.search import Search
 from trainer.averaging.witness import Weighed
 
 POLL = 0.005  # seconds

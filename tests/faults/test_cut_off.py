@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.faulty_swarm import FaultySwarm
 from tests.faults.hosts import NoHosts, made_hosts
+from tests.peers.small_swarm import newest_step_said, text_of
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 12288  # some six seconds of two trainers: TCP tries again only seconds after the cable is back
@@ -41,6 +42,20 @@ def test_a_peer_is_cut_off_and_comes_back(swarm: FaultySwarm, name: str, phase: 
     swarm.let_go(peer, phase)
     time.sleep(AWAY)
     swarm.hosts.plug_in(name)
+    swarm.wait_until_recovered(swarm.newest())
+    assert swarm.newest() > before
+
+
+def test_a_trainer_that_is_cut_off_for_long_takes_no_steps_of_its_own(swarm: FaultySwarm):
+    bela = swarm.living("bela")
+    assert swarm.hosts is not None
+    swarm.hosts.pull_cable("bela")
+    time.sleep(AWAY)  # a round that it was in has ended
+    before = newest_step_said(bela)
+    swarm.wait(lambda: "waiting for the others" in text_of(bela), "word that nobody is there")
+    time.sleep(AWAY)
+    assert newest_step_said(bela) == before
+    swarm.hosts.plug_in("bela")
     swarm.wait_until_recovered(swarm.newest())
     assert swarm.newest() > before
 

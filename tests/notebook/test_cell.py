@@ -3,6 +3,7 @@
 import hashlib
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.notebook import code
-from coordinator.program import Program
+from coordinator.program import Program, this_program
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
 
 VERSION = "7.1.0"
@@ -24,8 +25,8 @@ class Notebook:
     cache: Path
     tempting: Path  # an index with a newer torch
 
-    def run(self, url: str, program: Program, *, typed: str = "") -> str:
-        """What the cell prints; `typed` into the field of a notebook without a link."""
+    def run(self, url: str, program: Program, *, typed: str = "", answer: str = "") -> str:
+        """What the cell prints; `typed` into the field for the link, or the `answer` to its question."""
         environment = os.environ | {
             "XDG_CACHE_HOME": str(self.cache),
             "PIP_NO_INDEX": "1",
@@ -39,6 +40,7 @@ class Notebook:
             check=True,
             capture_output=True,
             text=True,
+            input=answer,
             timeout=120,
         )
         assert done.stderr == ""
@@ -144,7 +146,34 @@ def test_programs_of_two_links_of_one_machine_have_places_of_their_own(
 def test_without_a_link_it_asks_for_one_and_without_encryption_it_takes_no_unknown_program(
     notebook: Notebook, program: Callable[..., Program]
 ) -> None:
-    assert "Write the run's link into the field URL" in notebook.run("", program())
-    source = code("", program()).replace('URL = ""', 'URL = "http://192.0.2.1:8080"')
-    done = subprocess.run([notebook.python, "-c", source], check=True, capture_output=True, text=True)
-    assert "is not encrypted" in done.stdout and "http://192.0.2.1:8080/join.ipynb" in done.stdout
+    assert "Write the run's link between the quotes after URL" in notebook.run("", program())
+    for given in ({"typed": "http://192.0.2.1:8080"}, {"answer": "http://192.0.2.1:8080/\n"}):
+        said = notebook.run("", program(), **given)
+        assert "is not encrypted" in said and "http://192.0.2.1:8080/join.ipynb" in said
+
+
+def test_the_program_that_a_coordinator_really_offers_is_installed_and_starts(
+    served: tuple[str, Path], tmp_path: Path
+) -> None:
+    """Beside what these tests have, for there is no index: what the program needs is there, as on a platform."""
+    url, folder = served
+    offered = this_program()
+    (folder / "program").mkdir()
+    (folder / "program" / offered.file_name).write_bytes(offered.content)
+    source = code(url, offered)
+    assert source.endswith("\nmain()\n")
+    install = source.removesuffix("main()\n") + "print(python_with_program(URL))\n"
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PIP_NO_INDEX": "1"}
+
+    def run(*command: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            command, env=environment, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=240
+        )
+
+    installed = run(sys.executable, "-c", install)
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    python = installed.stdout.split()[-1]
+    where = run(python, "-I", "-c", "import app.notebook.kernel as kernel; print(kernel.__file__)").stdout
+    assert where.startswith(str(tmp_path / "cache")), "and not the files of this folder"
+    told = run(python, "-I", "-m", "app.cli", "join", "http://127.0.0.1:9", "--name", "asha", "--notebook")
+    assert told.returncode == 22 and "nobody listens there" in told.stdout + told.stderr

@@ -1,17 +1,22 @@
 """What the cell calls: whose machine it is, whose token, and how the peer's pages are shown."""
 
+import http.server
+import json
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from app.joining.problems import TokenRejected, TokenTooStrong
 from app.notebook import kernel
 
+KAGGLE_HERE = {"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}
 SECRET = "hf_" + "a" * 34
 COLAB = """
 class SecretNotFoundError(Exception):
@@ -112,6 +117,79 @@ def test_the_token_goes_to_the_peer_by_its_environment_alone() -> None:
 def test_a_coordinator_that_does_not_answer_leaves_it_to_the_peer_to_say_why() -> None:
     assert kernel.lets_everybody_in("http://127.0.0.1:1") is None
     assert kernel.lets_everybody_in("ftp://") is None
+
+
+@pytest.fixture
+def coordinator() -> Iterator[Callable[[bool], str]]:
+    """`coordinator(True)`: the link of an open run, as far as a kernel asks about it."""
+    servers = []
+
+    def serve(is_open: bool) -> str:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(json.dumps({"access": {"open": is_open}}).encode())
+
+            def log_message(self, *_: object) -> None: ...
+
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}"
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def picky(tmp_path: Path) -> str:
+    """A Python that refuses the secret as one that may write, and else says what it was given."""
+    path = tmp_path / "python"
+    path.write_text(f'#!/bin/sh\n[ "$HF_TOKEN" = {SECRET} ] && exit 28\necho "given: $HF_TOKEN $*"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_token_that_may_write_is_not_the_end(
+    coordinator: Callable[[bool], str], picky: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    asked: list[str] = []
+
+    def getpass(prompt: str) -> str:
+        asked.append(prompt)
+        return "hf_fine"
+
+    monkeypatch.setattr(kernel.getpass, "getpass", getpass)
+    kernel.join(picky, coordinator(False))
+    assert "given: hf_fine" in capfd.readouterr().out and len(asked) == 1
+    assert (TokenRejected.exit_status, TokenTooStrong.exit_status) == kernel.BAD_TOKEN
+
+
+def test_in_an_open_run_no_token_is_looked_for(
+    coordinator: Callable[[bool], str], picky: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    for name, value in KAGGLE_HERE.items():
+        monkeypatch.setenv(name, value)
+    kernel.join(picky, coordinator(True))
+    said = capfd.readouterr().out
+    assert "--name kaggle" in said and "secret" not in said
+
+
+@pytest.mark.parametrize("problem", [NotImplementedError, EOFError])
+def test_where_nobody_can_be_asked_a_line_says_where_to_put_the_token(
+    problem: type[Exception], coordinator: Callable[[bool], str], picky: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(prompt: str) -> str:
+        raise problem
+
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setattr(kernel.getpass, "getpass", refuse)
+    with pytest.raises(SystemExit, match="on Kaggle put it into Add-ons, Secrets, as HF_TOKEN"):
+        kernel.join(picky, coordinator(False))
 
 
 def interrupt_once_it_is_heard(before: object) -> None:

@@ -12,8 +12,8 @@ import nbformat
 
 from coordinator.http.credit import plain
 from coordinator.notebook import at_the_hub, invitation, notebook_for
-from coordinator.program import PACKAGES, this_program
-from swarm.run_file import parse_run
+from coordinator.program import PACKAGES, Program, this_program
+from swarm.run_file import ReleaseSection
 
 LINK = "https://run.example.org"
 
@@ -33,6 +33,11 @@ def test_the_notebook_of_a_run_is_valid_and_has_its_link_and_the_program_in_its_
     assert notebook.cells[0].source.splitlines()[0] == f"# Join {plain('রান_1 *x*')}"
 
 
+def test_the_rules_of_the_platforms_are_told_before_the_button() -> None:
+    welcome = nbformat.reads(notebook_for(LINK, this_program()).decode(), as_version=4).cells[0].source
+    assert "research.google.com/colaboratory/faq.html" in welcome and "quota" in welcome
+
+
 def test_a_link_is_text_in_the_cell_whatever_is_in_it() -> None:
     hostile = 'https://x/"; import os; os.abort(); "'
     notebook = nbformat.reads(notebook_for(hostile, this_program()).decode(), as_version=4)
@@ -42,14 +47,31 @@ def test_a_link_is_text_in_the_cell_whatever_is_in_it() -> None:
     assert told["URL"] == hostile
 
 
-def test_the_command_writes_a_notebook(tmp_path: Path) -> None:
+def write_notebook(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "app.cli", "notebook", *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+
+
+def test_the_command_writes_the_notebook_of_the_run_whose_program_may_be_another(
+    served: tuple[str, Path], tmp_path: Path
+) -> None:
+    url, folder = served
+    other = Program("7.1.0", "sahaj-7.1.0-py3-none-any.whl", b"", "0" * 64)
+    (folder / "api").mkdir()
+    (folder / "api" / "run").write_text("{}")
+    (folder / "join.ipynb").write_bytes(notebook_for(LINK, other, run="river"))
     out = tmp_path / "join.ipynb"
-    command = [sys.executable, "-m", "app.cli", "notebook", "run.example.org/", "--out", str(out)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-    assert LINK in done.stdout
-    assert out.read_bytes() == notebook_for(LINK, this_program())
-    wrong = subprocess.run([*command[:4], "run.yaml"], check=False, capture_output=True, text=True, timeout=60)
-    assert wrong.returncode == 20 and len(wrong.stderr.splitlines()) == 1
+    done = write_notebook(f"{url}/", "--out", out)
+    assert done.returncode == 0 and url in done.stdout, done.stderr
+    assert out.read_bytes() == (folder / "join.ipynb").read_bytes()
+
+
+def test_without_an_answer_no_notebook_of_a_run_is_written(served: tuple[str, Path], tmp_path: Path) -> None:
+    out = tmp_path / "join.ipynb"
+    for link, status in (("http://127.0.0.1:9", 22), ("run.yaml", 20), (served[0], 25)):
+        done = write_notebook(link, "--out", out)
+        assert (done.returncode, done.stderr.count("\n")) == (status, 1), done.stderr
+    assert not out.exists()
 
 
 def test_the_wheel_is_the_program_that_runs_here(tmp_path: Path) -> None:
@@ -76,19 +98,9 @@ def test_the_wheel_is_the_program_that_runs_here(tmp_path: Path) -> None:
 
 
 def test_a_release_has_the_notebook_where_others_can_come_by_its_link() -> None:
-    content = {
-        "name": "river",
-        "data": {"train": [{"hub": "river/texts"}]},
-        "access": {"open": True, "url": f"{LINK}/"},
-        "release": {"repo": "river/boats", "every": 100},
-    }
-    run = parse_run(content, Path("run.yaml"))
-    assert invitation(run) == {"join.ipynb": notebook_for(LINK, this_program(), run="river")}
-    assert at_the_hub(run, 99) == ""
-    assert at_the_hub(run, 100) == "https://huggingface.co/river/boats/blob/main/join.ipynb"
-    hidden = content | {"release": {"repo": "river/boats", "every": 100, "private": True}}
-    assert at_the_hub(parse_run(hidden, Path("run.yaml")), 100) == ""
-    at_home = parse_run(content | {"access": {"open": True}}, Path("run.yaml"))
-    here_alone = parse_run(content | {"access": {"open": True, "url": "http://127.0.0.1:8080"}}, Path("run.yaml"))
-    for run in (at_home, here_alone):
-        assert invitation(run) == {} and at_the_hub(run, 100) == ""
+    assert invitation("river", f"{LINK}/") == {"join.ipynb": notebook_for(LINK, this_program(), run="river")}
+    for link in (None, "", "http://127.0.0.1:8080", "http://localhost:8080"):
+        assert invitation("river", link) == {}
+    release = ReleaseSection(repo="river/boats")
+    assert at_the_hub(release) == "https://huggingface.co/river/boats/blob/main/join.ipynb"
+    assert at_the_hub(release.model_copy(update={"private": True})) == ""

@@ -16,7 +16,7 @@ import psutil
 from app.demo_peers import Peer, start_peer, wait_for_address
 from coordinator.coordinator import ADDRESSES
 from coordinator.ledger import Ledger, StepSummary, open_ledger
-from coordinator.reception import URL
+from coordinator.state_folder import URL
 from swarm.durable import write_file
 from swarm.run_file import dump_run, parse_run
 from tests.forked import Forked, start_forked

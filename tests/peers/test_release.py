@@ -1,17 +1,15 @@
 """A run releases its checkpoints while it trains, and loses its disk: the Hub has what is needed."""
 
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coordinator.checkpoint_folder import list_checkpoints
+from tests.hub_reader import read_from_hub
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.peers.small_swarm import PATIENCE, SmallSwarm, newest_step_said, signal_group, text_of
@@ -69,13 +67,4 @@ def _load(home: Path) -> None:
         f"tokenizer = AutoTokenizer.from_pretrained('{REPO}')\n"
         "assert model.config.vocab_size == len(tokenizer)"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment | {"HF_HOME": str(home), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=2 * PATIENCE,
-    )
-    assert done.returncode == 0, done.stderr
+    read_from_hub(program, home)

@@ -54,7 +54,13 @@ def run() -> RunFile:
             "optimizer": {"warmup_steps": 2, "total_steps": 1000},
             "coordinator": {"probes": ["The river carries the [MASK]."]},
             "access": {"users": ["asha", "boat"]},
-            "release": {"repo": REPO, "every": 100, "milestones": 300, "license": "apache-2.0"},
+            "release": {
+                "repo": REPO,
+                "every": 100,
+                "milestones": 300,
+                "license": "apache-2.0",
+                "contributors": "verified",
+            },
         },
         Path("run.yaml"),
     )

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from coordinator.ledger import Ledger
 from coordinator.state_folder import AUTHORITY
+from tests.hub_reader import read_from_hub
 from tests.hub_repositories import Line
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import REPO, MakeCheckpoint, repository
@@ -62,17 +63,7 @@ def test_a_checkpoint_is_released_by_hand_and_loaded_by_its_name(
         f"tokenizer = AutoTokenizer.from_pretrained('{REPO}')\n"
         "print(type(model).__name__, len(tokenizer), model.predictions.bias.mean().item())"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
-    loaded = subprocess.run(
-        [sys.executable, "-c", loading],
-        env=environment | {"HF_HOME": str(tmp_path / "reader"), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert loaded.returncode == 0, loaded.stderr
-    assert loaded.stdout.split() == ["AlbertForMaskedLM", str(len(tokenizer)), "100.0"]
+    assert read_from_hub(loading, tmp_path / "reader").split() == ["AlbertForMaskedLM", str(len(tokenizer)), "100.0"]
 
 
 def test_a_dry_run_shows_everything_and_contacts_nobody(

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
@@ -22,7 +23,7 @@ from coordinator.release_facts import read_record
 from coordinator.release_hub import HubRepository, NotAllowed, ReleaseError, describe
 from coordinator.release_making import make_release
 from swarm.run_file import RunFile
-from tests.hub_repositories import Line
+from tests.hub_repositories import File, Line
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import REPO, MakeCheckpoint, repository
 
@@ -30,9 +31,9 @@ Prepare = Callable[..., Release]
 
 
 @pytest.fixture
-def prepare(run: RunFile, ledger: Ledger, state_folder: Path) -> Prepare:
+def prepare(run: RunFile, ledger: Ledger) -> Prepare:
     def make(checkpoint: Checkpoint, *tags: str) -> Release:
-        record = read_record(ledger, run, state_folder, has_passes=True)
+        record = read_record(ledger, run, frozenset(), has_passes=True)
         return make_release(run, checkpoint, REPO, record=record, also={"join.ipynb": b"{}"}, tags=tags)
 
     return make
@@ -67,6 +68,21 @@ def test_the_next_release_replaces_it_and_the_older_one_stays_in_the_history(
     assert head is not None and head.commit == second and head.state is not None and head.state.step == 200
     older = repository(hub).find(first)
     assert older is not None and json.loads(older.files["trainer_state.json"].content)["step"] == 100
+
+
+def test_what_a_release_has_no_more_is_not_in_its_revision_and_what_others_added_stays(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there = HubRepository(REPO)
+    there.open()
+    repository(hub).commit("by hand", "", {"loss.svg": File(b"mine", False)})
+    publish(there, prepare(make_checkpoint(100)))
+    assert "loss.svg" in repository(hub).head.files, "what was there before the first release is not ours"
+    repository(hub).commit("by hand", "", {"notes.md": File(b"mine", False)})
+    last = prepare(make_checkpoint(200))
+    publish(there, replace(last, files={name: one for name, one in last.files.items() if name != "join.ipynb"}))
+    assert not {"join.ipynb", "loss.svg"} & repository(hub).head.files.keys()
+    assert {"notes.md", "loss.png"} <= repository(hub).head.files.keys()
 
 
 def test_a_large_file_comes_in_parts_where_the_hub_wants_that(

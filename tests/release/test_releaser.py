@@ -14,6 +14,7 @@ from coordinator.checkpoint_folder import list_checkpoints, prune
 from coordinator.ledger import Ledger
 from coordinator.release import next_release, tags_of
 from coordinator.releasing import ReleaseOffice, Releaser
+from coordinator.state_folder import UNNAMED
 from swarm.run_file import RunFile
 from tests.hub_repositories import File, Line
 from tests.hub_stand_in import HubStandIn
@@ -106,6 +107,43 @@ def test_trouble_is_said_once_and_then_it_works(
     problems = [line for line in desk.said if line.startswith("problem: ")]
     assert problems == [f"problem: the release waits, and is tried again: {REPO}: the Hub has trouble (500)"]
     assert not any(token in record.getMessage() for record in caplog.records for token in hub.accounts)
+
+
+def test_nothing_is_released_while_it_cannot_be_read_who_is_not_to_be_named(
+    hub: HubStandIn, desk: Desk, make_checkpoint: MakeCheckpoint
+):
+    make_checkpoint(100)
+    unnamed = desk.office.folder / UNNAMED
+    unnamed.write_bytes(b"\xff\xfe")
+    desk.open()
+    desk.wait_for("problem: the release waits, and is tried again: ")
+    assert len(repository(hub).revisions) == 1 and UNNAMED in desk.said[-1]
+    unnamed.write_text("nobody-here\n")
+    desk.wait_for("global step 100: released")
+    assert sum("has nobody-here, and nobody of that name" in line for line in desk.said) == 1
+
+
+def test_the_notebook_is_at_the_hub_once_a_release_has_carried_it_there_and_until_one_does_not(
+    hub: HubStandIn, desk: Desk, make_checkpoint: MakeCheckpoint
+):
+    hub.failing = 500
+    make_checkpoint(100)
+    releaser = desk.open(also=lambda: {"join.ipynb": b"{}"})
+    desk.wait_for("problem: ")
+    assert releaser.notebook() == "", "the step was reached, and nothing is there"
+    hub.failing = None
+    desk.wait_for("global step 100: released")
+    link = "https://huggingface.co/river/boats/blob/main/join.ipynb"
+    assert releaser.notebook() == link
+    releaser.finish()
+    desk.said.clear()
+    again = desk.open()
+    desk.wait_for("Checkpoints are released at")
+    assert again.notebook() == link, "it is found there"
+    make_checkpoint(1000)
+    desk.offer()
+    desk.wait_for("global step 1000: released")
+    assert again.notebook() == ""
 
 
 def test_without_a_token_it_is_said_at_the_start_and_works_once_there_is_one(

@@ -1,10 +1,14 @@
 """Samples count once the round they went into has worked."""
 
+import itertools
+from collections import Counter
 from dataclasses import replace
 
-from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_KEPT
+from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_TOLD
 from trainer.averaging import RoundReport
-from trainer.contributions import Brought, Contributions
+from trainer.contributions import HEARD_ROUNDS, HEARD_SECONDS, UNHEARD_KEPT, Brought, Contributions
+
+STEP_SECONDS = 10.0
 
 
 def ended(step: int, *, number: int | None = None, peers: int = 2, problem: str | None = None) -> RoundReport:
@@ -113,30 +117,73 @@ def contribute(books: Contributions, steps: range, *, assisted: bool) -> None:
         books.round_ended(replace(ended(step), assisted=assisted, weights={"me": 1.0, "you": 2.0}))
 
 
+def books_by_a_clock() -> Contributions:
+    """Whoever looks at its clock finds that another global step's time has passed."""
+    return Contributions(clock=itertools.count(step=STEP_SECONDS).__next__)
+
+
+def told(books: Contributions) -> list[int]:
+    return [one.step for one in books.to_tell()]
+
+
 def test_while_the_coordinator_is_there_only_the_last_steps_are_told_again() -> None:
-    books = Contributions()
+    books = books_by_a_clock()
     contribute(books, range(3 * CONTRIBUTIONS_KEPT), assisted=True)
-    assert [one.step for one in books.recent] == list(range(2 * CONTRIBUTIONS_KEPT, 3 * CONTRIBUTIONS_KEPT))
+    assert told(books) == list(range(2 * CONTRIBUTIONS_KEPT, 3 * CONTRIBUTIONS_KEPT))
     assert not books.unheard
     assert not any(one.seen for one in books.recent)
 
 
 def test_while_it_is_away_all_steps_are_told_until_it_has_been_back_for_a_while() -> None:
-    books = Contributions()
+    books = books_by_a_clock()
     contribute(books, range(20), assisted=True)
     contribute(books, range(20, 100), assisted=False)
-    told = [one.step for one in (*books.unheard, *books.recent)]
-    assert told[-80:] == list(range(20, 100))
+    assert told(books)[-80:] == list(range(20, 100))
     assert books.recent[-1].seen == {"me": 1.0, "you": 2.0}
-    contribute(books, range(100, 100 + CONTRIBUTIONS_KEPT - 1), assisted=True)
-    assert {20, 99} <= {one.step for one in (*books.unheard, *books.recent)}
+    contribute(books, range(100, 100 + HEARD_ROUNDS), assisted=True)
+    assert {20, 99} <= set(told(books))
     contribute(books, range(200, 201), assisted=True)
     assert not books.unheard
 
 
-def test_of_a_long_absence_the_newest_steps_are_told() -> None:
+def test_however_fast_the_steps_are_the_coordinator_has_the_time_to_read_them() -> None:
+    books = Contributions(clock=itertools.count(step=1.0).__next__)
+    contribute(books, range(100), assisted=False)
+    contribute(books, range(100, 100 + int(HEARD_SECONDS)), assisted=True)
+    assert told(books) == list(range(175 - UNHEARD_TOLD - CONTRIBUTIONS_KEPT, 175))
+    contribute(books, range(200, 202), assisted=True)
+    contribute(books, range(300, 300 + int(HEARD_SECONDS)), assisted=True)
+    assert not books.unheard
+
+
+def test_after_a_long_absence_all_is_told_in_portions_the_newest_first() -> None:
+    away = 3000
+    books = books_by_a_clock()
+    contribute(books, range(away), assisted=False)
+    assert told(books) == list(range(away - UNHEARD_TOLD - CONTRIBUTIONS_KEPT, away))
+    rounds_heard: Counter[int] = Counter()
+    newest = away
+    while books.unheard:
+        contribute(books, range(newest, newest + 1), assisted=True)
+        rounds_heard.update(told(books))
+        newest += 1
+        assert len(told(books)) <= UNHEARD_TOLD + CONTRIBUTIONS_KEPT  # a record takes no more
+    assert min(rounds_heard[step] for step in range(away)) >= HEARD_ROUNDS
+    assert newest - away < away / 12  # and it is soon done
+
+
+def test_a_round_without_the_coordinator_does_not_count_as_heard() -> None:
+    books = books_by_a_clock()
+    contribute(books, range(500), assisted=False)
+    for start in range(1000, 1400, 4):
+        contribute(books, range(start, start + 3), assisted=True)
+        contribute(books, range(start + 3, start + 4), assisted=False)
+    assert len(books.unheard) == 500 + 400 - CONTRIBUTIONS_KEPT
+
+
+def test_of_the_longest_absence_the_newest_steps_are_kept() -> None:
     books = Contributions()
-    contribute(books, range(1000), assisted=False)
+    contribute(books, range(UNHEARD_KEPT + 100), assisted=False)
     assert [one.step for one in (*books.unheard, *books.recent)] == list(
-        range(1000 - UNHEARD_KEPT - CONTRIBUTIONS_KEPT, 1000)
+        range(100 - CONTRIBUTIONS_KEPT, UNHEARD_KEPT + 100)
     )

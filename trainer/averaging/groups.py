@@ -10,10 +10,7 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
 - whoever reduces a part tells afterwards what each member brought to it (`witness.py`).
 - a part of the mean that was lost with the peer that reduced it is a failure. Upstream keeps the
   local values of that part and calls the round a success.
-- a search for a group that ends without one says so at once, and it ends when nobody else is there after
-  a while. Upstream keeps it to itself until the round is to begin, and the round fails then.
-- a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
-  for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
+- peers look for a group in their own way (`search.py`).
 - the last message of an answer arrives while its sender stays (`streams.py`). Upstream loses it now and then.
 - a call that arrives before its group is registered waits. Upstream refuses it whenever an earlier
   round ends in between, and the caller goes on with its own values.
@@ -22,78 +19,30 @@ The seam for later work: `_aggregate_with_group` also decides which part each pe
 """
 
 import asyncio
-import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, AsyncIterator  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
 from hivemind.averaging import DecentralizedAverager
-from hivemind.averaging.control import StepControl
 from hivemind.averaging.group_info import GroupInfo
-from hivemind.averaging.key_manager import GroupKeyManager
-from hivemind.averaging.matchmaking import Matchmaking, MatchmakingException
 from hivemind.p2p import P2PContext, PeerID
 from hivemind.proto import auth_pb2, averaging_pb2
-from hivemind.utils import MSGPackSerializer, get_logger
-from hivemind.utils.asyncio import achain, anext, as_aiter, cancel_and_wait
+from hivemind.utils import get_logger
+from hivemind.utils.asyncio import achain, anext, as_aiter
 
 from swarm.gate import Gate
 from swarm.orphans import end_with_parent
-from swarm.passes import PassRefused, is_coordinators
+from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
-from trainer.averaging.claims import believed_step, is_beside
+from trainer.averaging.claims import is_beside
+from trainer.averaging.search import PacedKeys, Search
 from trainer.averaging.streams import until_end, with_end
+from trainer.averaging.told import Told, at_newest_step, is_most, narrowed, read_told
 from trainer.averaging.witness import Weighed, brought, members_not_finite, watch
 
 logger = get_logger(__name__)
 
 REGISTRATION_POLL = 0.05  # seconds between two looks whether a group has been registered
-ALONE = 0.5  # seconds beyond matchmaking_time after which a peer stops to wait for company
-SEARCH_POLL = 0.3  # seconds between two looks who else looks for a group
-
-
-class Search(Matchmaking):
-    """hivemind's matchmaking; finding nobody is an error instead of a None that is passed on."""
-
-    async def look_for_group(self, step: StepControl) -> GroupInfo:
-        """See upstream."""
-        search = asyncio.create_task(super().look_for_group(step))
-        try:
-            while self.step_control is not step and not search.done():  # an earlier search is being put away
-                await asyncio.wait({search}, timeout=SEARCH_POLL)
-            await asyncio.wait({search}, timeout=self.min_matchmaking_time + ALONE)
-            while not search.done():
-                if self._is_alone():
-                    raise MatchmakingException("nobody else was looking for a group")
-                await asyncio.wait({search}, timeout=SEARCH_POLL)
-            group = search.result()
-        finally:
-            if not search.done():
-                await cancel_and_wait(search)
-        if group is None:
-            raise MatchmakingException("no group was found in time")
-        return group
-
-    def _is_alone(self) -> bool:
-        """Whether no group is there, and none is in sight.
-
-        One that was found waits until the DHT knows that this peer looks no longer: on a busy machine for seconds.
-        """
-        asks = self.lock_request_join_group.locked()
-        return not (asks or self.current_leader or self.current_followers or self.assembled_group.done())
-
-
-class PacedKeys(GroupKeyManager):
-    """hivemind's reader of the keys under which peers look for a group; it takes its time."""
-
-    _looked = float("-inf")
-
-    async def get_averagers(self, *args: Any, **kwargs: Any) -> list[tuple[PeerID, float]]:
-        """See upstream."""
-        await asyncio.sleep(self._looked + SEARCH_POLL - time.monotonic())
-        self._looked = time.monotonic()
-        return await super().get_averagers(*args, **kwargs)
 
 
 class Group(dict[PeerID, Any]):
@@ -146,28 +95,36 @@ class StepwiseAverager(DecentralizedAverager):
             rpc_download_state=download_state,
         )
 
-    def step(self, *args: Any, gather: int | None = None, **kwargs: Any) -> Any:
-        """See upstream; `gather` is the global step."""
-        return super().step(*args, gather=[gather, self._own_pass(), self.assists], **kwargs)
+    def step(self, *args: Any, gather: int | None = None, seen: int = 0, **kwargs: Any) -> Any:
+        """See upstream; `gather` is the global step.
+
+        Args:
+            seen: peers at this step, this one included, most of which the group must have; 0: any group will do.
+        """
+        return super().step(*args, gather=[gather, self._own_pass(), self.assists, seen], **kwargs)
 
     async def _step(self, **kwargs: Any) -> None:
         # upstream names these classes where it makes the objects
         self._matchmaking.__class__ = Search
+        self._matchmaking.is_enough = self._is_enough
         self._matchmaking.group_key_manager.__class__ = PacedKeys
         await super()._step(**kwargs)
 
+    def _admitted(self, group: GroupInfo) -> dict[PeerID, Told]:
+        """What those members of a group have told who may be in it."""
+        told = zip(group.peer_ids, map(read_told, group.gathered), strict=True)
+        return {peer: one for peer, one in told if peer == self.peer_id or self._admits(peer, one.shown)}
+
+    def _is_enough(self, group: GroupInfo) -> bool:
+        return is_most(list(at_newest_step(self._admitted(group)).values()), self.gate)
+
     async def _aggregate_with_group(self, group_info: GroupInfo, **kwargs: Any) -> Group:
-        told = {
-            peer_id: told
-            for peer_id, told in zip(group_info.peer_ids, map(_told, group_info.gathered), strict=True)
-            if peer_id == self.peer_id or self._admits(peer_id, told.shown)
-        }
-        steps = {peer_id: one.step for peer_id, one in told.items()}
-        newest = believed_step(list(steps.values()))
-        members = [peer_id for peer_id, step in steps.items() if step == newest]
+        told = self._admitted(group_info)
+        members = at_newest_step(told)
         problem = None
-        if steps[self.peer_id] != newest:
-            problem = f"the others are at global step {newest}, this peer at {steps[self.peer_id]}"
+        if self.peer_id not in members:
+            newest = next(iter(members.values())).step
+            problem = f"the others are at global step {newest}, this peer at {told[self.peer_id].step}"
         elif len(members) == 1:
             problem = "no other peer in the group is at this global step"
         if problem:
@@ -184,7 +141,7 @@ class StepwiseAverager(DecentralizedAverager):
         finally:
             weighed = self._weighed.pop(kept.group_id, {})
         averaged.weights = brought(runner, weighed.items(), self.peer_id)
-        averaged.assisted = any(told[peer_id].is_coordinators(self.gate) for peer_id in members)
+        averaged.assisted = any(one.is_coordinators(self.gate) for one in members.values())
         averaged.not_finite = members_not_finite(runner)
         container = runner.tensor_part_container
         if container.failed_size:
@@ -197,9 +154,9 @@ class StepwiseAverager(DecentralizedAverager):
         self, request: averaging_pb2.JoinRequest, context: P2PContext
     ) -> AsyncIterator[averaging_pb2.MessageFromLeader]:
         """See upstream."""
-        theirs = _told(request.gather)
+        theirs = read_told(request.gather)
         own_search = self._matchmaking.step_control
-        near = own_search is None or is_beside(theirs.step, _told(own_search.data_for_gather).step)
+        near = own_search is None or is_beside(theirs.step, read_told(own_search.data_for_gather).step)
         if not self._admits(context.remote_id, theirs.shown) or not near:
             yield averaging_pb2.MessageFromLeader(code=averaging_pb2.PROTOCOL_VIOLATION)
             return
@@ -272,12 +229,6 @@ class StepwiseAverager(DecentralizedAverager):
         )
 
 
-def narrowed(group: GroupInfo, members: Collection[PeerID]) -> GroupInfo:
-    """The group with these members only; all who keep the same ones come to the same result."""
-    kept = [i for i, peer_id in enumerate(group.peer_ids) if peer_id in members]
-    return GroupInfo(group.group_id, tuple(group.peer_ids[i] for i in kept), tuple(group.gathered[i] for i in kept))
-
-
 async def _weighed(
     stream: AsyncIterator[averaging_pb2.AveragingData], weighed: Weighed
 ) -> AsyncIterator[averaging_pb2.AveragingData]:
@@ -285,28 +236,3 @@ async def _weighed(
     async for part in stream:
         part.weight = weighed.weigh(part.weight)
         yield part
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a peer told its group."""
-
-    step: int
-    shown: bytes  # its pass
-    assists: bool  # it says that it is the coordinator
-
-    def is_coordinators(self, gate: Gate | None) -> bool:
-        """Whether to believe that; its pass was checked before, where there are passes."""
-        return self.assists and (gate is None or is_coordinators(self.shown))
-
-
-def _told(gathered: bytes) -> Told:
-    """What is in a peer's message to its group: bandwidth, mode, and the `gather` of the round.
-
-    Something else counts as a step that nobody is at, without a pass.
-    """
-    try:
-        step, shown, *assists = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
-        return Told(int(step), bytes(shown), assists == [True])
-    except Exception:
-        return Told(-1, b"", False)

@@ -63,6 +63,7 @@ class SwarmOptimizer(StateFollower):
         self.rounds_begun = 0
         self._reports: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
         self._round_open = False  # a round has begun, and whether the step is taken is not known yet
+        self._last_group = 0  # peers in it; 0 once a search has begun since
         self._round: tuple[int, int, int, float] = (0, 0, 0, 0.0)  # number, step, samples and start of the current one
         averaging = run.averaging
         super().__init__(
@@ -102,6 +103,7 @@ class SwarmOptimizer(StateFollower):
             client_mode=self.client_mode,
             holds_state=self.holds_state,
             signed_step=lambda: self.gate.notices.restored_at if self.gate else 0,
+            longest_round=self.run.averaging.averaging_timeout,
             private_key=self.identity.private_key,  # the DHT signs with this key only
             start=True,
             **kwargs,
@@ -160,10 +162,13 @@ class SwarmOptimizer(StateFollower):
     def _advance(self) -> None:
         self._maybe_schedule_gradient_averaging()
         self._maybe_schedule_state_averaging()
-        if self.tracker.ready_to_update_epoch and (self._has_group() or not self.tracker.others):
+        if self.tracker.ready_to_update_epoch and (self._has_group() or self._goes_on_alone()):
             self._update_global_epoch(None)
             if not self.run.averaging.overlap:
                 self.finish_round()
+
+    def _goes_on_alone(self) -> bool:
+        return not (self.tracker.others or self.tracker.company.is_gone)
 
     def _maybe_schedule_gradient_averaging(self) -> None:
         soon = self.tracker.estimated_next_update_time - clock.now() <= self.matchmaking_time
@@ -180,8 +185,10 @@ class SwarmOptimizer(StateFollower):
         return control is not None and control.stage == AveragingStage.AWAITING_TRIGGER
 
     def _look_for_group(self) -> None:
+        # right after a round many do not tell yet that they are at the next step
+        seen, self._last_group = max(self.tracker.companions + 1, self._last_group), 0
         self.scheduled_grads = self.grad_averager.schedule_step(
-            gather=self.local_epoch, timeout=GROUP_PATIENCE * self.matchmaking_time
+            gather=self.local_epoch, seen=seen, timeout=GROUP_PATIENCE * self.matchmaking_time
         )
 
     def _begin_averaging_gradients(self, grad_scaler: GradScaler | None) -> bool:
@@ -203,6 +210,7 @@ class SwarmOptimizer(StateFollower):
             group, norm = self._result_of(maybe_step_control)
             self.tracker.round_ended()
             self._load_averaged_gradients_into_optimizer_()
+            self._last_group = len(group)
             self._report(group, norm)
         finally:
             self._round_open = False

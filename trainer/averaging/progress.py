@@ -16,6 +16,8 @@ What this changes in hivemind's `ProgressTracker`:
 - a step that the run's authority has signed is believed of whoever claims it: the coordinator has gone there alone.
 - a peer that was seen counts until its record expires. Upstream forgets whoever the DHT does not find this once, and
   a peer that is busy for some seconds would think itself alone and take steps of its own.
+- a peer whose companions are gone without a goodbye waits for them: it may be the one that is cut off, and with
+  steps of its own it would make a second model. Upstream goes on alone.
 - a peer that holds the state and computes nothing (the coordinator) announces itself too, so that
   a lone trainer averages with it, and peers in client mode follow its global step.
 """
@@ -31,6 +33,7 @@ from hivemind.utils import ValueWithExpiration
 
 from swarm import clock
 from trainer.averaging.claims import believed_samples, is_plausible, newest_believed
+from trainer.averaging.company import Company
 
 FASTEST_REPORT = 0.5  # seconds between two reports of this peer's progress at the end of a global step
 SLOWEST_REPORT = 5.0  # and while it is far from done
@@ -65,10 +68,16 @@ class SwarmProgress(ProgressTracker):
     """hivemind's tracker, with the changes above."""
 
     def __init__(
-        self, *args: Any, holds_state: bool = False, signed_step: Callable[[], int] = lambda: 0, **kwargs: Any
+        self,
+        *args: Any,
+        holds_state: bool = False,
+        signed_step: Callable[[], int] = lambda: 0,
+        longest_round: float = PROGRESS_LIFETIME,
+        **kwargs: Any,
     ):
+        """`longest_round` is in seconds."""
         self.holds_state, self._signed_step = holds_state, signed_step
-        self.peers_seen: list[LocalTrainingProgress] = []
+        self.company = Company(PROGRESS_LIFETIME, longest_round)
         self._in_round: LocalTrainingProgress | None = None  # what this peer brought to a round that has not ended
         self._round_failed = float("-inf")  # DHT time, seconds
         self._doubt_until = float("-inf")  # monotonic time, seconds
@@ -85,13 +94,17 @@ class SwarmProgress(ProgressTracker):
     @property
     def others(self) -> int:
         """Peers seen at the last look, this one not counted."""
-        own = self.dht.peer_id.to_bytes()
-        return sum(peer.peer_id != own for peer in self.peers_seen)
+        return len(self.company.others)
+
+    @property
+    def companions(self) -> int:
+        """Others with whom a group can be made for this peer's global step."""
+        return self.company.at(self.local_progress.epoch, clock.now())
 
     @property
     def ready_to_update_epoch(self) -> bool:
         """Whether the swarm has gathered a whole batch for the global step that this peer is at."""
-        if self.client_mode and not self._reachable_others():
+        if self.client_mode and not self.company.reachable:
             return False
         if self.holds_state and not self.others:  # nobody computes: a step now would be one on nothing
             return False
@@ -101,7 +114,8 @@ class SwarmProgress(ProgressTracker):
     @property
     def swarm_samples_per_second(self) -> float:
         """Speed of all peers together, as they report it."""
-        return sum(peer.samples_per_second for peer in self.peers_seen)
+        others = sum(other.progress.samples_per_second for other in self.company.others)
+        return others + self.local_progress.samples_per_second
 
     def _note_told_step(self) -> None:
         self._told_step = -1 if self._in_round else self.local_progress.epoch
@@ -140,21 +154,16 @@ class SwarmProgress(ProgressTracker):
         """Do not believe in steps beyond ours for a while: nobody has a state to show for them."""
         self._doubt_until = time.monotonic() + seconds
 
-    def _reachable_others(self) -> list[LocalTrainingProgress]:
-        own = self.dht.peer_id.to_bytes()
-        return [peer for peer in self.peers_seen if not peer.client_mode and peer.peer_id != own]
-
     def _parse_swarm_progress_data(self, metadata: Any) -> GlobalTrainingProgress:
-        entries = self._plausible(self._not_expired(metadata if isinstance(metadata, dict) else {}))
+        known = self._not_expired(metadata if isinstance(metadata, dict) else {})
+        entries = self._plausible(known)
         progress = super()._parse_swarm_progress_data(entries)
-        self.peers_seen = [LocalTrainingProgress.parse_obj(entry.value) for entry in entries.values()]
+        said_goodbye = {key for key, entry in known.items() if entry.value is None}
+        self.company.look({key: one for key, one in entries.items() if key != self._local_public_key}, said_goodbye)
         # upstream counts this peer only once its own record has come back from the DHT
         progress.num_peers = self.others + 1
-        reachable = self._reachable_others()
-        if self.client_mode and reachable:
-            newest = max(peer.epoch for peer in reachable)
-            if newest < self.local_progress.epoch - 1:  # those who hold the state started again from an older one
-                progress.epoch = newest
+        if self.client_mode and self.company.fell_back(self.local_progress.epoch):
+            progress.epoch = max(peer.epoch for peer in self.company.reachable)
         return progress
 
     def _not_expired(self, entries: dict[bytes, Any]) -> dict[bytes, Any]:

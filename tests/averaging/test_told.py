@@ -1,0 +1,61 @@
+"""What the members of a group make of each other's words."""
+
+from typing import Any
+
+import pytest
+from hivemind.p2p import PeerID
+from hivemind.utils import MSGPackSerializer
+
+from trainer.averaging.told import Told, at_newest_step, is_most, read_told
+
+
+def members(count: int, *seen: int, coordinator: bool = False) -> list[Told]:
+    """So many, who tell `seen` in turn."""
+    return [Told(3, b"", coordinator and not number, seen[number % len(seen)]) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("count", "seen", "coordinator", "most"),
+    [
+        (3, 5, False, True),
+        (2, 5, True, False),
+        (2, 4, False, False),
+        (2, 4, True, True),  # the coordinator is in one of two halves only
+        (2, 3, False, True),
+        (2, 1, False, True),  # the others have not been seen yet
+        (2, 0, False, True),  # as in a round that averages states
+    ],
+)
+def test_most_of_the_peers_are_a_group(count: int, seen: int, coordinator: bool, most: bool):
+    assert is_most(members(count, seen, coordinator=coordinator), gate=None) == most
+
+
+def test_two_groups_of_a_swarm_are_never_both_most_of_it():
+    for swarm in range(2, 40):
+        for first in range(1, swarm):
+            groups = members(first, swarm, coordinator=True), members(swarm - first, swarm)
+            assert sum(is_most(group, gate=None) for group in groups) == 1
+
+
+def test_one_members_word_does_not_make_a_group_most_of_the_swarm_or_none():
+    assert is_most(members(3, 5, 5, 10**9), gate=None)
+    assert not is_most([*members(2, 6), Told(3, b"", False, 1)], gate=None)
+
+
+@pytest.mark.parametrize("said", [[3, b""], [3, b"", True, "many"], [None] * 4, "step", 7, [3, b"", True, 2, 1]])
+def test_what_is_no_message_is_one_of_a_peer_at_no_step(said: Any):
+    gathered = MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps(said)])
+    assert read_told(gathered) == read_told(b"\xff") == Told(-1, b"", False)
+
+
+def test_words_are_read_as_they_were_said():
+    gathered = MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5])])
+    assert read_told(gathered) == Told(3, b"pass", True, 5)
+
+
+def test_who_is_at_another_step_does_not_make_a_group_most_of_the_swarm():
+    peers = [PeerID(bytes([number])) for number in range(3)]
+    told = dict(zip(peers, [Told(3, b"", False, 4), Told(3, b"", False, 4), Told(2, b"", False, 5)], strict=True))
+    members = at_newest_step(told)
+    assert list(members) == peers[:2]
+    assert not is_most(list(members.values()), gate=None)

@@ -1,0 +1,72 @@
+"""How a peer looks for a group.
+
+What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
+- a search for a group that ends without one says so at once, and it ends when nobody else is there after
+  a while. Upstream keeps it to itself until the round is to begin, and the round fails then.
+- a group without most of the peers is none (`told.py`), and the search goes on. Upstream takes any, and when a swarm
+  comes together in two groups, both take the step, each with a part of the batch.
+- a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
+  for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hivemind.averaging.control import StepControl
+from hivemind.averaging.group_info import GroupInfo
+from hivemind.averaging.key_manager import GroupKeyManager
+from hivemind.averaging.matchmaking import Matchmaking, MatchmakingException
+from hivemind.p2p import PeerID
+from hivemind.utils.asyncio import cancel_and_wait
+
+ALONE = 0.5  # seconds beyond matchmaking_time after which a peer stops to wait for company
+SEARCH_POLL = 0.3  # seconds between two looks who else looks for a group
+
+
+class Search(Matchmaking):
+    """hivemind's matchmaking; finding too few is an error, as is finding nobody."""
+
+    is_enough: Callable[[GroupInfo], bool]  # whether a group may average
+
+    async def look_for_group(self, step: StepControl) -> GroupInfo:
+        """See upstream."""
+        search = asyncio.create_task(super().look_for_group(step))
+        try:
+            while self.step_control is not step and not search.done():  # an earlier search is being put away
+                await asyncio.wait({search}, timeout=SEARCH_POLL)
+            await asyncio.wait({search}, timeout=self.min_matchmaking_time + ALONE)
+            while not search.done():
+                if self._is_alone():
+                    raise MatchmakingException("nobody else was looking for a group")
+                await asyncio.wait({search}, timeout=SEARCH_POLL)
+            group = search.result()
+        finally:
+            if not search.done():
+                await cancel_and_wait(search)
+        if group is None:
+            raise MatchmakingException("no group was found in time")
+        if not self.is_enough(group):
+            raise MatchmakingException(f"only {len(group.peer_ids)} peers came together, which are not most of them")
+        return group
+
+    def _is_alone(self) -> bool:
+        """Whether no group is there, and none is in sight.
+
+        One that was found waits until the DHT knows that this peer looks no longer: on a busy machine for seconds.
+        """
+        asks = self.lock_request_join_group.locked()
+        return not (asks or self.current_leader or self.current_followers or self.assembled_group.done())
+
+
+class PacedKeys(GroupKeyManager):
+    """hivemind's reader of the keys under which peers look for a group; it takes its time."""
+
+    _looked = float("-inf")
+
+    async def get_averagers(self, *args: Any, **kwargs: Any) -> list[tuple[PeerID, float]]:
+        """See upstream."""
+        await asyncio.sleep(self._looked + SEARCH_POLL - time.monotonic())
+        self._looked = time.monotonic()
+        return await super().get_averagers(*args, **kwargs)
