@@ -132,7 +132,12 @@ class StepwiseAverager(DecentralizedAverager):
             failed = Group(told)
             failed.problem = problem
             return failed
-        kept = narrowed(group_info, members)
+        averaged = await self._average_within(narrowed(group_info, members), **kwargs)
+        averaged.assisted = any(one.is_coordinators(self.gate) for one in members.values())
+        return averaged
+
+    async def _average_within(self, kept: GroupInfo, **kwargs: Any) -> Group:
+        """One all-reduce of those who stay in a group."""
         registered = self._running_groups[kept.group_id]
         watch(registered, self.peer_id)
         try:
@@ -141,7 +146,6 @@ class StepwiseAverager(DecentralizedAverager):
         finally:
             weighed = self._weighed.pop(kept.group_id, {})
         averaged.weights = brought(runner, weighed.items(), self.peer_id)
-        averaged.assisted = any(one.is_coordinators(self.gate) for one in members.values())
         averaged.not_finite = members_not_finite(runner)
         container = runner.tensor_part_container
         if container.failed_size:
