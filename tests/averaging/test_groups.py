@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from hivemind.averaging.control import AveragingStage
+from hivemind.averaging.matchmaking import MatchmakingException
 
 from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
@@ -84,15 +86,33 @@ def wait_for_the_third(folder: Path) -> None:
         averager(folder, 1, addresses(first.dht)) as second,
         averager(folder, 2, addresses(first.dht)) as third,
     ):
-        rounds = [one.step(gather=0, seen=5, wait=False, timeout=60.0) for one in (first, second)]
+        settings: dict[str, Any] = {"gather": 0, "seen": 5, "wait": False, "timeout": 60.0, "require_trigger": True}
+        rounds = [one.step(**settings) for one in (first, second)]
         time.sleep(3 * MATCHMAKING)
         assert not any(one.done() for one in rounds)
-        rounds.append(third.step(gather=0, seen=5, wait=False, timeout=60.0))
+        rounds.append(third.step(**settings))
+        while not all(one.stage == AveragingStage.AWAITING_TRIGGER for one in rounds):
+            time.sleep(0.1)
+        for one in rounds:
+            one.allow_allreduce()
         groups = [one.result(60.0) for one in rounds]
         assert [(len(group), group.problem) for group in groups] == [(3, None)] * 3
         for one in (first, second, third):
             with one.get_tensors() as (mean,):
                 torch.testing.assert_close(mean, torch.full((10,), 1.0))
+    end_process()
+
+
+def test_whoever_finds_nobody_for_a_round_that_could_begin_gives_up(tmp_path: Path):
+    _runs_well(look_alone, tmp_path)
+
+
+def look_alone(folder: Path) -> None:
+    """A round may last for two minutes, but one that has nobody ends before."""
+    with averager(folder, 0, []) as alone:
+        found = alone.step(gather=0, wait=False, timeout=120.0)
+        with pytest.raises(MatchmakingException, match="nobody else averages now"):
+            found.result(60.0)
     end_process()
 
 

@@ -24,6 +24,7 @@ from types import SimpleNamespace
 from typing import Any, AsyncIterator  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
 from hivemind.averaging import DecentralizedAverager
+from hivemind.averaging.control import StepControl
 from hivemind.averaging.group_info import GroupInfo
 from hivemind.p2p import P2PContext, PeerID
 from hivemind.proto import auth_pb2, averaging_pb2
@@ -35,7 +36,7 @@ from swarm.orphans import end_with_parent
 from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
 from trainer.averaging.claims import is_beside
-from trainer.averaging.search import PacedKeys, Search
+from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
 from trainer.averaging.streams import until_end, with_end
 from trainer.averaging.told import Told, at_newest_step, is_most, narrowed, read_told
 from trainer.averaging.witness import Weighed, brought, members_not_finite, watch
@@ -103,12 +104,16 @@ class StepwiseAverager(DecentralizedAverager):
         """
         return super().step(*args, gather=[gather, self._own_pass(), self.assists, seen], **kwargs)
 
-    async def _step(self, **kwargs: Any) -> None:
+    async def _step(self, *, step: StepControl, **kwargs: Any) -> None:
         # upstream names these classes where it makes the objects
         self._matchmaking.__class__ = Search
         self._matchmaking.is_enough = self._is_enough
         self._matchmaking.group_key_manager.__class__ = PacedKeys
-        await super()._step(**kwargs)
+        giving_up = asyncio.create_task(give_up(step, GROUP_PATIENCE * self._matchmaking.min_matchmaking_time))
+        try:
+            await super()._step(step=step, **kwargs)
+        finally:
+            giving_up.cancel()
 
     def _admitted(self, group: GroupInfo) -> dict[PeerID, Told]:
         """What those members of a group have told who may be in it."""

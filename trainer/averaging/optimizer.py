@@ -35,11 +35,11 @@ from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.rounds import RoundFailed, RoundReport
+from trainer.averaging.search import GROUP_PATIENCE
 from trainer.averaging.state import SwarmStateAverager
 
 logger = get_logger(__name__)
 
-GROUP_PATIENCE = 2  # in units of matchmaking_time: how long a peer looks for a group before it looks who is where
 STATE_TIMEOUT = 1800.0  # seconds for a whole state; silence in between is limited by chunk_timeout
 LINGER = 3.0  # seconds from a round's beginning in which a peer does not leave
 GOODBYE = 3.0  # seconds that a leaving peer gives to a round it is in

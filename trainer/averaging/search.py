@@ -5,6 +5,8 @@ What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
   a while. Upstream keeps it to itself until the round is to begin, and the round fails then.
 - a group without most of the peers is none (`told.py`), and the search goes on. Upstream takes any, and when a swarm
   comes together in two groups, both take the step, each with a part of the batch.
+- a search that finds nobody when the round could begin is given up after a while. Upstream goes on for as long as a
+  round may last, and a peer that missed the others' state round would miss their next gradient rounds, too.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
 """
@@ -14,13 +16,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hivemind.averaging.control import StepControl
+from hivemind.averaging.control import AveragingStage, StepControl
 from hivemind.averaging.group_info import GroupInfo
 from hivemind.averaging.key_manager import GroupKeyManager
 from hivemind.averaging.matchmaking import Matchmaking, MatchmakingException
 from hivemind.p2p import PeerID
 from hivemind.utils.asyncio import cancel_and_wait
 
+GROUP_PATIENCE = 2  # in units of matchmaking_time: how long a peer looks for a group before it looks who is where
 ALONE = 0.5  # seconds beyond matchmaking_time after which a peer stops to wait for company
 SEARCH_POLL = 0.3  # seconds between two looks who else looks for a group
 
@@ -38,6 +41,8 @@ class Search(Matchmaking):
                 await asyncio.wait({search}, timeout=SEARCH_POLL)
             await asyncio.wait({search}, timeout=self.min_matchmaking_time + ALONE)
             while not search.done():
+                if step.done():
+                    raise MatchmakingException("it took too long to find a group")
                 if self._is_alone():
                     raise MatchmakingException("nobody else was looking for a group")
                 await asyncio.wait({search}, timeout=SEARCH_POLL)
@@ -58,6 +63,15 @@ class Search(Matchmaking):
         """
         asks = self.lock_request_join_group.locked()
         return not (asks or self.current_leader or self.current_followers or self.assembled_group.done())
+
+
+async def give_up(step: StepControl, patience: float) -> None:
+    """End the round if no group has been found so many seconds after it could begin."""
+    while not step.triggered:
+        await asyncio.sleep(SEARCH_POLL)
+    await asyncio.sleep(patience)
+    if step.stage == AveragingStage.LOOKING_FOR_GROUP:
+        step.set_exception(MatchmakingException("nobody else averages now"))
 
 
 class PacedKeys(GroupKeyManager):
