@@ -23,6 +23,7 @@ from swarm.run_file import RunFile
 from trainer.averaging import RoundReport, SwarmOptimizer, make_optimizer
 from trainer.model import PretrainingModel, parameter_groups
 
+LEAVING = 15.0  # seconds that a round may take to end once this copy is told to stop; most take less
 POLL = 0.2  # seconds between two looks at the swarm's progress; a round waits for us at most this long
 
 
@@ -87,6 +88,7 @@ class Replica:
 
     def follow(self, stop: threading.Event, say: Callable[[str], None]) -> None:
         """Keep up with the swarm until `stop` is set; tells of rounds that failed."""
+        threading.Thread(target=self._hurry_after, args=(stop,), name="hurry", daemon=True).start()
         with self._turn:
             self.optimizer.load_state_from_peers()
         while not stop.wait(POLL):
@@ -95,6 +97,11 @@ class Replica:
             self._take_in_rounds(say)
         self._take_in_rounds(say)
         self.has_stopped.set()
+
+    def _hurry_after(self, stop: threading.Event) -> None:
+        stop.wait()
+        while not self.has_stopped.wait(LEAVING):
+            self.optimizer.hurry()
 
     def _take_in_rounds(self, say: Callable[[str], None]) -> None:
         if self.step != self._told_step:

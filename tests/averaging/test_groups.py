@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import math
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,20 @@ def look_alone(folder: Path) -> None:
         found = alone.step(gather=0, wait=False, timeout=120.0)
         with pytest.raises(MatchmakingException, match="nobody else averages now"):
             found.result(60.0)
+    end_process()
+
+
+def test_a_round_can_be_left_while_it_is_waited_for(tmp_path: Path):
+    _runs_well(leave_a_round, tmp_path)
+
+
+def leave_a_round(folder: Path) -> None:
+    """Somebody waits for a round that may take two minutes; another thread ends that."""
+    with averager(folder, 0, []) as alone:
+        waited_for = alone.step(gather=0, wait=False, timeout=120.0, require_trigger=True)
+        threading.Timer(1.0, alone.leave_round).start()
+        with pytest.raises(CancelledError):
+            waited_for.result(60.0)
     end_process()
 
 

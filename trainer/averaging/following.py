@@ -29,6 +29,7 @@ class StateFollower(Optimizer):
     tracker: SwarmProgress
     state_averager: SwarmStateAverager
     grad_averager: SwarmGradientAverager
+    hurries = False  # this peer is about to leave: it takes over nothing new
 
     def adopt(self, step: int, optimizer_state: dict[str, Any]) -> None:
         """Go on from a saved state: LAMB's state and the global step; the parameters are in place already."""
@@ -86,7 +87,7 @@ class StateFollower(Optimizer):
             if wanted < self.local_epoch:  # the swarm started again from an older state
                 self.state_averager.local_epoch = wanted
             loaded = False
-            while self.tracker.others and time.monotonic() < deadline:
+            while self.tracker.others and not self.hurries and time.monotonic() < deadline:
                 loaded = self.state_averager.load_state_from_peers(timeout=self.load_state_timeout)
                 if loaded and self.local_epoch >= wanted:
                     break

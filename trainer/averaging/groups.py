@@ -71,6 +71,7 @@ class StepwiseAverager(DecentralizedAverager):
     def __init__(self, *args: Any, gate: Gate | None, heaviest: float, assists: bool = False, **kwargs: Any):
         self.gate, self.heaviest, self.assists = gate, heaviest, assists
         self._weighed: dict[bytes, dict[PeerID, Weighed]] = {}  # by group, while its round lasts
+        self._newest_round: StepControl | None = None
         super().__init__(*args, **kwargs)
 
     def run(self) -> None:
@@ -102,7 +103,14 @@ class StepwiseAverager(DecentralizedAverager):
         Args:
             seen: peers at this step, this one included, most of which the group must have; 0: any group will do.
         """
-        return super().step(*args, gather=[gather, self._own_pass(), self.assists, seen], **kwargs)
+        begun = super().step(*args, gather=[gather, self._own_pass(), self.assists, seen], **kwargs)
+        self._newest_round = begun if isinstance(begun, StepControl) else None
+        return begun
+
+    def leave_round(self) -> None:
+        """From any thread: whoever waits for the newest round waits no longer; it has failed."""
+        if self._newest_round is not None and not self._newest_round.done():
+            self._newest_round.cancel()
 
     async def _step(self, *, step: StepControl, **kwargs: Any) -> None:
         # upstream names these classes where it makes the objects

@@ -263,6 +263,12 @@ class SwarmOptimizer(StateFollower):
             )
         )
 
+    def hurry(self) -> None:
+        """From another thread: have `step` and `poll` return soon; the round that they wait for has failed here."""
+        self.hurries = True
+        for averager in (self.grad_averager, self.state_averager):
+            averager.leave_round()
+
     def linger(self) -> None:
         """Stay a moment after a round: others may still be fetching the parts that this peer reduced."""
         *_, began = self._round
