@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import torch
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.accounts import Accounts
 from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, list_checkpoints, load_newest_checkpoint
+from coordinator.evaluation import bfloat16_is_faster
 from coordinator.guard import post_guard
 from coordinator.history import Historian
 from coordinator.ledger import Ledger, open_ledger
@@ -142,7 +142,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 ledger=ledger,
                 tracker=open_tracker(run, folder),
                 say=say,
-                autocast=torch.cpu._is_avx512_bf16_supported(),
+                autocast=bool(held_out) and bfloat16_is_faster(model, held_out[0]),
                 historian=historian,
                 probes=probes,
                 releaser=releaser,
