@@ -6,7 +6,7 @@ import math
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,15 @@ import pytest
 import torch
 from hivemind.averaging.control import AveragingStage
 from hivemind.averaging.matchmaking import MatchmakingException
+from hivemind.proto.averaging_pb2 import AveragingData
 
 from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
 from tests.forked import start_function
+from trainer.averaging import groups
 from trainer.averaging.groups import StepwiseAverager
 from trainer.averaging.search import ALONE, PacedKeys
+from trainer.averaging.witness import Weighed
 from trainer.leaving import end_process
 
 pytestmark = pytest.mark.swarm
@@ -69,8 +72,8 @@ def find_each_other(folder: Path) -> None:
     PacedKeys.declare_averager = slowly
     with averager(folder, 0, []) as first, averager(folder, 1, addresses(first.dht)) as second:
         rounds = [one.step(gather=0, wait=False, timeout=30.0, allow_retries=False) for one in (first, second)]
-        groups = [one.result(30.0) for one in rounds]
-        assert [(len(group), group.problem) for group in groups] == [(2, None)] * 2
+        ended = [one.result(30.0) for one in rounds]
+        assert [(len(group), group.problem) for group in ended] == [(2, None)] * 2
         for one in (first, second):
             with one.get_tensors() as (mean,):
                 torch.testing.assert_close(mean, torch.full((10,), 0.5))
@@ -97,8 +100,8 @@ def wait_for_the_third(folder: Path) -> None:
             time.sleep(0.1)
         for one in rounds:
             one.allow_allreduce()
-        groups = [one.result(60.0) for one in rounds]
-        assert [(len(group), group.problem) for group in groups] == [(3, None)] * 3
+        ended = [one.result(60.0) for one in rounds]
+        assert [(len(group), group.problem) for group in ended] == [(3, None)] * 3
         for one in (first, second, third):
             with one.get_tensors() as (mean,):
                 torch.testing.assert_close(mean, torch.full((10,), 1.0))
@@ -132,6 +135,40 @@ def leave_a_round(folder: Path) -> None:
     end_process()
 
 
+def test_whoever_has_no_samples_gets_the_mean_and_sends_nothing(tmp_path: Path):
+    _runs_well(average_with_a_silent_one, tmp_path)
+
+
+def average_with_a_silent_one(folder: Path) -> None:
+    """Of three averagers that reduce a part each, one has weighed nothing and holds zeros."""
+    sent = folder / "sent"  # weight and bytes of each part that anybody was sent; averagers are processes of their own
+    listen = groups._weighed
+
+    async def counted(stream: AsyncIterator[AveragingData], weighed: Weighed) -> AsyncIterator[AveragingData]:
+        async for part in listen(stream, weighed):
+            with sent.open("a") as file:
+                file.write(f"{part.weight} {len(part.tensor_part.buffer)}\n")
+            yield part
+
+    groups._weighed = counted
+    with (
+        averager(folder, 0, [], size=PARTS) as silent,
+        averager(folder, 2, addresses(silent.dht), size=PARTS) as second,
+        averager(folder, 5, addresses(silent.dht), size=PARTS) as third,
+    ):
+        settings: dict[str, Any] = {"gather": 0, "wait": False, "timeout": 30.0, "allow_retries": False}
+        rounds = [one.step(weight=weight, **settings) for one, weight in ((silent, 0.0), (second, 1.0), (third, 0.5))]
+        for one, group in zip((silent, second, third), [one.result(30.0) for one in rounds], strict=True):
+            assert (len(group), group.problem) == (3, None)
+            assert group.weights == {silent.peer_id: 0.0, second.peer_id: 1.0, third.peer_id: 0.5}
+            with one.get_tensors() as (mean,):
+                torch.testing.assert_close(mean, torch.full((PARTS,), 3.0))
+    parts = [(float(weight), int(size)) for weight, size in map(str.split, sent.read_text().splitlines())]
+    assert {size for weight, size in parts if not weight} == {4}  # a single number
+    assert sum(size for weight, size in parts if weight) == 4 * 4 * PARTS // 3  # two thirds of two whole ones
+    end_process()
+
+
 def test_numbers_that_are_not_finite_are_left_out_and_their_sender_is_named(tmp_path: Path):
     _runs_well(average_with_a_broken_one, tmp_path)
 
@@ -145,8 +182,8 @@ def average_with_a_broken_one(folder: Path) -> None:
     ):
         members = (first, second, broken)
         rounds = [one.step(gather=0, weight=1.0, wait=False, timeout=30.0, allow_retries=False) for one in members]
-        groups = [one.result(30.0) for one in rounds]
-        for one, group in zip(members[:2], groups, strict=False):
+        ended = [one.result(30.0) for one in rounds]
+        for one, group in zip(members[:2], ended, strict=False):
             assert group.problem == "33% of the mean was lost: numbers were not finite"  # the part that it reduced
             assert group.not_finite == [broken.peer_id]
             assert group.weights == {first.peer_id: 1.0, second.peer_id: 1.0}

@@ -8,6 +8,7 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
   gets no state. Upstream serves everybody who knows an address.
 - nobody weighs more in a mean than some target batches. Upstream takes any weight that it is told.
 - whoever reduces a part tells afterwards what each member brought to it (`witness.py`).
+- whoever brings no samples sends no gradients (`silent.py`).
 - a part of the mean that was lost with the peer that reduced it is a failure. Upstream keeps the
   local values of that part and calls the round a success.
 - peers look for a group in their own way (`search.py`).
@@ -37,6 +38,7 @@ from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
 from trainer.averaging.claims import is_beside
 from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
+from trainer.averaging.silent import be_silent
 from trainer.averaging.streams import until_end, with_end
 from trainer.averaging.told import Told, at_newest_step, is_most, narrowed, read_told
 from trainer.averaging.witness import Weighed, brought, members_not_finite, watch
@@ -153,6 +155,7 @@ class StepwiseAverager(DecentralizedAverager):
         """One all-reduce of those who stay in a group."""
         registered = self._running_groups[kept.group_id]
         watch(registered, self.peer_id)
+        be_silent(registered)
         try:
             averaged = Group(await super()._aggregate_with_group(kept, **kwargs))
             runner = await registered
