@@ -16,6 +16,7 @@ from app.options import (
     CompileOption,
     CountryOption,
     DeviceOption,
+    DownloadOption,
     GraceOption,
     ListenOption,
     LogLevelOption,
@@ -23,6 +24,7 @@ from app.options import (
     PeersOption,
     RelayOption,
     RunArgument,
+    UploadOption,
     VerboseOption,
 )
 from app.quiet import quiet as _quiet
@@ -137,6 +139,8 @@ def train(
     micro_batch: MicroBatchOption = None,
     compile: CompileOption = False,
     country: CountryOption = None,
+    max_upload: UploadOption = None,
+    max_download: DownloadOption = None,
     grace: GraceOption = None,
     verbose: VerboseOption = False,
     log_level: LogLevelOption = logs.Level.INFO,
@@ -162,6 +166,8 @@ def train(
         micro_batch=micro_batch,
         compile=compile,
         country=country,
+        max_upload=max_upload,
+        max_download=max_download,
         grace=grace,
         verbose=verbose,
         process_started=starting.PROCESS_STARTED,

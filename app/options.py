@@ -33,6 +33,12 @@ CountryOption = Annotated[
     str | None,
     typer.Option(metavar="XX", parser=country_code, help="your country, as BD; shown only as a count of people"),
 ]
+UploadOption = Annotated[
+    float | None, typer.Option("--max-upload", metavar="MBIT", min=1.0, help="what averaging may send, in Mbit/s")
+]
+DownloadOption = Annotated[
+    float | None, typer.Option("--max-download", metavar="MBIT", min=1.0, help="what averaging may fetch, in Mbit/s")
+]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="show each step, and what hivemind and libp2p say")]
 LogLevelOption = Annotated[
     logs.Level, typer.Option("--log-level", envvar="SAHAJ_LOG_LEVEL", help="from which level on messages are logged")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from app.plan_table import Volunteers
 from swarm.run_file import RunFile
+from trainer.averaging.caps import MEGABIT
 from trainer.averaging.plan import GlobalStep, NobodyReachable, Peer, Plan, Role, equal_parts, make_plan
 from trainer.averaging.wire import gradient_bytes, state_bytes
 from trainer.model_size import tensor_sizes
 
-MEGABIT = 125_000.0  # bytes
 DAY = 86_400.0  # seconds
 MOMENTS = 6  # of a day
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # multiples of it, modulo 1, are spread evenly however many they are

@@ -41,6 +41,8 @@ def volunteer(
     micro_batch: int | None,
     compile: bool,
     country: str | None,
+    max_upload: float | None,
+    max_download: float | None,
     grace: float | None,
     verbose: bool,
     process_started: float,
@@ -75,6 +77,8 @@ def volunteer(
                 micro_batch=micro_batch,
                 compile=compile,
                 country=country,
+                max_upload=max_upload,
+                max_download=max_download,
                 grace=GRACE if grace is None else grace,
                 steps=Steps(view.message if verbose else None),
             )

@@ -13,6 +13,7 @@ from swarm.run_file import RunFile
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer
 from trainer.averaging import make_optimizer
+from trainer.averaging.caps import Caps
 from trainer.console import ConsoleView
 from trainer.data import Feed
 from trainer.leaving import GRACE, end_helpers, leaving_on_signal
@@ -37,6 +38,8 @@ class TrainerOptions:
     grace: float = GRACE  # seconds after SIGTERM in which the global step may be finished
     compile: bool = False  # torch.compile: slower to start, faster on long runs
     country: str | None = None  # ISO 3166, where the person wants it counted
+    max_upload: float | None = None  # Mbit/s that averaging may take
+    max_download: float | None = None  # Mbit/s
     identity: Identity | None = None  # loaded already; from the state folder if absent
     gate: Gate | None = None  # in a run that gives passes
     when_joined: tuple[Callable[[], None], ...] = ()  # called once helper processes are there and threads may start
@@ -70,7 +73,12 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
     try:
         with steps("starting to average"):
             optimizer = make_optimizer(
-                run, dht, identity, parameter_groups(model, run.optimizer.weight_decay), gate=options.gate
+                run,
+                dht,
+                identity,
+                parameter_groups(model, run.optimizer.weight_decay),
+                gate=options.gate,
+                caps=Caps.of(options.max_upload, options.max_download),
             )
         session = Session(
             run.name,

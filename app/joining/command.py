@@ -11,11 +11,13 @@ from app.options import (
     CompileOption,
     CountryOption,
     DeviceOption,
+    DownloadOption,
     GraceOption,
     ListenOption,
     LogLevelOption,
     MicroBatchOption,
     RelayOption,
+    UploadOption,
     VerboseOption,
 )
 from app.quiet import quiet
@@ -48,6 +50,8 @@ def join(
     micro_batch: MicroBatchOption = None,
     compile: CompileOption = False,
     country: CountryOption = None,
+    max_upload: UploadOption = None,
+    max_download: DownloadOption = None,
     grace: GraceOption = None,
     spot: Annotated[
         bool,
@@ -78,6 +82,8 @@ def join(
         micro_batch=micro_batch,
         compile=compile,
         country=country,
+        max_upload=max_upload,
+        max_download=max_download,
         grace=grace,
         spot=spot,
         verbose=verbose,

@@ -62,6 +62,8 @@ class JoinOptions:
     micro_batch: int | None = None
     compile: bool = False
     country: str | None = None  # ISO 3166
+    max_upload: float | None = None  # Mbit/s
+    max_download: float | None = None  # Mbit/s
     grace: float | None = None  # seconds after SIGTERM in which a global step may be finished
     spot: bool = False  # leave when the cloud gives notice
     notebook: bool = False  # show pages for a notebook to display
@@ -244,6 +246,8 @@ def _train(
         micro_batch=options.micro_batch,
         compile=options.compile,
         country=options.country,
+        max_upload=options.max_upload,
+        max_download=options.max_download,
         grace=GRACE if grace is None else grace,
         identity=admitted.identity,
         gate=admitted.gate,

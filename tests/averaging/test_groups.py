@@ -21,6 +21,7 @@ from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
 from tests.forked import start_function
 from trainer.averaging import groups
+from trainer.averaging.caps import NO_CAPS, Caps
 from trainer.averaging.groups import StepwiseAverager
 from trainer.averaging.search import ALONE, PacedKeys
 from trainer.averaging.witness import Weighed
@@ -34,7 +35,9 @@ SLOW = 2 * ALONE  # seconds that the DHT takes
 
 
 @contextlib.contextmanager
-def averager(folder: Path, number: float, known: list[str], size: int = 10) -> Iterator[StepwiseAverager]:
+def averager(
+    folder: Path, number: float, known: list[str], size: int = 10, own_caps: Caps = NO_CAPS
+) -> Iterator[StepwiseAverager]:
     network = Network(initial_peers=known, listen=("/ip4/127.0.0.1/tcp/0",))
     dht = join_dht("groups", load_identity(folder / f"{number}.key"), network)
     one = StepwiseAverager(
@@ -43,6 +46,7 @@ def averager(folder: Path, number: float, known: list[str], size: int = 10) -> I
         prefix="groups",
         gate=None,
         heaviest=1.0,
+        own_caps=own_caps,
         min_matchmaking_time=MATCHMAKING,
         request_timeout=MATCHMAKING / 2,
         next_chunk_timeout=5.0,
@@ -57,7 +61,7 @@ def averager(folder: Path, number: float, known: list[str], size: int = 10) -> I
 
 
 def test_a_group_that_was_found_is_kept_while_the_dht_is_slow(tmp_path: Path):
-    _runs_well(find_each_other, tmp_path)
+    runs_well(find_each_other, tmp_path)
 
 
 def find_each_other(folder: Path) -> None:
@@ -81,7 +85,7 @@ def find_each_other(folder: Path) -> None:
 
 
 def test_a_group_without_most_of_the_peers_does_not_average(tmp_path: Path):
-    _runs_well(wait_for_the_third, tmp_path)
+    runs_well(wait_for_the_third, tmp_path)
 
 
 def wait_for_the_third(folder: Path) -> None:
@@ -109,7 +113,7 @@ def wait_for_the_third(folder: Path) -> None:
 
 
 def test_whoever_finds_nobody_for_a_round_that_could_begin_gives_up(tmp_path: Path):
-    _runs_well(look_alone, tmp_path)
+    runs_well(look_alone, tmp_path)
 
 
 def look_alone(folder: Path) -> None:
@@ -122,7 +126,7 @@ def look_alone(folder: Path) -> None:
 
 
 def test_a_round_can_be_left_while_it_is_waited_for(tmp_path: Path):
-    _runs_well(leave_a_round, tmp_path)
+    runs_well(leave_a_round, tmp_path)
 
 
 def leave_a_round(folder: Path) -> None:
@@ -136,7 +140,7 @@ def leave_a_round(folder: Path) -> None:
 
 
 def test_whoever_has_no_samples_gets_the_mean_and_sends_nothing(tmp_path: Path):
-    _runs_well(average_with_a_silent_one, tmp_path)
+    runs_well(average_with_a_silent_one, tmp_path)
 
 
 def average_with_a_silent_one(folder: Path) -> None:
@@ -170,7 +174,7 @@ def average_with_a_silent_one(folder: Path) -> None:
 
 
 def test_numbers_that_are_not_finite_are_left_out_and_their_sender_is_named(tmp_path: Path):
-    _runs_well(average_with_a_broken_one, tmp_path)
+    runs_well(average_with_a_broken_one, tmp_path)
 
 
 def average_with_a_broken_one(folder: Path) -> None:
@@ -193,11 +197,11 @@ def average_with_a_broken_one(folder: Path) -> None:
     end_process()
 
 
-def _runs_well(function: Callable[[Path], None], folder: Path) -> None:
+def runs_well(function: Callable[..., None], folder: Path, *arguments: str) -> None:
     """hivemind forks its processes: from one that has no threads, not from that of pytest."""
     said = folder / "said"
     try:
-        status = start_function(function, folder, out=said).wait(PATIENCE)
+        status = start_function(function, folder, *arguments, out=said).wait(PATIENCE)
     except subprocess.TimeoutExpired:
         status = -1
     assert status == 0, said.read_text()

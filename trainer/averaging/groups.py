@@ -22,7 +22,7 @@ The seam for later work: `_aggregate_with_group` also decides which part each pe
 import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, AsyncIterator  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
+from typing import Any, AsyncIterator, ClassVar  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
 from hivemind.averaging import DecentralizedAverager
 from hivemind.averaging.control import StepControl
@@ -36,6 +36,7 @@ from swarm.gate import Gate
 from swarm.orphans import end_with_parent
 from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
+from trainer.averaging.caps import NO_CAPS, Caps
 from trainer.averaging.claims import is_beside
 from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
 from trainer.averaging.silent import be_silent
@@ -68,9 +69,21 @@ class StepwiseAverager(DecentralizedAverager):
         gate: shows our pass and checks theirs; absent where everybody may take part.
         heaviest: the greatest weight that a peer has in a mean.
         assists: this is the coordinator's, which computes nothing; the others are told.
+        own_caps: what this peer's volunteer allows.
     """
 
-    def __init__(self, *args: Any, gate: Gate | None, heaviest: float, assists: bool = False, **kwargs: Any):
+    caps: ClassVar = NO_CAPS  # of this process, which has one averager
+
+    def __init__(
+        self,
+        *args: Any,
+        gate: Gate | None,
+        heaviest: float,
+        assists: bool = False,
+        own_caps: Caps = NO_CAPS,
+        **kwargs: Any,
+    ):
+        self.own_caps = own_caps
         self.gate, self.heaviest, self.assists = gate, heaviest, assists
         self._weighed: dict[bytes, dict[PeerID, Weighed]] = {}  # by group, while its round lasts
         self._newest_round: StepControl | None = None
@@ -79,6 +92,7 @@ class StepwiseAverager(DecentralizedAverager):
     def run(self) -> None:
         """See upstream; in the averager's own process."""
         end_with_parent()
+        StepwiseAverager.caps = self.own_caps  # streams are begun by class methods
         self.__dict__["get_stub"] = self._stub_with_pass  # a class method; downloads call it on the object
         super().run()
 
@@ -88,10 +102,11 @@ class StepwiseAverager(DecentralizedAverager):
         stub = super().get_stub(*args, **kwargs)
 
         async def aggregate_part(parts: AsyncIterator[averaging_pb2.AveragingData]) -> AsyncIterator[Any]:
-            return until_end(await stub.rpc_aggregate_part(parts), averaging_pb2.AveragingData())
+            answer = await stub.rpc_aggregate_part(cls.caps.sent(parts))
+            return cls.caps.read(until_end(answer, averaging_pb2.AveragingData()))
 
         async def download_state(request: auth_pb2.AccessToken) -> AsyncIterator[Any]:
-            return until_end(await stub.rpc_download_state(request), averaging_pb2.DownloadData())
+            return cls.caps.read(until_end(await stub.rpc_download_state(request), averaging_pb2.DownloadData()))
 
         return SimpleNamespace(
             rpc_join_group=stub.rpc_join_group,  # matchmaking reads what it needs and closes
@@ -191,7 +206,7 @@ class StepwiseAverager(DecentralizedAverager):
         if not self._admits(context.remote_id, request.signature):
             yield end
             return
-        async for message in with_end(super().rpc_download_state(request, context), end):
+        async for message in with_end(self.caps.sent(super().rpc_download_state(request, context)), end):
             yield message
 
     async def rpc_aggregate_part(
@@ -199,7 +214,7 @@ class StepwiseAverager(DecentralizedAverager):
     ) -> AsyncIterator[averaging_pb2.AveragingData]:
         """See upstream."""
         weighed = Weighed(self.heaviest)
-        stream = _weighed(stream, weighed)
+        stream = _weighed(self.caps.read(stream), weighed)
         first = await anext(stream)
         patience = self.allreduce_kwargs["sender_timeout"]
         for _ in range(int(patience / REGISTRATION_POLL)):
@@ -213,7 +228,7 @@ class StepwiseAverager(DecentralizedAverager):
         self._weighed.setdefault(first.group_id, {}).setdefault(context.remote_id, weighed)
         averaged = super().rpc_aggregate_part(achain(as_aiter(first), stream), context)
         end = averaging_pb2.AveragingData()
-        async for message in with_end(averaged, end):
+        async for message in with_end(self.caps.sent(averaged), end):
             yield message
             if message.code not in (averaging_pb2.AVERAGED_PART, end.code):
                 break  # an error: the other side may still be sending, and would not be heard to close

@@ -27,6 +27,7 @@ from swarm import clock
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.run_file import RunFile
+from trainer.averaging.caps import NO_CAPS, Caps
 from trainer.averaging.claims import HEAVIEST
 from trainer.averaging.compression import gradient_compression, state_compression
 from trainer.averaging.following import StateFollower
@@ -57,7 +58,9 @@ class SwarmOptimizer(StateFollower):
         parameters: Iterable[dict[str, Any]],
         holds_state: bool,
         gate: Gate | None,
+        caps: Caps,
     ):
+        self.caps = caps
         self.run, self.identity, self.holds_state, self.gate = run, identity, holds_state, gate
         self._heaviest = HEAVIEST * run.averaging.target_batch_size
         self.rounds_begun = 0
@@ -89,6 +92,7 @@ class SwarmOptimizer(StateFollower):
                 gate=gate,
                 heaviest=self._heaviest,
                 assists=holds_state,
+                own_caps=caps,
             ),
             averager_opts={"request_timeout": averaging.request_timeout},
             tracker_opts={"max_refresh_period": min(10.0, max(1.0, averaging.matchmaking_time))},
@@ -125,6 +129,7 @@ class SwarmOptimizer(StateFollower):
             client_mode=self.client_mode,
             gate=self.gate,
             heaviest=self._heaviest,
+            own_caps=self.caps,
             start=True,
             **kwargs,
         )
@@ -297,6 +302,7 @@ def make_optimizer(
     *,
     holds_state: bool = False,
     gate: Gate | None = None,
+    caps: Caps = NO_CAPS,
 ) -> SwarmOptimizer:
     """The optimizer of one peer.
 
@@ -307,7 +313,8 @@ def make_optimizer(
         parameters: parameter groups, in the same order on all peers.
         holds_state: compute nothing, hold the newest state, and help others to average (the coordinator).
         gate: shows our pass and checks theirs; absent where everybody may take part.
+        caps: what averaging may take of the line.
     """
     return SwarmOptimizer(
-        run=run, dht=dht, identity=identity, parameters=parameters, holds_state=holds_state, gate=gate
+        run=run, dht=dht, identity=identity, parameters=parameters, holds_state=holds_state, gate=gate, caps=caps
     )

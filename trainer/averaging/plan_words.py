@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
+from trainer.averaging.caps import MEGABIT
 from trainer.averaging.plan import Peer, Plan, Role
-
-MEGABIT = 125_000.0  # bytes
 
 
 def announcement(plan: Plan, peers: Sequence[Peer], number: int) -> str | None:
