@@ -4,6 +4,7 @@ The library trains in one long call that does not hear Ctrl-C and that crashes t
 child process both end in something the caller understands, and the trainer's memory is given back.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -49,8 +50,8 @@ def train_unigram(settings: UnigramSettings, texts: Iterable[str]) -> Tokenizer:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as child:
+        assert child.stdin is not None
         try:
-            assert child.stdin is not None
             try:
                 child.stdin.write(_line(asdict(settings)))
                 for text in texts:
@@ -61,6 +62,8 @@ def train_unigram(settings: UnigramSettings, texts: Iterable[str]) -> Tokenizer:
             trained, complaint = child.communicate()
         finally:
             child.kill()
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.close()  # what it was still to be sent is sent now, and nobody may be there
     if child.returncode != 0:
         words = complaint.decode(errors="replace").strip().splitlines()
         reason = words[-1] if words else f"it ended with status {child.returncode}"

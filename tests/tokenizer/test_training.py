@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from rich.console import Console
 
@@ -181,6 +182,19 @@ def test_an_error_of_the_documents_arrives_as_it_is() -> None:
 
     with pytest.raises(DataError, match="a: gone"):
         train_tokenizer(run_with(), failing())
+
+
+def test_an_error_of_the_documents_arrives_when_the_trainer_is_gone_already() -> None:
+    def from_a_broken_disk() -> Iterator[str]:
+        yield "the trainer has not read this yet"
+        for child in psutil.Process().children():
+            if "tokenizer.unigram" in " ".join(child.cmdline()):
+                child.kill()
+                child.wait()
+        raise DataError("the disk is gone")
+
+    with pytest.raises(DataError, match="the disk is gone"):
+        train_unigram(UnigramSettings("en", False, 300, ()), from_a_broken_disk())
 
 
 def test_rare_characters_get_no_token_but_the_certain_ones_do() -> None:
