@@ -7,11 +7,13 @@ What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
   comes together in two groups, both take the step, each with a part of the batch.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
+- each search may be at a place of its own, with a time of its own (`grid.py`). Upstream has one for all, and moves it by itself.
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from hivemind.averaging.control import StepControl
@@ -21,6 +23,8 @@ from hivemind.averaging.matchmaking import Matchmaking, MatchmakingException
 from hivemind.p2p import PeerID
 from hivemind.utils.asyncio import cancel_and_wait
 
+from trainer.averaging.grid import Cell, read_cell
+
 ALONE = 0.5  # seconds beyond matchmaking_time after which a peer stops to wait for company
 SEARCH_POLL = 0.3  # seconds between two looks who else looks for a group
 
@@ -29,6 +33,18 @@ class Search(Matchmaking):
     """hivemind's matchmaking; finding too few is an error, as is finding nobody."""
 
     is_enough: Callable[[GroupInfo], bool]  # whether a group may average
+    usual_seconds: float  # for which a group waits for more members where there is no grid
+
+    @contextlib.asynccontextmanager
+    async def looking_for_group(self, step_control: StepControl) -> AsyncIterator[None]:
+        """See upstream; there is one search at a time."""
+        async with super().looking_for_group(step_control):
+            cell = read_cell(step_control.data_for_gather)
+            self.group_key_manager.cell = cell
+            self.target_group_size = cell.full if cell else None
+            seconds = cell.seconds if cell else self.usual_seconds
+            self.min_matchmaking_time = self.potential_leaders.min_matchmaking_time = seconds
+            yield
 
     async def look_for_group(self, step: StepControl) -> GroupInfo:
         """See upstream."""
@@ -63,7 +79,13 @@ class Search(Matchmaking):
 class PacedKeys(GroupKeyManager):
     """hivemind's reader of the keys under which peers look for a group; it takes its time."""
 
+    cell: Cell | None = None  # where this peer looks
     _looked = float("-inf")
+
+    @property
+    def current_key(self) -> str:
+        """See upstream."""
+        return f"{self.prefix}_{self.cell.round}.0b{self.cell.key}" if self.cell else str(super().current_key)
 
     async def get_averagers(self, *args: Any, **kwargs: Any) -> list[tuple[PeerID, float]]:
         """See upstream."""
