@@ -2,12 +2,14 @@
 
 To hivemind all of them are one round: `GridControl` stands where the control of the only round would. Peers find
 each other for the first one as they would in one group; the others follow at once. A round that does not work costs a
-peer no more than that round: it goes on with the mean that it has, as in the paper. Only if none works is there no result.
+peer no more than that round: it goes on with the mean that it has, as in the paper. If none works there is no result.
 """
 
+import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Any
 
 from hivemind.averaging.control import AveragingStage, StepControl
 from hivemind.utils import get_logger
@@ -21,6 +23,7 @@ from trainer.averaging.sums import LIGHTEST
 
 logger = get_logger(__name__)
 
+PATIENCE = 2  # in units of matchmaking_time: how long a peer looks for its first group
 GATHERING = 1.5  # in units of request_timeout: how long a group of a later round waits for more members
 
 
@@ -66,6 +69,33 @@ class SwarmGrid:
         cell = Cell(0, place.key, self._settings.matchmaking_time, place.members)
         return Beginning(cell, place.members, rounds, self._size, is_full, self._own)
 
+    def schedule(
+        self,
+        averager: StepwiseAverager,
+        step: int,
+        of: str,
+        search: Callable[..., StepControl],
+        *,
+        quorum: bool = False,
+        **kwargs: Any,
+    ) -> "GridControl | None":
+        """Look for the first group of a global step; None: all peers are one group.
+
+        Args:
+            averager: whose tensors they are.
+            step: global step.
+            of: what is averaged.
+            search: begins a search, as `StepwiseAverager.step` does.
+            quorum: the group must have most of the peers in its cell.
+            kwargs: for `search`.
+        """
+        beginning = self.begin(step, of)
+        if beginning is None:
+            return None
+        told = {"gather": step, "seen": beginning.members if quorum else 0, "cell": beginning.cell}
+        first = search(**kwargs | told | {"timeout": PATIENCE * self._settings.matchmaking_time})
+        return GridControl(averager, self._settings, beginning, step, first)
+
     def found_nobody(self, step: int) -> None:
         """There was no group where this peer looked: the others may have keys of another length."""
         if self._bits:
@@ -92,10 +122,17 @@ class GridControl:
             step: global step.
             first: controls the first round; None: this peer found nobody for it, and begins with the second.
         """
-        self._averager, self._settings, self._beginning, self._step = averager, settings, beginning, step
+        self.step = step
+        self._averager, self._settings, self._beginning = averager, settings, beginning
         self._first, self._later = first, first
         self._weight = 1.0
-        self._begun = self._ended = False
+        self._begun = self._left = self._tags_along = False
+        self._running = threading.Lock()
+        self._result: Group | None = None
+
+    def without_first_round(self) -> "GridControl":
+        """The other rounds, for a peer that found no group for the first one."""
+        return GridControl(self._averager, self._settings, self._beginning, self.step, None)
 
     @property
     def weight(self) -> float:
@@ -126,11 +163,15 @@ class GridControl:
 
     def done(self) -> bool:
         """Whether all rounds have ended, or the search for the first group has."""
-        return self._ended or (not self._begun and self._first is not None and self._first.done())
+        return (
+            self._left
+            or self._result is not None
+            or (not self._begun and self._first is not None and self._first.done())
+        )
 
     def cancel(self) -> bool:
         """Leave the round that lasts, and begin no other one."""
-        self._ended = True
+        self._left = True
         if self._later is not None and not self._later.done():
             self._later.cancel()
         return True
@@ -140,6 +181,16 @@ class GridControl:
 
         It has a problem if none did. `weights` and `assisted` are those of the first round.
         """
+        with self._running:  # whoever asks meanwhile waits for the same result
+            if self._result is None:
+                self._result = self._average(timeout)
+        return self._result
+
+    def tag_along(self) -> None:
+        """Begin no round after the first, if that has not begun: the others in it may count on this peer."""
+        self._tags_along = not self._begun
+
+    def _average(self, timeout: float) -> Group:
         deadline = time.monotonic() + timeout
         group = first = self._averaged(self._first, deadline)
         weight, cell = self._weight, self._beginning.cell
@@ -149,19 +200,18 @@ class GridControl:
                 weight = group.mean_weight
                 worked.append(group)
             last = cell.round + 1 >= self._beginning.rounds
-            if last or first.is_behind or self._ended or time.monotonic() > deadline:
+            if last or first.is_behind or self._left or self._tags_along or time.monotonic() > deadline:
                 break
             cell = self._beginning.next_cell(cell, group, self._gathering)
             group = self._average_again(cell, weight, deadline)
             not_finite.update(group.not_finite)
-        self._ended = True
         if worked and worked[0] is not first:
             first = worked[0]
             first.weights, first.assisted = None, False  # those of means, not of peers
         if worked and weight <= LIGHTEST:
             first.problem = "nobody in the groups had samples"
         first.not_finite = sorted(not_finite)
-        logger.debug(f"step {self._step}: {len(worked)} of {cell.round + 1} rounds worked; weight {weight}")
+        logger.debug(f"step {self.step}: {len(worked)} of {cell.round + 1} rounds worked; weight {weight}")
         return first
 
     @property
@@ -172,7 +222,7 @@ class GridControl:
         """One of the later rounds; a peer waits for the others for the time in which peers find each other."""
         self._later = StepwiseAverager.step(
             self._averager,  # not what its class does before the first round
-            gather=self._step,
+            gather=self.step,
             cell=cell,
             weight=weight,
             scheduled_time=clock.now() + cell.seconds,

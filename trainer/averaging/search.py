@@ -7,7 +7,8 @@ What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
   comes together in two groups, both take the step, each with a part of the batch.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
-- each search may be at a place of its own, with a time of its own (`grid.py`). Upstream has one for all, and moves it by itself.
+- each search may be at a place of its own, with a time of its own (`grid.py`).
+  Upstream has one place for all, or moves it by itself.
 """
 
 import asyncio

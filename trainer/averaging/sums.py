@@ -6,8 +6,8 @@ sum(w_i) / n. So the sums over all peers of weights, and of weights times gradie
 round, whatever the sizes of groups: on a full grid the mean is exact in the end, and without one it comes nearer
 with every round. A peer with no samples counts as a member: it takes its share of the weight.
 
-What this changes in hivemind's all-reduce: whoever reduces a part says, with each piece of the mean, what its senders weigh
-on average. Upstream only the reducer knows, and peers in client mode reduce nothing.
+What this changes in hivemind's all-reduce: whoever reduces a part says, with each piece of the mean, what its senders
+weigh on average. Upstream only the reducer knows, and peers in client mode reduce nothing.
 """
 
 import statistics
