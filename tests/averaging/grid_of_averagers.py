@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
 from swarm.run_file import AveragingSection
 from trainer.averaging.groups import Group, StepwiseAverager
-from trainer.averaging.moshpit_rounds import GridControl, SwarmGrid
+from trainer.averaging.swarm_grid import SwarmGrid
 
 SETTINGS = AveragingSection(
     matchmaking_time=5.0, request_timeout=2.0, averaging_timeout=60.0, chunk_timeout=5.0, target_group_size=2
@@ -55,14 +56,13 @@ def one_step(averagers: Sequence[StepwiseAverager], weights: Sequence[float], st
     ids = [one.peer_id.to_bytes() for one in averagers]
     controls = []
     for averager, weight in zip(averagers, weights, strict=True):
-        beginning = SwarmGrid(SETTINGS, averager.peer_id.to_bytes(), lambda _: ids).begin(step, "test")
-        assert beginning is not None, "there are enough for a grid"
-        first = averager.step(
-            gather=step, seen=beginning.members, cell=beginning.cell, wait=False, require_trigger=True, timeout=20.0
-        )
-        controls.append(GridControl(averager, SETTINGS, beginning, step, first))
-        controls[-1].weight = weight
-        controls[-1].allow_allreduce()
+        grid = SwarmGrid(SETTINGS, averager.peer_id.to_bytes(), lambda _: ids)
+        search = partial(averager.step, wait=False, require_trigger=True)
+        control = grid.schedule(averager, step, "test", search, quorum=True)
+        assert control is not None, "there are enough for a grid"
+        control.weight = weight
+        control.allow_allreduce()
+        controls.append(control)
     with ThreadPoolExecutor(len(controls)) as threads:
         return list(threads.map(lambda control: control.result(SETTINGS.averaging_timeout), controls))
 

@@ -8,7 +8,7 @@ What this changes in hivemind's `Optimizer`:
   search that found nobody is simply begun again. Upstream begins without a group, and without one the round fails.
 - `poll` does everything but add samples: for a peer that holds the state and computes nothing.
 - leaving takes seconds, even in the middle of a round.
-- peers may average in small groups (`moshpit_rounds.py`); who found nobody for the first round begins with the second.
+- peers may average in small groups (`swarm_grid.py`); who found nobody for the first round begins with the second.
 """
 
 import math
@@ -34,10 +34,11 @@ from trainer.averaging.following import StateFollower
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
-from trainer.averaging.moshpit_rounds import GridControl, SwarmGrid
+from trainer.averaging.moshpit_rounds import GridControl
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.rounds import RoundFailed, RoundReport
 from trainer.averaging.state import SwarmStateAverager
+from trainer.averaging.swarm_grid import SwarmGrid
 
 logger = get_logger(__name__)
 
@@ -69,7 +70,6 @@ class SwarmOptimizer(StateFollower):
         self._grid: SwarmGrid | None = None  # where all peers are one group
         if run.averaging.target_group_size is not None:
             self._grid = SwarmGrid(run.averaging, dht.peer_id.to_bytes(), self._near)
-        self._missed: GridControl | None = None  # a search on the grid that found nobody
         self._round: tuple[int, int, int, float] = (0, 0, 0, 0.0)  # number, step, samples and start of the current one
         averaging = run.averaging
         super().__init__(
@@ -176,10 +176,13 @@ class SwarmOptimizer(StateFollower):
 
     def _goes_without_group(self) -> bool:
         """Alone, or on a grid where later rounds will have one."""
-        return self._has_missed_first_round() or not (self.tracker.others or self.tracker.company.is_gone)
+        return self._later_rounds() is not None or not (self.tracker.others or self.tracker.company.is_gone)
 
-    def _has_missed_first_round(self) -> bool:
-        return self._missed is not None and self._missed.step == self.local_epoch
+    def _later_rounds(self) -> GridControl | None:
+        """What is left of this global step for a peer that found nobody for the first round."""
+        if self._grid is None or self._is_looking_for_group():
+            return None
+        return self._grid.later_rounds(self.local_epoch)
 
     def _near(self, step: int) -> list[bytes]:
         return self.tracker.company.near(step, clock.now())
@@ -209,12 +212,10 @@ class SwarmOptimizer(StateFollower):
 
     def _looks_on_grid(self, grid: SwarmGrid) -> bool:
         """Begin a search there, unless all peers are one group."""
-        last, step = self.scheduled_grads, self.local_epoch
-        if isinstance(last, GridControl) and last.step == step and not last.triggered:
-            self._missed = last
-            grid.found_nobody(step)
-        search = self.grad_averager.schedule_step
-        control = grid.schedule(self.grad_averager, step, "gradients", search, quorum=True)
+        step, averager = self.local_epoch, self.grad_averager
+        if grid.has_missed(self.scheduled_grads, step) and self.tracker.ready_to_update_epoch:
+            return True  # the first round is over
+        control = grid.schedule(averager, step, "gradients", averager.schedule_step, quorum=True)
         self.scheduled_grads = control or self.scheduled_grads
         return control is not None
 
@@ -222,11 +223,9 @@ class SwarmOptimizer(StateFollower):
         self.rounds_begun += 1
         self._round = (self.rounds_begun, self.local_epoch, self.samples_gathered, time.monotonic())
         if not self._has_group():  # the others have left, or meet elsewhere on the grid
-            if isinstance(self.scheduled_grads, GridControl):
-                self.scheduled_grads.cancel()
-            missed = self._missed if self._has_missed_first_round() else None
-            self.scheduled_grads = missed and missed.without_first_round()
-        self._missed = None
+            self.scheduled_grads = self._later_rounds()
+        if self._grid is not None:
+            self._grid.forget_missed()
         self._round_open = self.scheduled_grads is not None and super()._begin_averaging_gradients(grad_scaler)
         if self._round_open:
             self.tracker.round_began()
