@@ -47,7 +47,14 @@ class Accounts:
         averaged = ledger.audit.averaged(REMEMBERED)
         # what it wrote last may be of a part of the peers only
         went_away = max(0, ledger.progress().step - CONTRIBUTIONS_KEPT)
-        self._audit = Audit(averaged, heaviest, run.data.max_length, evidence=gate is not None, went_away=went_away)
+        self._audit = Audit(
+            averaged,
+            heaviest,
+            run.data.max_length,
+            evidence=gate is not None,
+            went_away=went_away,
+            sees_all=run.averaging.target_group_size is None,
+        )
         self._unwritten: dict[Key, SessionReport] = {}
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []

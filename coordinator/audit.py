@@ -82,6 +82,7 @@ class Audit:
         *,
         evidence: bool,
         went_away: float = math.inf,
+        sees_all: bool = True,
     ):
         """Begin, or go on after a restart.
 
@@ -91,13 +92,17 @@ class Audit:
             longest: tokens that a sample has at most.
             evidence: whether peers tell what they saw; claims of steps without the coordinator wait for it then.
             went_away: global step from which on the ledger may lack what was done while there was no coordinator.
+            sees_all: whether all peers average with the coordinator; in small groups only some do in each global step.
         """
         self._absence = Absence(went_away)
         self._accountable_from = went_away  # older claims than this nobody can have kept for us
         self._newest_seen: int | None = None
         self._heaviest, self._longest, self._patience = heaviest, longest, EVIDENCE_WAIT if evidence else 0.0
+        self._sees_all = sees_all
         self._steps = {
-            step: _Step(limit=one.samples - sum(one.credited.values()), credited=dict(one.credited))
+            step: _Step(
+                limit=one.samples - sum(one.credited.values()) if sees_all else None, credited=dict(one.credited)
+            )
             for step, one in averaged.items()
         }
         self._late: set[str] = set()  # peers of whom it was said
@@ -190,7 +195,7 @@ class Audit:
         known = step.credited.get(key_of(report))
         if known is not None:
             return known
-        if step.seen is None and step.limit is None and now is not None:
+        if not self._saw(step, report.peer_id) and step.limit is None and now is not None:
             step.first_claim = min(step.first_claim, now)
             if now < step.first_claim + self._patience:
                 return None
@@ -240,15 +245,19 @@ class Audit:
 
     def _brought(self, step: _Step, report: SessionReport, evidence: Evidence, number: int) -> float | None:
         """What a peer brought to a global step, as others saw it; None: nobody can tell."""
-        if step.seen is not None:
+        if step.seen is not None and self._saw(step, report.peer_id):
             return step.seen.samples.get(report.peer_id, 0)
         if step.limit is not None:
             return step.limit
         told = [samples for user, samples in evidence.about(number, report.peer_id).items() if user != report.user]
         if told:
             return statistics.median_low(told)
-        denied = len(set(evidence.witnesses(number)) - {report.user}) >= DENIERS
+        denied = self._sees_all and len(set(evidence.witnesses(number)) - {report.user}) >= DENIERS
         return 0 if denied else None
+
+    def _saw(self, step: _Step, peer: str) -> bool:
+        """Whether the coordinator knows what a peer brought, or that it brought nothing."""
+        return step.seen is not None and (self._sees_all or peer in step.seen.samples)
 
     def _refuse_late(self, report: SessionReport, claim: Contribution) -> list[Flag]:
         if report.peer_id in self._late:

@@ -135,6 +135,22 @@ class AveragingSection(Section):
     compression: Literal["8bit", "float16", "none"] = Field(
         "8bit", description="of gradients and states on the wire; 8bit sends small tensors as float16"
     )
+    target_group_size: int | None = Field(
+        None, ge=2, description="peers that average together when there are more, a power of two; absent: all of them"
+    )
+    rounds_per_step: Count | None = Field(
+        None, description="rounds of those groups in a global step; absent: as many as a full grid needs for the mean"
+    )
+
+    @model_validator(mode="after")
+    def groups_fit(self) -> "AveragingSection":
+        """Places in a group are whole bits of a key."""
+        size = self.target_group_size
+        if size is not None and size & (size - 1):
+            raise ValueError(f"target_group_size must be a power of two, got {size}")
+        if size is None and self.rounds_per_step is not None:
+            raise ValueError(f"rounds_per_step needs target_group_size, got {self.rounds_per_step} without it")
+        return self
 
     @model_validator(mode="after")
     def times_fit(self) -> "AveragingSection":

@@ -19,7 +19,9 @@ ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 150.0  # seconds; a quiet machine needs twenty
 
 
-def swarm_parameters(folder: Path, peers: int, compression: str) -> list[list[torch.Tensor]]:
+def swarm_parameters(
+    folder: Path, peers: int, compression: str, group_size: int | None = None
+) -> list[list[torch.Tensor]]:
     """The parameters of each peer after `STEPS` global steps."""
     run = {
         "name": "equivalence",
@@ -34,6 +36,7 @@ def swarm_parameters(folder: Path, peers: int, compression: str) -> list[list[to
             "state_every": 1000,
             "overlap": False,
             "compression": compression,
+            "target_group_size": group_size,
         },
     }
     (folder / "run.yaml").write_text(yaml.safe_dump(run))

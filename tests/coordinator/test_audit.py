@@ -108,6 +108,24 @@ def test_a_peer_that_was_not_in_the_group_gets_nothing():
     assert flags[0].what == "claimed 200 samples of global step 6, of which 0 were averaged"
 
 
+def test_in_small_groups_others_tell_what_the_coordinator_did_not_see():
+    audit = Audit({}, HEAVIEST, LONGEST, evidence=True, sees_all=False)
+    audit.saw(seen(5, asha=300.0))
+    told = Evidence([witness("caro", 5, bela=200), witness("devi", 5, asha=900), witness("emil", 5, caro=10)])
+    reports = [report(ASHA, {5: 900}), report(BELA, {5: 500}), report(DEVI, {5: 40})]
+    waiting, _ = settle(audit, *reports, told=told)
+    assert waiting == {str(ASHA): {5: 300}, str(BELA): {}, str(DEVI): {}}
+    found, flags = settle(audit, *reports, told=told, now=NOW + EVIDENCE_WAIT)
+    assert found == {str(ASHA): {5: 300}, str(BELA): {5: 200}, str(DEVI): {5: 40}}  # nobody met the last one
+    assert [flag.peer_id for flag in flags] == [str(BELA)]
+
+
+def test_in_small_groups_a_sum_of_before_a_restart_is_no_limit():
+    before = {5: Averaged(300, {(str(ASHA), "s"): 300})}
+    audit = Audit(before, HEAVIEST, LONGEST, evidence=False, sees_all=False)
+    assert settle(audit, report(BELA, {5: 200})) == ({str(BELA): {5: 200}}, [])
+
+
 def test_two_sessions_of_a_peer_share_what_it_brought():
     audit = Audit({}, HEAVIEST, LONGEST, evidence=True)
     audit.saw(seen(5, asha=300.0))

@@ -8,6 +8,7 @@ from typing import Any
 from hivemind.optim.progress_tracker import LocalTrainingProgress
 
 LATELY = 15.0  # seconds; peers tell their progress at least every ten
+NEAR = 2  # global steps; while a round lasts a peer tells the step before it
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ class Company:
     def at(self, step: int, now: float) -> int:
         """How many told lately that they are at this global step, or ahead of it; `now` is DHT time, seconds."""
         return sum(other.progress.epoch >= step and other.told_at >= now - LATELY for other in self.others)
+
+    def near(self, step: int, now: float) -> list[bytes]:
+        """Ids of those who told lately that they are at this global step or will soon be; `now` as above."""
+        return [
+            bytes(other.progress.peer_id)
+            for other in self.others
+            if other.progress.epoch >= step - NEAR and other.told_at >= now - LATELY
+        ]
 
     def fell_back(self, step: int) -> bool:
         """Whether those who hold the state started again from one that is older than `step`.

@@ -13,6 +13,7 @@ from hivemind.averaging.control import StepControl
 from hivemind.optim.optimizer import Optimizer
 
 from trainer.averaging.gradients import SwarmGradientAverager
+from trainer.averaging.moshpit_rounds import GridControl
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.rounds import RoundFailed
 from trainer.averaging.state import SwarmStateAverager
@@ -25,7 +26,7 @@ DOUBT = 20.0  # seconds in which no newer step is believed in when nobody had a 
 class StateFollower(Optimizer):
     """The part of `SwarmOptimizer` that has to do with whole states."""
 
-    scheduled_grads: StepControl | None
+    scheduled_grads: StepControl | GridControl | None
     tracker: SwarmProgress
     state_averager: SwarmStateAverager
     grad_averager: SwarmGradientAverager
@@ -103,6 +104,8 @@ class StateFollower(Optimizer):
     def _leave_round(self) -> None:
         """Have no part in the next round, and be done with the last one."""
         if self.scheduled_grads is not None and not self.scheduled_grads.done():
+            if isinstance(self.scheduled_grads, GridControl):
+                self.scheduled_grads.tag_along()
             self._tag_along_with_zero_weight(self.scheduled_grads)
         self.scheduled_grads = None
         self.finish_round()

@@ -38,9 +38,11 @@ from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
 from trainer.averaging.caps import NO_CAPS, Caps
 from trainer.averaging.claims import is_beside
+from trainer.averaging.grid import Cell, packed
 from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
 from trainer.averaging.silent import be_silent
 from trainer.averaging.streams import until_end, with_end
+from trainer.averaging.sums import mean_weight, say_weight
 from trainer.averaging.told import Told, at_newest_step, is_most, narrowed, read_told
 from trainer.averaging.witness import Weighed, brought, members_not_finite, watch
 
@@ -53,13 +55,16 @@ class Group(dict[PeerID, Any]):
     """The peers that averaged, with what they told each other.
 
     `weights` are those of the part that this peer reduced, by member; None if it reduced none. `not_finite` are
-    members that sent numbers that are not finite.
+    members that sent numbers that are not finite. `mean_weight` is a member's share of what all weigh together.
     """
 
     problem: str | None = None  # why the result cannot be used
     assisted: bool = False  # the coordinator is one of them
     weights: dict[PeerID, float] | None = None
     not_finite: Sequence[PeerID] = ()
+    mean_weight: float = 0.0
+    group_id: bytes = b""
+    is_behind: bool = False  # the others are at a newer global step
 
 
 class StepwiseAverager(DecentralizedAverager):
@@ -114,13 +119,17 @@ class StepwiseAverager(DecentralizedAverager):
             rpc_download_state=download_state,
         )
 
-    def step(self, *args: Any, gather: int | None = None, seen: int = 0, **kwargs: Any) -> Any:
+    def step(
+        self, *args: Any, gather: int | None = None, seen: int = 0, cell: Cell | None = None, **kwargs: Any
+    ) -> Any:
         """See upstream; `gather` is the global step.
 
         Args:
             seen: peers at this step, this one included, most of which the group must have; 0: any group will do.
+            cell: where to look for the group; None: where everybody does.
         """
-        begun = super().step(*args, gather=[gather, self._own_pass(), self.assists, seen], **kwargs)
+        told = [gather, self._own_pass(), self.assists, seen, packed(cell)]
+        begun = super().step(*args, gather=told, **kwargs)
         self._newest_round = begun if isinstance(begun, StepControl) else None
         return begun
 
@@ -133,6 +142,7 @@ class StepwiseAverager(DecentralizedAverager):
         # upstream names these classes where it makes the objects
         self._matchmaking.__class__ = Search
         self._matchmaking.is_enough = self._is_enough
+        self._matchmaking.usual_seconds = self.matchmaking_kwargs["min_matchmaking_time"]
         self._matchmaking.group_key_manager.__class__ = PacedKeys
         giving_up = asyncio.create_task(give_up(step, GROUP_PATIENCE * self._matchmaking.min_matchmaking_time))
         try:
@@ -160,7 +170,7 @@ class StepwiseAverager(DecentralizedAverager):
         if problem:
             self._weighed.pop(group_info.group_id, None)
             failed = Group(told)
-            failed.problem = problem
+            failed.problem, failed.is_behind = problem, self.peer_id not in members
             return failed
         averaged = await self._average_within(narrowed(group_info, members), **kwargs)
         averaged.assisted = any(one.is_coordinators(self.gate) for one in members.values())
@@ -178,6 +188,7 @@ class StepwiseAverager(DecentralizedAverager):
             weighed = self._weighed.pop(kept.group_id, {})
         averaged.weights = brought(runner, weighed.items(), self.peer_id)
         averaged.not_finite = members_not_finite(runner)
+        averaged.mean_weight, averaged.group_id = mean_weight(runner, self.heaviest), kept.group_id
         container = runner.tensor_part_container
         if container.failed_size:
             lost = container.failed_size / container.total_size
@@ -226,9 +237,12 @@ class StepwiseAverager(DecentralizedAverager):
             yield averaging_pb2.AveragingData(code=averaging_pb2.BAD_GROUP_ID)
             return
         self._weighed.setdefault(first.group_id, {}).setdefault(context.remote_id, weighed)
+        runner = self._running_groups[first.group_id]
         averaged = super().rpc_aggregate_part(achain(as_aiter(first), stream), context)
         end = averaging_pb2.AveragingData()
         async for message in with_end(self.caps.sent(averaged), end):
+            if message.code == averaging_pb2.AVERAGED_PART:
+                say_weight(message, runner.result())
             yield message
             if message.code not in (averaging_pb2.AVERAGED_PART, end.code):
                 break  # an error: the other side may still be sending, and would not be heard to close

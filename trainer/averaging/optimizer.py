@@ -8,6 +8,7 @@ What this changes in hivemind's `Optimizer`:
   search that found nobody is simply begun again. Upstream begins without a group, and without one the round fails.
 - `poll` does everything but add samples: for a peer that holds the state and computes nothing.
 - leaving takes seconds, even in the middle of a round.
+- peers may average in small groups (`swarm_grid.py`); who found nobody for the first round begins with the second.
 """
 
 import math
@@ -34,10 +35,12 @@ from trainer.averaging.following import StateFollower
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
+from trainer.averaging.moshpit_rounds import GridControl
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.rounds import RoundFailed, RoundReport
 from trainer.averaging.search import GROUP_PATIENCE
 from trainer.averaging.state import SwarmStateAverager
+from trainer.averaging.swarm_grid import SwarmGrid
 
 logger = get_logger(__name__)
 
@@ -67,6 +70,9 @@ class SwarmOptimizer(StateFollower):
         self._reports: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
         self._round_open = False  # a round has begun, and whether the step is taken is not known yet
         self._last_group = 0  # peers in it; 0 once a search has begun since
+        self._grid: SwarmGrid | None = None  # where all peers are one group
+        if run.averaging.target_group_size is not None:
+            self._grid = SwarmGrid(run.averaging, dht.peer_id.to_bytes(), self._near)
         self._round: tuple[int, int, int, float] = (0, 0, 0, 0.0)  # number, step, samples and start of the current one
         averaging = run.averaging
         super().__init__(
@@ -130,6 +136,7 @@ class SwarmOptimizer(StateFollower):
             gate=self.gate,
             heaviest=self._heaviest,
             own_caps=self.caps,
+            grid=self._grid,
             start=True,
             **kwargs,
         )
@@ -167,13 +174,23 @@ class SwarmOptimizer(StateFollower):
     def _advance(self) -> None:
         self._maybe_schedule_gradient_averaging()
         self._maybe_schedule_state_averaging()
-        if self.tracker.ready_to_update_epoch and (self._has_group() or self._goes_on_alone()):
+        if self.tracker.ready_to_update_epoch and (self._has_group() or self._goes_without_group()):
             self._update_global_epoch(None)
             if not self.run.averaging.overlap:
                 self.finish_round()
 
-    def _goes_on_alone(self) -> bool:
-        return not (self.tracker.others or self.tracker.company.is_gone)
+    def _goes_without_group(self) -> bool:
+        """Alone, or on a grid where later rounds will have one."""
+        return self._later_rounds() is not None or not (self.tracker.others or self.tracker.company.is_gone)
+
+    def _later_rounds(self) -> GridControl | None:
+        """What is left of this global step for a peer that found nobody for the first round."""
+        if self._grid is None or self._is_looking_for_group():
+            return None
+        return self._grid.later_rounds(self.local_epoch)
+
+    def _near(self, step: int) -> list[bytes]:
+        return self.tracker.company.near(step, clock.now())
 
     def _maybe_schedule_gradient_averaging(self) -> None:
         soon = self.tracker.estimated_next_update_time - clock.now() <= self.matchmaking_time
@@ -190,17 +207,30 @@ class SwarmOptimizer(StateFollower):
         return control is not None and control.stage == AveragingStage.AWAITING_TRIGGER
 
     def _look_for_group(self) -> None:
+        if self._grid is not None and self._looks_on_grid(self._grid):
+            return
         # right after a round many do not tell yet that they are at the next step
         seen, self._last_group = max(self.tracker.companions + 1, self._last_group), 0
         self.scheduled_grads = self.grad_averager.schedule_step(
             gather=self.local_epoch, seen=seen, timeout=GROUP_PATIENCE * self.matchmaking_time
         )
 
+    def _looks_on_grid(self, grid: SwarmGrid) -> bool:
+        """Begin a search there, unless all peers are one group."""
+        step, averager = self.local_epoch, self.grad_averager
+        if grid.has_missed(self.scheduled_grads, step) and self.tracker.ready_to_update_epoch:
+            return True  # the first round is over
+        control = grid.schedule(averager, step, "gradients", averager.schedule_step, quorum=True)
+        self.scheduled_grads = control or self.scheduled_grads
+        return control is not None
+
     def _begin_averaging_gradients(self, grad_scaler: GradScaler | None) -> bool:
         self.rounds_begun += 1
         self._round = (self.rounds_begun, self.local_epoch, self.samples_gathered, time.monotonic())
-        if not self._has_group():  # the others have left
-            self.scheduled_grads = None
+        if not self._has_group():  # the others have left, or meet elsewhere on the grid
+            self.scheduled_grads = self._later_rounds()
+        if self._grid is not None:
+            self._grid.forget_missed()
         self._round_open = self.scheduled_grads is not None and super()._begin_averaging_gradients(grad_scaler)
         if self._round_open:
             self.tracker.round_began()
@@ -271,6 +301,9 @@ class SwarmOptimizer(StateFollower):
     def hurry(self) -> None:
         """From another thread: have `step` and `poll` return soon; the round that they wait for has failed here."""
         self.hurries = True
+        for control in (self.scheduled_grads, self.scheduled_state):
+            if isinstance(control, GridControl):
+                control.cancel()  # or it would begin the next round
         for averager in (self.grad_averager, self.state_averager):
             averager.leave_round()
 

@@ -9,11 +9,14 @@ What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
   round may last, and a peer that missed the others' state round would miss their next gradient rounds, too.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
+- each search may be at a place of its own, with a time of its own (`grid.py`).
+  Upstream has one place for all, or moves it by itself.
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from hivemind.averaging.control import AveragingStage, StepControl
@@ -22,6 +25,8 @@ from hivemind.averaging.key_manager import GroupKeyManager
 from hivemind.averaging.matchmaking import Matchmaking, MatchmakingException
 from hivemind.p2p import PeerID
 from hivemind.utils.asyncio import cancel_and_wait
+
+from trainer.averaging.grid import Cell, read_cell
 
 GROUP_PATIENCE = 2  # in units of matchmaking_time: how long a peer looks for a group before it looks who is where
 ALONE = 0.5  # seconds beyond matchmaking_time after which a peer stops to wait for company
@@ -32,6 +37,18 @@ class Search(Matchmaking):
     """hivemind's matchmaking; finding too few is an error, as is finding nobody."""
 
     is_enough: Callable[[GroupInfo], bool]  # whether a group may average
+    usual_seconds: float  # for which a group waits for more members where there is no grid
+
+    @contextlib.asynccontextmanager
+    async def looking_for_group(self, step_control: StepControl) -> AsyncIterator[None]:
+        """See upstream; there is one search at a time."""
+        async with super().looking_for_group(step_control):
+            cell = read_cell(step_control.data_for_gather)
+            self.group_key_manager.cell = cell
+            self.target_group_size = cell.full if cell else None
+            seconds = cell.seconds if cell else self.usual_seconds
+            self.min_matchmaking_time = self.potential_leaders.min_matchmaking_time = seconds
+            yield
 
     async def look_for_group(self, step: StepControl) -> GroupInfo:
         """See upstream."""
@@ -77,7 +94,13 @@ async def give_up(step: StepControl, patience: float) -> None:
 class PacedKeys(GroupKeyManager):
     """hivemind's reader of the keys under which peers look for a group; it takes its time."""
 
+    cell: Cell | None = None  # where this peer looks
     _looked = float("-inf")
+
+    @property
+    def current_key(self) -> str:
+        """See upstream."""
+        return f"{self.prefix}_{self.cell.round}.0b{self.cell.key}" if self.cell else str(super().current_key)
 
     async def get_averagers(self, *args: Any, **kwargs: Any) -> list[tuple[PeerID, float]]:
         """See upstream."""

@@ -5,6 +5,7 @@ What this changes in hivemind's `TrainingStateAverager`:
   step has been taken, and a newcomer would start one update behind without knowing.
 - a download tells whether it worked, and a state with non-finite numbers is refused.
 - the learning rate is a function of the global step; upstream counts a scheduler up, never down.
+- parameters may be averaged in small groups, too (`swarm_grid.py`).
 """
 
 import threading
@@ -18,14 +19,24 @@ from hivemind.optim.state_averager import TrainingStateAverager
 from hivemind.utils import get_logger
 
 from trainer.averaging.groups import StepwiseAverager
+from trainer.averaging.moshpit_rounds import GridControl
+from trainer.averaging.swarm_grid import SwarmGrid
 
 logger = get_logger(__name__)
 
 
-class _CheckedDownload(StepwiseAverager):
-    """Stands between hivemind's two averager classes to see what a download brought."""
+class _Between(StepwiseAverager):
+    """Stands between hivemind's two averager classes: sees what a download brought, and averages on the grid."""
 
     tensors_in_state: int
+    grid: SwarmGrid | None
+
+    def step(self, *args: Any, **kwargs: Any) -> Any:
+        """See upstream."""
+        control: GridControl | None = None
+        if self.grid is not None:
+            control = self.grid.schedule(self, kwargs["gather"], "state", super().step, **kwargs)
+        return control if control is not None else super().step(*args, **kwargs)
 
     def load_state_from_peers(self, **kwargs: Any) -> tuple[Any, list[torch.Tensor]] | None:
         loaded = super().load_state_from_peers(**kwargs)
@@ -42,13 +53,13 @@ class _CheckedDownload(StepwiseAverager):
         return metadata, tensors
 
 
-class SwarmStateAverager(TrainingStateAverager, _CheckedDownload):
+class SwarmStateAverager(TrainingStateAverager, _Between):
     """hivemind's state averager, with the changes above."""
 
     downloaded: bool
 
-    def __init__(self, *, learning_rate: Callable[[int], float], **kwargs: Any):
-        self.learning_rate = learning_rate
+    def __init__(self, *, learning_rate: Callable[[int], float], grid: SwarmGrid | None = None, **kwargs: Any):
+        self.learning_rate, self.grid = learning_rate, grid
         self.settled = threading.Event()  # set while parameters and step number belong together
         self.settled.set()
         super().__init__(**kwargs)

@@ -37,7 +37,7 @@ def read_told(gathered: bytes) -> Told:
     Something else counts as a step that nobody is at, without a pass.
     """
     try:
-        step, shown, assists, seen = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
+        step, shown, assists, seen, *_ = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
         return Told(int(step), bytes(shown), assists is True, int(seen))
     except Exception:
         return Told(-1, b"", False)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import torch
 from hivemind.averaging.allreduce import AllreduceException, AllReduceRunner
-from hivemind.averaging.partition import TensorPartContainer, TensorPartReducer
+from hivemind.averaging.partition import TensorPartContainer
 from hivemind.p2p import PeerID
 
 from trainer.averaging.claims import believed_weight
+from trainer.averaging.sums import WeighingReducer, WeighingRunner
 
 
 class NotFinite(AllreduceException):
@@ -39,7 +40,7 @@ class Weighed:
         return believed
 
 
-class FiniteReducer(TensorPartReducer):
+class FiniteReducer(WeighingReducer):
     """hivemind's reducer of this peer's part, with the change above. `own` is this peer's index among the senders."""
 
     own: int
@@ -79,6 +80,7 @@ def watch(registered: "asyncio.Future[AllReduceRunner]", own: PeerID) -> None:
         # upstream names these classes where it makes the objects
         reducer, container = runner.tensor_part_reducer, runner.tensor_part_container
         reducer.__class__, container.__class__ = FiniteReducer, FiniteContainer
+        runner.__class__, runner.heard = WeighingRunner, {}
         reducer.own, reducer.not_finite = runner.sender_peer_ids.index(own), set()
         container.own, container.not_finite = runner.ordered_peer_ids.index(own), set()
 
