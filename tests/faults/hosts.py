@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 NETWORK = "10.213.77"
+LARGEST_PACKET = 4000  # bytes, some more than Ethernet's
 CLONE_NEWNET = 0x40000000  # of <sched.h>
 
 
@@ -37,6 +38,15 @@ class Hosts:
     def plug_in(self, name: str) -> None:
         """Undo that."""
         _ip("link", "set", self._cable(name), "up")
+
+    def limit(self, name: str, upload: float, download: float) -> None:
+        """Let its cable carry so many Mbit/s.
+
+        Raises:
+            NoHosts: it cannot be done here.
+        """
+        _limit(upload, "-n", self._netns(name), device="eth0")
+        _limit(download, device=self._cable(name))
 
     def make(self) -> None:
         """Raises `NoHosts` if it cannot be done here."""
@@ -92,10 +102,21 @@ def move_to(namespace: str) -> None:
             raise OSError(ctypes.get_errno(), f"cannot move to {namespace}")
 
 
+def _limit(speed: float, *where: str, device: str) -> None:
+    """What leaves by a device: Mbit/s, with the burst of 10 ms and the queue of 0.3 s that a router may have."""
+    burst = max(LARGEST_PACKET, int(speed * 1e6 / 8 * 0.01))  # bytes
+    shape = ["tbf", "rate", f"{speed}mbit", "burst", str(burst), "latency", "300ms"]
+    _root("tc", *where, "qdisc", "add", "dev", device, "root", *shape)
+
+
 def _ip(*arguments: str) -> None:
-    command = shutil.which("ip", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    _root("ip", *arguments)
+
+
+def _root(name: str, *arguments: str) -> None:
+    command = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if command is None or os.geteuid() != 0:
-        raise NoHosts("hosts of their own need root and the `ip` command")
+        raise NoHosts(f"hosts of their own need root and the `{name}` command")
     done = subprocess.run([command, *arguments], check=False, capture_output=True, text=True)
     if done.returncode:
-        raise NoHosts(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+        raise NoHosts(f"{name} {' '.join(arguments)}: {done.stderr.strip()}")

@@ -40,7 +40,9 @@ class WeighingReducer(TensorPartReducer):
 class WeighingRunner(AllReduceRunner):
     """hivemind's all-reduce, which listens to what others say that the mean weighs."""
 
-    heard: dict[PeerID, float]  # by reducer
+    def __init__(self, **kwargs: Any):
+        self.heard: dict[PeerID, float] = {}  # by reducer
+        super().__init__(**kwargs)
 
     def _get_peer_stub(self, peer: PeerID) -> SimpleNamespace:
         stub = super()._get_peer_stub(peer)

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from hivemind.averaging.allreduce import AveragingMode
 from hivemind.averaging.group_info import GroupInfo
 from hivemind.p2p import PeerID
 from hivemind.utils import MSGPackSerializer
@@ -15,6 +16,9 @@ from hivemind.utils import MSGPackSerializer
 from swarm.gate import Gate
 from swarm.passes import is_coordinators
 from trainer.averaging.claims import believed_step
+from trainer.averaging.speeds import FASTEST
+
+NOT_MEASURED = (0.0, 0.0)  # of a line, up and down
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Told:
     shown: bytes  # its pass
     assists: bool  # it says that it is the coordinator
     seen: int = 0  # peers at its step, itself included; 0: that does not matter
+    upload: float = 0.0  # bytes a second that its line carries; 0: not known
+    download: float = 0.0  # the same
 
     def is_coordinators(self, gate: Gate | None) -> bool:
         """Whether to believe that; its pass was checked before, where there are passes."""
@@ -37,10 +43,33 @@ def read_told(gathered: bytes) -> Told:
     Something else counts as a step that nobody is at, without a pass.
     """
     try:
-        step, shown, assists, seen, *_ = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
-        return Told(int(step), bytes(shown), assists is True, int(seen))
+        said = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
+        step, shown, assists, seen, _, upload, download = said
+        return Told(int(step), bytes(shown), assists is True, int(seen), _speed(upload), _speed(download))
     except Exception:
         return Told(-1, b"", False)
+
+
+def with_line(gathered: bytes, upload: float, download: float) -> bytes:
+    """A peer's message to its group, with what its line carries (bytes a second; 0: not known)."""
+    bandwidth, mode, data = MSGPackSerializer.loads(gathered)
+    *words, _, _ = MSGPackSerializer.loads(data)
+    words += [_rounded(upload), _rounded(download)]
+    return MSGPackSerializer.dumps([bandwidth, mode, MSGPackSerializer.dumps(words)])
+
+
+def is_client(gathered: bytes) -> bool:
+    """Whether a peer told its group that it accepts no connections."""
+    return MSGPackSerializer.loads(gathered)[1] == AveragingMode.CLIENT.value
+
+
+def _speed(word: float) -> float:
+    """What is no speed of a line counts as not known."""
+    return float(word) if 0.0 < float(word) <= FASTEST else 0.0
+
+
+def _rounded(speed: float) -> float:
+    return float(f"{speed:.2e}")
 
 
 def at_newest_step(told: Mapping[PeerID, Told]) -> dict[PeerID, Told]:

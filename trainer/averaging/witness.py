@@ -15,7 +15,7 @@ from hivemind.averaging.partition import TensorPartContainer
 from hivemind.p2p import PeerID
 
 from trainer.averaging.claims import believed_weight
-from trainer.averaging.sums import WeighingReducer, WeighingRunner
+from trainer.averaging.sums import WeighingReducer
 
 
 class NotFinite(AllreduceException):
@@ -80,7 +80,6 @@ def watch(registered: "asyncio.Future[AllReduceRunner]", own: PeerID) -> None:
         # upstream names these classes where it makes the objects
         reducer, container = runner.tensor_part_reducer, runner.tensor_part_container
         reducer.__class__, container.__class__ = FiniteReducer, FiniteContainer
-        runner.__class__, runner.heard = WeighingRunner, {}
         reducer.own, reducer.not_finite = runner.sender_peer_ids.index(own), set()
         container.own, container.not_finite = runner.ordered_peer_ids.index(own), set()
 

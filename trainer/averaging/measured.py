@@ -1,0 +1,151 @@
+"""What this peer's line carries, measured in every round of averaging from the kernel's books (`sockets.py`).
+
+A round is sampled; what counts of it is its fastest stretch, in each direction. Over the whole round most lines wait
+for the thinnest one, but at its beginning everybody sends as fast as the line allows. A stretch is long enough if a
+burst that a router lets pass, or a packet that was lost and confirms others behind it, does not matter much. All
+peers measure in this one way, so that lines that are alike look alike.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hivemind.p2p import P2P
+from hivemind.utils import get_logger
+
+from trainer.averaging.sockets import Connection, connections, listener
+from trainer.averaging.speeds import Direction, Line
+
+logger = get_logger(__name__)
+
+SAMPLED_EVERY = 0.1  # seconds; a look at the books takes about one thousandth
+STRETCH_BYTES = 2**20  # a stretch has so many bytes and lasts STRETCH_LEAST seconds ...
+STRETCH_LEAST = 0.3
+STRETCH_MOST = 2.0  # ... or lasts so long
+BUSY = 0.5  # fraction of a stretch in which data has to wait for the line
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The books at one moment of a round."""
+
+    time: float  # seconds
+    sent: int  # bytes since the round began
+    received: int  # bytes
+    waited: bool  # for the line, since the last sample: there was more to send, and the other side had room for it
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The fastest part of a round in one direction."""
+
+    carried: float  # bytes
+    seconds: float
+    busy: bool  # data waited for the line
+
+    @property
+    def speed(self) -> float:
+        """Bytes a second."""
+        return self.carried / self.seconds
+
+
+class Books:
+    """Adds up what connections have carried; they come and go."""
+
+    def __init__(self, connections: Sequence[Connection], now: float):
+        self._last = {one.cookie: one for one in connections}
+        self.samples = [Sample(now, 0, 0, False)]
+
+    def add(self, connections: Sequence[Connection], now: float) -> None:
+        """Another look at them."""
+        newest, sent, received, waited = self.samples[-1], 0, 0, False
+        for one in connections:
+            before = self._last.get(one.cookie) or Connection(one.cookie, 0, 0, 0, 0.0)
+            sent += max(0, one.sent - before.sent)
+            received += max(0, one.received - before.received)
+            no_room = one.receiver_limited - before.receiver_limited
+            waited |= bool(one.waiting and before.waiting) and no_room < (now - newest.time) / 2.0
+            self._last[one.cookie] = one
+        self.samples.append(Sample(now, newest.sent + sent, newest.received + received, waited))
+
+
+def fastest_stretch(samples: Sequence[Sample], count: Callable[[Sample], int]) -> Stretch | None:
+    """The fastest one, of what `count` says of each sample; None if the round was too short."""
+    fastest, end, waited = None, 0, [0.0]
+    for before, after in pairwise(samples):
+        waited.append(waited[-1] + (after.time - before.time) * after.waited)
+    for start, first in enumerate(samples):
+        while end < len(samples) and not _is_enough(count(samples[end]) - count(first), samples[end].time - first.time):
+            end += 1
+        if end == len(samples):
+            break
+        seconds = samples[end].time - first.time
+        busy = waited[end] - waited[start] >= BUSY * seconds
+        stretch = Stretch(count(samples[end]) - count(first), seconds, busy)
+        if fastest is None or stretch.speed > fastest.speed:
+            fastest = stretch
+    return fastest
+
+
+def _is_enough(carried: int, seconds: float) -> bool:
+    return seconds >= STRETCH_MOST or (carried >= STRETCH_BYTES and seconds >= STRETCH_LEAST)
+
+
+class OwnLine:
+    """What is known of this peer's line; in the averager's process."""
+
+    def __init__(self, line: Line):
+        self.line = line
+        self._daemon: int | None = None
+
+    def take_in(self, samples: Sequence[Sample]) -> None:
+        """Learn from a round."""
+        up = fastest_stretch(samples, lambda sample: sample.sent)
+        down = fastest_stretch(samples, lambda sample: sample.received)
+        self.line = Line(
+            self.line.upload.observed(up.carried, up.seconds, busy=up.busy) if up else self.line.upload,
+            # whether a download waits for this line or for another one, nobody sees at this end
+            self.line.download.observed(down.carried, down.seconds, busy=False) if down else self.line.download,
+        )
+
+    @property
+    def upload(self) -> float:
+        """Bytes a second; 0: not known."""
+        return self.line.upload.speed or 0.0
+
+    @property
+    def download(self) -> float:
+        """Bytes a second; 0: not known. A line that was never seen to carry less down than up carries as much."""
+        return _at_least(self.line.download, self.upload)
+
+    @contextlib.asynccontextmanager
+    async def measured(self, p2p: P2P) -> AsyncIterator[None]:
+        """Measure while the block runs; where the kernel does not tell, nothing becomes known."""
+        try:
+            if self._daemon is None:
+                self._daemon = listener(p2p.daemon_listen_maddr["unix"])
+            books = Books(connections(self._daemon), time.monotonic())
+        except OSError as error:
+            logger.debug(f"the line is not measured: {error!r}")
+            yield
+            return
+        sampling = asyncio.create_task(_sample(books, self._daemon))
+        try:
+            yield
+        finally:
+            sampling.cancel()
+            self.take_in(books.samples)
+
+
+async def _sample(books: Books, daemon: int) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            await asyncio.sleep(SAMPLED_EVERY)
+            books.add(connections(daemon), time.monotonic())
+
+
+def _at_least(direction: Direction, speed: float) -> float:
+    return min(max(direction.speed or 0.0, speed), direction.cap)
