@@ -30,7 +30,7 @@ from trainer.leaving import end_process
 pytestmark = pytest.mark.swarm
 PATIENCE = 90.0  # seconds
 MATCHMAKING = 2.0  # seconds; both begin to look well within it
-PARTS = 3 * 2**19  # numbers that three peers cut in three
+PARTS = 3 * 2**15  # numbers that three peers cut in three, each in whole chunks
 SLOW = 2 * ALONE  # seconds that the DHT takes
 
 
