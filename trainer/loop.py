@@ -107,7 +107,10 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             while not work.is_done() and not organizer.ending():
                 if asked.is_set() and not work.can_finish_step(asked.left()):
                     break
-                work.compute(feed.next())
+                if optimizer.trains:
+                    work.compute(feed.next())
+                else:
+                    work.assist()
                 for message in [*organizer.news(), *work.settle()]:
                     view.message(message)
                 if work.batches == 1 and not counted:

@@ -17,6 +17,7 @@ from trainer.model import PretrainingModel
 from trainer.session import Session
 
 SMOOTHING = 0.9  # of the speed shown, per batch
+ASSISTING = 0.05  # seconds between two looks of a peer that computes nothing
 
 
 class Work:
@@ -76,6 +77,19 @@ class Work:
         self._speed = SMOOTHING * self._speed + (1 - SMOOTHING) * samples / max(now - self._last, 1e-6)
         self._last = now
 
+    def assist(self) -> None:
+        """Compute nothing for a moment: average for the others, and follow them."""
+        optimizer, contributions = self._optimizer, self._session.contributions
+        step, rounds, had = optimizer.local_epoch, optimizer.rounds_begun, optimizer.samples_gathered
+        time.sleep(ASSISTING)
+        optimizer.poll()
+        if optimizer.rounds_begun > rounds:
+            contributions.round_began(optimizer.rounds_begun)
+        elif optimizer.samples_gathered < had:  # computed before it was told to average only
+            contributions.dropped()
+            self._messages.append(describe_catch_up(step, optimizer.local_epoch))
+        self._speed, self._last = 0.0, time.monotonic()
+
     def _unscaled_gradient_is_finite(self) -> bool:
         if self._scaler.is_enabled():
             self._scaler.unscale_(self._scaled)
@@ -124,6 +138,8 @@ class Work:
         ended = self._optimizer.ended_rounds()
         for report in ended:
             self._session.contributions.round_ended(report)
+            if report.news:
+                messages.append(f"From now on: {report.news}.")
             if report.problem:
                 messages.append(report.describe_failure())
         if ended:
@@ -167,7 +183,7 @@ class Work:
             averaging_failures=contributions.failures,
             data_wait_fraction=self.data_wait_fraction,
             client_mode=self._optimizer.client_mode,
-            status=status_of(tracker),
+            status=status_of(tracker) if self._optimizer.trains else "averaging for the others",
         )
 
 

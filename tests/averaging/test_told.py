@@ -43,22 +43,30 @@ def test_one_members_word_does_not_make_a_group_most_of_the_swarm_or_none():
     assert not is_most([*members(2, 6), Told(3, b"", False, 1)], gate=None)
 
 
-@pytest.mark.parametrize("said", [[3, b""], [3, b"", True, "many", None, 0.0, 0.0], [None] * 4, "step", 7, [3]])
+@pytest.mark.parametrize(
+    "said", [[3, b""], [3, b"", True, "many", None, 0.0, True, 0.0, 0.0], [None] * 4, "step", 7, [3]]
+)
 def test_what_is_no_message_is_one_of_a_peer_at_no_step(said: Any):
     gathered = MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps(said)])
     assert read_told(gathered) == read_told(b"\xff") == Told(-1, b"", False)
 
 
 def test_words_are_read_as_they_were_said():
-    gathered = MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, *NOT_MEASURED])])
-    assert read_told(gathered) == Told(3, b"pass", True, 5)
+    gathered = MSGPackSerializer.dumps(
+        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOT_MEASURED])]
+    )
+    assert read_told(gathered) == Told(3, b"pass", True, 5, speed=20.0, trains=False)
 
 
 def test_a_peer_tells_what_its_line_carries():
-    gathered = MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, *NOT_MEASURED])])
-    assert read_told(with_line(gathered, 123_456.7, 0.0)) == Told(3, b"pass", True, 5, 123_000.0, 0.0)
+    gathered = MSGPackSerializer.dumps(
+        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOT_MEASURED])]
+    )
+    assert read_told(with_line(gathered, 123_456.7, 0.0)) == Told(
+        3, b"pass", True, 5, 123_000.0, 0.0, 20.0, trains=False
+    )
     for nonsense in (-1.0, float("nan"), float("inf"), 1e13):
-        assert read_told(with_line(gathered, nonsense, 1e6)) == Told(3, b"pass", True, 5, 0.0, 1e6)
+        assert read_told(with_line(gathered, nonsense, 1e6)) == Told(3, b"pass", True, 5, 0.0, 1e6, 20.0, trains=False)
 
 
 @pytest.mark.parametrize("mode", AveragingMode)

@@ -46,6 +46,7 @@ from trainer.averaging.caps import NO_CAPS, Caps
 from trainer.averaging.claims import is_beside
 from trainer.averaging.grid import Cell, packed
 from trainer.averaging.measured import OwnLine
+from trainer.averaging.roles import Assigned, SwarmStep, assigned
 from trainer.averaging.runner import StreamingRunner, longest_silence
 from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
 from trainer.averaging.sharing import Sharing, chunk_bytes, shared
@@ -84,6 +85,7 @@ class Group(dict[PeerID, Any]):
     mean_weight: float = 0.0
     group_id: bytes = b""
     is_behind: bool = False  # the others are at a newer global step
+    assigned: Assigned | None = None  # this peer's role from now on
 
 
 class StepwiseAverager(DecentralizedAverager):
@@ -94,6 +96,7 @@ class StepwiseAverager(DecentralizedAverager):
         heaviest: the greatest weight that a peer has in a mean.
         assists: this is the coordinator's, which computes nothing; the others are told.
         own_caps: what this peer's volunteer allows.
+        swarm_step: what the swarm does in each, where its members have roles and all are one group.
     """
 
     caps: ClassVar = NO_CAPS  # of this process, which has one averager
@@ -105,9 +108,10 @@ class StepwiseAverager(DecentralizedAverager):
         heaviest: float,
         assists: bool = False,
         own_caps: Caps = NO_CAPS,
+        swarm_step: SwarmStep | None = None,
         **kwargs: Any,
     ):
-        self.own_caps = own_caps
+        self.own_caps, self.swarm_step = own_caps, swarm_step
         self.gate, self.heaviest, self.assists = gate, heaviest, assists
         self.own_line = OwnLine(Line())
         self._weighed: dict[bytes, dict[PeerID, Weighed]] = {}  # by group, while its round lasts
@@ -141,15 +145,24 @@ class StepwiseAverager(DecentralizedAverager):
         )
 
     def step(
-        self, *args: Any, gather: int | None = None, seen: int = 0, cell: Cell | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        gather: int | None = None,
+        seen: int = 0,
+        cell: Cell | None = None,
+        speed: float = 0.0,
+        trains: bool = True,
+        **kwargs: Any,
     ) -> Any:
         """See upstream; `gather` is the global step.
 
         Args:
             seen: peers at this step, this one included, most of which the group must have; 0: any group will do.
             cell: where to look for the group; None: where everybody does.
+            speed: samples a second that this peer computes, or would; 0: not known.
+            trains: it has something to send.
         """
-        told = [gather, self._own_pass(), self.assists, seen, packed(cell), *NOT_MEASURED]
+        told = [gather, self._own_pass(), self.assists, seen, packed(cell), speed, trains, *NOT_MEASURED]
         begun = super().step(*args, gather=told, **kwargs)
         self._newest_round = begun if isinstance(begun, StepControl) else None
         return begun
@@ -219,6 +232,7 @@ class StepwiseAverager(DecentralizedAverager):
             lost = container.failed_size / container.total_size
             why = "numbers were not finite" if averaged.not_finite else "a peer left"
             averaged.problem = f"{lost:.0%} of the mean was lost: {why}"
+        averaged.assigned = self._assigned(kept)
         return averaged
 
     async def _reduce(self, kept: GroupInfo, min_vector_size: int, **kwargs: Any) -> None:
@@ -238,6 +252,14 @@ class StepwiseAverager(DecentralizedAverager):
         """Who averages what in this round."""
         told = [read_told(words) for words in kept.gathered]
         return shared(told, [is_client(words) for words in kept.gathered], self.total_size, self._wire_bytes)
+
+    def _assigned(self, kept: GroupInfo) -> Assigned | None:
+        """What this peer does from now on."""
+        if self.swarm_step is None or self.assists:
+            return None
+        told, own = [read_told(words) for words in kept.gathered], kept.peer_ids.index(self.peer_id)
+        clients = [is_client(words) for words in kept.gathered]
+        return assigned(told, clients, own, self.swarm_step, self.total_size, self._wire_bytes)
 
     @functools.cached_property
     def _wire_bytes(self) -> float:

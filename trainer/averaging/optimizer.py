@@ -37,6 +37,7 @@ from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
 from trainer.averaging.moshpit_rounds import GridControl
 from trainer.averaging.progress import SwarmProgress
+from trainer.averaging.roles import Role, SwarmStep
 from trainer.averaging.rounds import RoundFailed, RoundReport
 from trainer.averaging.search import GROUP_PATIENCE
 from trainer.averaging.state import SwarmStateAverager
@@ -63,7 +64,7 @@ class SwarmOptimizer(StateFollower):
         gate: Gate | None,
         caps: Caps,
     ):
-        self.caps = caps
+        self.caps, self._role = caps, Role(None)
         self.run, self.identity, self.holds_state, self.gate = run, identity, holds_state, gate
         self._heaviest = HEAVIEST * run.averaging.target_batch_size
         self.rounds_begun = 0
@@ -99,6 +100,7 @@ class SwarmOptimizer(StateFollower):
                 heaviest=self._heaviest,
                 assists=holds_state,
                 own_caps=caps,
+                swarm_step=None if self._grid else SwarmStep(averaging.target_batch_size, averaging.overlap),
             ),
             averager_opts={"request_timeout": averaging.request_timeout},
             tracker_opts={"max_refresh_period": min(10.0, max(1.0, averaging.matchmaking_time))},
@@ -114,6 +116,7 @@ class SwarmOptimizer(StateFollower):
             holds_state=self.holds_state,
             signed_step=lambda: self.gate.notices.restored_at if self.gate else 0,
             longest_round=self.run.averaging.averaging_timeout,
+            computes=lambda: self.trains,
             private_key=self.identity.private_key,  # the DHT signs with this key only
             start=True,
             **kwargs,
@@ -152,6 +155,11 @@ class SwarmOptimizer(StateFollower):
         """Follow the swarm without adding samples: find groups, average, take the step, catch up."""
         if not self._take_over_newer_state():
             self._advance()
+
+    @property
+    def trains(self) -> bool:
+        """Whether this peer should compute gradients; otherwise it is to `poll`, and averages for the others."""
+        return not self.holds_state and self._role.trains
 
     @property
     def samples_gathered(self) -> int:
@@ -212,7 +220,11 @@ class SwarmOptimizer(StateFollower):
         # right after a round many do not tell yet that they are at the next step
         seen, self._last_group = max(self.tracker.companions + 1, self._last_group), 0
         self.scheduled_grads = self.grad_averager.schedule_step(
-            gather=self.local_epoch, seen=seen, timeout=GROUP_PATIENCE * self.matchmaking_time
+            gather=self.local_epoch,
+            seen=seen,
+            speed=self.tracker.own_speed,
+            trains=self.trains or self.samples_gathered > 0,
+            timeout=GROUP_PATIENCE * self.matchmaking_time,
         )
 
     def _looks_on_grid(self, grid: SwarmGrid) -> bool:
@@ -246,6 +258,7 @@ class SwarmOptimizer(StateFollower):
             self.tracker.round_ended()
             self._load_averaged_gradients_into_optimizer_()
             self._last_group = len(group)
+            self._role = Role(group.assigned)
             self._report(group, norm)
         finally:
             self._round_open = False
@@ -295,6 +308,7 @@ class SwarmOptimizer(StateFollower):
                 weights=None if weights is None else {str(peer_id): weight for peer_id, weight in weights.items()},
                 not_finite=[str(peer_id) for peer_id in group.not_finite] if group is not None else (),
                 assisted=group is not None and group.assisted,
+                news=group.assigned.news if group is not None and group.assigned else None,
             )
         )
 

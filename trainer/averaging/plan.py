@@ -96,11 +96,16 @@ class Plan:
         return self.averaging_seconds > self.computing_seconds
 
 
-def make_plan(peers: Sequence[Peer], step: GlobalStep) -> Plan:
+def make_plan(peers: Sequence[Peer], step: GlobalStep, senders: Sequence[bool] | None = None) -> Plan:
     """The plan with the shortest global steps; roles stay as they were unless a change is worth it.
 
     Where the figures allow no plan (a line that is not known, nobody who computes) it is the safe one, as hivemind has
     it without figures: equal parts for whoever can be reached, and everybody trains. `problem` says so.
+
+    Args:
+        peers: the members of a group.
+        step: what they do together.
+        senders: who sends gradients, where that is settled; absent: whoever it is best to let train.
 
     Raises:
         NobodyReachable: nobody can average.
@@ -112,11 +117,14 @@ def make_plan(peers: Sequence[Peer], step: GlobalStep) -> Plan:
         raise NobodyReachable(f"all {len(peers)} peers are in client mode: one that others can reach has to average")
     peers = [_rounded(peer) for peer in peers]
     problem = next(filter(None, map(_mistake, range(len(peers)), peers)), None)
-    if problem is None and not any(peer.samples_per_second for peer in peers):
+    computing = [peer.samples_per_second > 0.0 for peer in peers] if senders is None else senders
+    if problem is None and not any(computing):
         problem = "nobody computes gradients"
     if problem is not None:
         return _safe(peers, step, problem)
     lines, speeds = _lines(peers, step), np.array([peer.samples_per_second for peer in peers])
+    if senders is not None:
+        return _with_trainers(peers, step, lines, np.array(senders))
     if step.all_send:  # then nobody spares a line by not computing
         return _with_trainers(peers, step, lines, speeds > 0.0)
     best = choose_trainers(lines, speeds, step.samples, overlap=step.overlap)

@@ -6,17 +6,6 @@ from trainer.averaging.caps import MEGABIT
 from trainer.averaging.plan import Peer, Plan, Role
 
 
-def announcement(plan: Plan, peers: Sequence[Peer], number: int) -> str | None:
-    """A line for peer `number` if its role is not the one that it had; None if it is.
-
-    Whether a trainer averages a small part or none is no news: its work is the same, and parts change in every round.
-    """
-    before, now = peers[number].role, plan.roles[number]
-    if before is not None and before.trains == now.trains and (now.trains or before is now):
-        return None
-    return explanation(plan, peers, number)
-
-
 def explanation(plan: Plan, peers: Sequence[Peer], number: int) -> str:
     """What peer `number` does and why, in a sentence.
 

@@ -73,10 +73,11 @@ class SwarmProgress(ProgressTracker):
         holds_state: bool = False,
         signed_step: Callable[[], int] = lambda: 0,
         longest_round: float = PROGRESS_LIFETIME,
+        computes: Callable[[], bool] = lambda: True,
         **kwargs: Any,
     ):
-        """`longest_round` is in seconds."""
-        self.holds_state, self._signed_step = holds_state, signed_step
+        """`longest_round` is in seconds; `computes`: whether this peer adds samples now."""
+        self.holds_state, self._signed_step, self._computes = holds_state, signed_step, computes
         self.company = Company(PROGRESS_LIFETIME, longest_round)
         self._in_round: LocalTrainingProgress | None = None  # what this peer brought to a round that has not ended
         self._round_failed = float("-inf")  # DHT time, seconds
@@ -116,6 +117,17 @@ class SwarmProgress(ProgressTracker):
         """Speed of all peers together, as they report it."""
         others = sum(other.progress.samples_per_second for other in self.company.others)
         return others + self.local_progress.samples_per_second
+
+    @property
+    def own_speed(self) -> float:
+        """Samples a second that this peer computes, or last did; 0: not known."""
+        return self.performance_ema.samples_per_second if self.performance_ema.num_updates else 0.0
+
+    def _get_local_progress(self, local_epoch: int, samples_accumulated: int) -> LocalTrainingProgress:
+        progress = super()._get_local_progress(local_epoch, samples_accumulated)
+        if not self._computes():
+            progress.samples_per_second = 0.0  # the others would add samples that never come
+        return progress
 
     def _note_told_step(self) -> None:
         self._told_step = -1 if self._in_round else self.local_progress.epoch

@@ -22,6 +22,7 @@ class RoundReport:
     weights: Mapping[str, float] | None = None  # samples by peer id, as far as this peer reduced a part; else None
     not_finite: Sequence[str] = ()  # ids of peers that sent numbers that are not finite
     assisted: bool = False  # the coordinator was in the group
+    news: str | None = None  # of this peer's role, for the volunteer
 
     def describe_failure(self) -> str:
         """One line for people, who count global steps from 1."""

@@ -6,9 +6,9 @@ unless the plan is clearly better, because speeds that are measured again and ag
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from trainer.averaging.plan import GlobalStep, Peer, Plan, equal_parts, make_plan
+from trainer.averaging.plan import GlobalStep, Peer, Plan, Role, equal_parts, make_plan
 from trainer.averaging.told import Told
 
 WORTH_IT = 0.15  # of the time of a round with equal parts that a plan has to save
@@ -37,14 +37,14 @@ def shared(told: Sequence[Told], clients: Sequence[bool], elements: int, wire_by
     Raises:
         NobodyReachable: all are in client mode.
     """
-    step = GlobalStep(elements, wire_bytes, samples=1.0, all_send=True)
-    known = [one.upload for one in told if one.upload]
-    usual = statistics.median_low(known) if 2 * len(known) > len(told) else 0.0
-    peers = [_peer(one, client, usual) for one, client in zip(told, clients, strict=True)]
-    equal = equal_parts(peers, step)
-    if not usual:
-        return Sharing(equal.parts, None)
-    plan = make_plan(peers, step)
+    step = GlobalStep(elements, wire_bytes, samples=1.0)
+    peers = known_peers(told, clients)
+    if peers is None:
+        unknown = [Peer(1.0, 0.0, 0.0, client_mode=client) for client in clients]
+        return Sharing(equal_parts(unknown, step).parts, None)
+    sends = [one.trains for one in told]
+    senders = [replace(peer, samples_per_second=float(own)) for peer, own in zip(peers, sends, strict=True)]
+    equal, plan = equal_parts(senders, step), make_plan(senders, step, sends)
     best = plan if _is_worth_it(plan, equal) else equal
     witnesses = [one.assists and not client for one, client in zip(told, clients, strict=True)]
     return Sharing(_with_witnesses(best.parts, witnesses), best.averaging_seconds if best.problem is None else None)
@@ -55,10 +55,25 @@ def chunk_bytes(wire_bytes: float) -> int:
     return int(min(MOST_BYTES, max(LEAST_BYTES, wire_bytes / CHUNKS)))
 
 
-def _peer(told: Told, client: bool, usual: float) -> Peer:
-    """Who has not said anything of its line is taken for a usual peer."""
-    upload = told.upload or usual
-    return Peer(1.0, upload, told.download or upload, client_mode=client)
+def known_peers(told: Sequence[Told], clients: Sequence[bool]) -> list[Peer] | None:
+    """The members as plans see them; who has said nothing of its line or its processor is taken for a usual peer.
+
+    None: of most lines nothing is known.
+    """
+    lines = [one.upload for one in told if one.upload]
+    if 2 * len(lines) <= len(told):
+        return None
+    line, speed = statistics.median_low(lines), statistics.median_low([one.speed for one in told if one.speed] or [1.0])
+    return [
+        Peer(
+            samples_per_second=0.0 if one.assists else one.speed or speed,
+            upload=one.upload or line,
+            download=one.download or one.upload or line,
+            client_mode=client,
+            role=Role.TRAINER if one.trains else Role.AGGREGATOR,
+        )
+        for one, client in zip(told, clients, strict=True)
+    ]
 
 
 def _is_worth_it(plan: Plan, equal: Plan) -> bool:

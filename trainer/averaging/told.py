@@ -31,6 +31,8 @@ class Told:
     seen: int = 0  # peers at its step, itself included; 0: that does not matter
     upload: float = 0.0  # bytes a second that its line carries; 0: not known
     download: float = 0.0  # the same
+    speed: float = 0.0  # samples a second that it computes, or would; 0: none, or not known
+    trains: bool = True  # it has gradients to send, or parameters
 
     def is_coordinators(self, gate: Gate | None) -> bool:
         """Whether to believe that; its pass was checked before, where there are passes."""
@@ -44,8 +46,17 @@ def read_told(gathered: bytes) -> Told:
     """
     try:
         said = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
-        step, shown, assists, seen, _, upload, download = said
-        return Told(int(step), bytes(shown), assists is True, int(seen), _speed(upload), _speed(download))
+        step, shown, assists, seen, _, speed, trains, upload, download = said
+        return Told(
+            int(step),
+            bytes(shown),
+            assists is True,
+            int(seen),
+            _figure(upload),
+            _figure(download),
+            _figure(speed),
+            trains is True,
+        )
     except Exception:
         return Told(-1, b"", False)
 
@@ -63,8 +74,8 @@ def is_client(gathered: bytes) -> bool:
     return MSGPackSerializer.loads(gathered)[1] == AveragingMode.CLIENT.value
 
 
-def _speed(word: float) -> float:
-    """What is no speed of a line counts as not known."""
+def _figure(word: float) -> float:
+    """What is no speed, of a line or a processor, counts as not known."""
     return float(word) if 0.0 < float(word) <= FASTEST else 0.0
 
 
