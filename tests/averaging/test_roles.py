@@ -31,22 +31,17 @@ def test_a_line_that_all_would_wait_for_sends_no_gradients():
     assert decided([GPU, HOST, LAPTOP], SMALL) == [True, True, False]
     news = assigned([GPU, HOST, LAPTOP], [False] * 3, 2, SMALL, ELEMENTS, WIRE)
     assert news is not None
-    assert "too slow (2 Mbit/s up)" in str(news.news)
+    assert "too slow (2 Mbit/s up)" in news.news
 
 
 def test_with_a_large_batch_everybody_computes():
     assert decided([GPU, HOST, LAPTOP], LARGE) == [True, True, True]
 
 
-def test_a_role_is_news_only_when_it_changes():
-    resting = member(30.0, 2.0, trains=False)
-    given = assigned([GPU, HOST, resting], [False] * 3, 2, SMALL, ELEMENTS, WIRE)
-    assert given is not None
-    assert (given.trains, given.news) == (False, None)
-    back = assigned([GPU, HOST, resting], [False] * 3, 2, LARGE, ELEMENTS, WIRE)
-    assert back is not None
-    assert back.trains
-    assert "you compute gradients" in str(back.news) or "you send gradients" in str(back.news)
+def test_a_role_is_kept_for_a_small_gain_and_left_for_a_great_one():
+    for speed, trains in ((10.0, False), (30.0, True)):
+        resting = member(speed, 2.0, trains=False)
+        assert decided([GPU, HOST, resting], LARGE) == [True, True, trains]
 
 
 def test_the_coordinator_never_trains_and_a_newcomer_may():
@@ -61,15 +56,28 @@ def test_nobody_is_told_to_rest_while_too_little_is_known():
     assert assigned(unknown_speeds, [False] * 3, 0, SMALL, ELEMENTS, WIRE) is None
 
 
-def test_a_role_lasts_until_the_others_may_be_gone(monkeypatch: pytest.MonkeyPatch):
-    now = 1_000.0
-    monkeypatch.setattr(roles.time, "monotonic", lambda: now)
-    resting = Role(Assigned(trains=False, seconds=60.0, news=None))
-    assert not resting.trains
-    assert Role(None).trains
-    assert Role(Assigned(trains=True, seconds=60.0, news=None)).trains
-    now += 61.0
-    assert resting.trains
+REST, WORK = Assigned(trains=False, seconds=60.0, news="rest"), Assigned(trains=True, seconds=60.0, news="work")
+
+
+def test_a_role_is_news_only_when_it_changes():
+    role = Role()
+    assert role.trains(0.0)
+    assert [role.take(given, 1.0) for given in (None, WORK, REST, REST, WORK, WORK, REST, None)] == [
+        *(None, None, "rest", None, "work", None, "rest", None)
+    ]
+    assert role.trains(1.0)
+
+
+def test_whoever_rested_in_vain_follows_no_plan_for_a_while():
+    role = Role()
+    assert role.take(REST, 0.0) == "rest"
+    assert not role.trains(59.0)
+    assert role.take(REST, 59.0) is None
+    assert not role.trains(118.0)
+    assert role.trains(119.0)
+    assert role.take(REST, 120.0) is None
+    assert role.trains(120.0)
+    assert role.take(REST, 119.0 + roles.IN_VAIN) == "rest"
 
 
 def test_it_holds_for_some_global_steps():

@@ -64,7 +64,7 @@ class SwarmOptimizer(StateFollower):
         gate: Gate | None,
         caps: Caps,
     ):
-        self.caps, self._role = caps, Role(None)
+        self.caps, self._role = caps, Role()
         self.run, self.identity, self.holds_state, self.gate = run, identity, holds_state, gate
         self._heaviest = HEAVIEST * run.averaging.target_batch_size
         self.rounds_begun = 0
@@ -159,7 +159,7 @@ class SwarmOptimizer(StateFollower):
     @property
     def trains(self) -> bool:
         """Whether this peer should compute gradients; otherwise it is to `poll`, and averages for the others."""
-        return not self.holds_state and self._role.trains
+        return not self.holds_state and self._role.trains(time.monotonic())
 
     @property
     def samples_gathered(self) -> int:
@@ -258,8 +258,7 @@ class SwarmOptimizer(StateFollower):
             self.tracker.round_ended()
             self._load_averaged_gradients_into_optimizer_()
             self._last_group = len(group)
-            self._role = Role(group.assigned)
-            self._report(group, norm)
+            self._report(group, norm, news=self._role.take(group.assigned, time.monotonic()))
         finally:
             self._round_open = False
 
@@ -292,7 +291,13 @@ class SwarmOptimizer(StateFollower):
         self.state_averager.local_epoch = step
         self.tracker.round_failed(step, self.samples_gathered)
 
-    def _report(self, group: Group | None = None, norm: float | None = None, problem: str | None = None) -> None:
+    def _report(
+        self,
+        group: Group | None = None,
+        norm: float | None = None,
+        problem: str | None = None,
+        news: str | None = None,
+    ) -> None:
         """`group` is the one that averaged; none, and no problem: this peer took the step alone."""
         number, step, samples, began = self._round
         weights = group.weights if group is not None else None
@@ -308,7 +313,7 @@ class SwarmOptimizer(StateFollower):
                 weights=None if weights is None else {str(peer_id): weight for peer_id, weight in weights.items()},
                 not_finite=[str(peer_id) for peer_id in group.not_finite] if group is not None else (),
                 assisted=group is not None and group.assisted,
-                news=group.assigned.news if group is not None and group.assigned else None,
+                news=news,
             )
         )
 

@@ -1,10 +1,9 @@
 """Who computes gradients from the next global step on, and who only averages for the others.
 
 All members of a group come to the same result after every round, as with the parts (`sharing.py`). A role holds until
-the next round says otherwise, and not for long without one: those who train may be gone.
+the next round says otherwise, and not for long without one: those who train may be gone, or never were any.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from trainer.averaging.told import Told
 
 LASTS = 3.0  # in units of a global step's predicted time: how long a role holds
 LASTS_LEAST = 60.0  # seconds
+IN_VAIN = 1800.0  # seconds in which a peer that rested in vain follows no plan
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Assigned:
 
     trains: bool
     seconds: float  # for which this holds
-    news: str | None  # for the volunteer, if it is something new
+    news: str  # for the volunteer: what, and why
 
 
 def assigned(
@@ -53,20 +53,29 @@ def assigned(
     plan = make_plan(peers, GlobalStep(elements, wire_bytes, swarm_step.samples, swarm_step.overlap))
     if plan.problem is not None:
         return None
-    trains = plan.roles[own].trains
-    # how much a peer averages changes with every round and is no news
-    news = explanation(plan, peers, own) if trains != told[own].trains else None
-    return Assigned(trains, max(LASTS_LEAST, LASTS * plan.step_seconds), news)
+    return Assigned(plan.roles[own].trains, max(LASTS_LEAST, LASTS * plan.step_seconds), explanation(plan, peers, own))
 
 
 class Role:
-    """What a peer was assigned, for as long as that holds; who was assigned nothing trains."""
+    """What a peer does by what it was assigned; who was assigned nothing trains.
 
-    def __init__(self, given: Assigned | None):
-        """Begins now."""
-        self._idle_until = time.monotonic() + given.seconds if given and not given.trains else 0.0
+    A plan is as true as the words in it: somebody may say that it computes more than all others together. So whoever
+    rested in vain, because the step took much longer than planned, trains and follows no plan for a while.
+    """
 
-    @property
-    def trains(self) -> bool:
-        """Whether the peer computes gradients."""
-        return time.monotonic() >= self._idle_until
+    def __init__(self) -> None:
+        self._rests_until: float | None = None  # monotonic seconds
+        self._follows_from = 0.0
+
+    def take(self, given: Assigned | None, now: float) -> str | None:
+        """After a round; `now` in monotonic seconds. Returns what the volunteer should hear."""
+        trained = self.trains(now)
+        rests = given is not None and not given.trains and now >= self._follows_from
+        self._rests_until = now + given.seconds if given is not None and rests else None
+        return given.news if given is not None and trained == rests else None
+
+    def trains(self, now: float) -> bool:
+        """Whether the peer computes gradients now."""
+        if self._rests_until is not None and now >= self._rests_until:
+            self._rests_until, self._follows_from = None, now + IN_VAIN
+        return self._rests_until is None
