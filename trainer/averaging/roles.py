@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trainer.averaging.plan import GlobalStep, make_plan
 from trainer.averaging.plan_words import explanation
-from trainer.averaging.sharing import known_peers
+from trainer.averaging.sharing import known_peers, smallest_part
 from trainer.averaging.told import Told
 
 LASTS = 3.0  # in units of a global step's predicted time: how long a role holds
@@ -50,7 +50,8 @@ def assigned(
     peers = known_peers(told, clients)
     if peers is None or not any(one.speed for one in told):
         return None
-    plan = make_plan(peers, GlobalStep(elements, wire_bytes, swarm_step.samples, swarm_step.overlap))
+    step = GlobalStep(elements, wire_bytes, swarm_step.samples, swarm_step.overlap, smallest_part(elements))
+    plan = make_plan(peers, step)
     if plan.problem is not None:
         return None
     return Assigned(plan.roles[own].trains, max(LASTS_LEAST, LASTS * plan.step_seconds), explanation(plan, peers, own))

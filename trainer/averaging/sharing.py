@@ -13,6 +13,7 @@ from trainer.averaging.told import Told
 
 WORTH_IT = 0.15  # of the time of a round with equal parts that a plan has to save
 WORTH_SECONDS = 0.5  # and so many seconds
+SMALLEST = 100  # a part is at least one of so many
 WITNESSED = 64  # the coordinator averages at least one of so many parts
 MOST_BYTES, LEAST_BYTES, CHUNKS = 2**19, 2**15, 128  # hivemind's chunk; one whose header is small; chunks of a vector
 
@@ -37,7 +38,7 @@ def shared(told: Sequence[Told], clients: Sequence[bool], elements: int, wire_by
     Raises:
         NobodyReachable: all are in client mode.
     """
-    step = GlobalStep(elements, wire_bytes, samples=1.0)
+    step = GlobalStep(elements, wire_bytes, samples=1.0, smallest_part=smallest_part(elements))
     peers = known_peers(told, clients)
     if peers is None:
         unknown = [Peer(1.0, 0.0, 0.0, client_mode=client) for client in clients]
@@ -48,6 +49,11 @@ def shared(told: Sequence[Told], clients: Sequence[bool], elements: int, wire_by
     best = plan if _is_worth_it(plan, equal) else equal
     witnesses = [one.assists and not client for one, client in zip(told, clients, strict=True)]
     return Sharing(_with_witnesses(best.parts, witnesses), best.averaging_seconds if best.problem is None else None)
+
+
+def smallest_part(elements: int) -> int:
+    """Of a vector: elements below which a part is not worth its streams."""
+    return elements // SMALLEST
 
 
 def chunk_bytes(wire_bytes: float) -> int:
