@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainer.averaging.speeds import Direction, Line
+from trainer.averaging.speeds import FASTEST, Direction, Line, ease
 
 MEGABYTE = 1e6
 
@@ -85,3 +85,8 @@ def test_what_is_no_speed_is_refused(claim: float):
 def test_directions_are_measured_apart():
     line = Line(upload=Direction(1.0).observed(20, 10, busy=True), download=Direction(9.0))
     assert (line.upload.speed, line.download.speed) == (2.0, 9.0)
+
+
+def test_newcomers_ask_fat_lines_and_share_those_that_are_alike():
+    assert 0.0 == ease(0.0) < ease(2.5e5) < ease(2.5e7) < ease(FASTEST) < 1.0
+    assert ease(2.2e7) == ease(3.3e7)

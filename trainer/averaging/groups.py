@@ -51,7 +51,7 @@ from trainer.averaging.runner import StreamingRunner, longest_silence
 from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
 from trainer.averaging.sharing import Sharing, chunk_bytes, shared
 from trainer.averaging.silent import be_silent
-from trainer.averaging.speeds import Line
+from trainer.averaging.speeds import Line, ease
 from trainer.averaging.streams import until_end, with_end
 from trainer.averaging.sums import mean_weight, say_weight
 from trainer.averaging.told import (
@@ -166,6 +166,15 @@ class StepwiseAverager(DecentralizedAverager):
         begun = super().step(*args, gather=told, **kwargs)
         self._newest_round = begun if isinstance(begun, StepControl) else None
         return begun
+
+    @property
+    def state_sharing_priority(self) -> float:
+        """See upstream; among those with an equally new state, newcomers ask whose line is fat."""
+        return super().state_sharing_priority + ease(self.own_line.upload)
+
+    @state_sharing_priority.setter
+    def state_sharing_priority(self, step: float) -> None:
+        DecentralizedAverager.state_sharing_priority.fset(self, step)
 
     def leave_round(self) -> None:
         """From any thread: whoever waits for the newest round waits no longer; it has failed."""

@@ -62,6 +62,14 @@ class Direction:
         return replace(self, at_least=max(self.at_least, speed))
 
 
+def ease(upload: float) -> float:
+    """How readily a line (bytes a second; 0: not known) gives away a whole state, from 0 to below 1.
+
+    Lines that differ by less than a factor of two are alike: a crowd of newcomers should not ask one peer.
+    """
+    return max(0, int(upload).bit_length()) / 64.0
+
+
 @dataclass(frozen=True)
 class Line:
     """Both directions of a peer's line."""
