@@ -19,6 +19,7 @@ SAMPLE_FIELDS = frozenset({"max_length", "masked_fraction", "max_ngram", "short_
 AVERAGING_FIELDS = frozenset(
     {"target_batch_size", "state_every", "overlap", "compression", "target_group_size", "rounds_per_step"}
 )
+AS_EVER = (("target_group_size", None), ("rounds_per_step", None), ("trust_ratio", True))  # checkpoints are older
 DIGEST_LENGTH = 16  # hexadecimal digits: 64 bits, plenty to tell mistakes apart
 
 
@@ -37,8 +38,8 @@ class Fingerprint:
 def fingerprint(run: RunFile, tokenizer_digest: str) -> Fingerprint:
     """The fingerprint of a run that is trained with the tokenizer of that digest.
 
-    A value that is written out in the run file and one that is left to its default count the same; groups of peers
-    count where there are any.
+    A value that is written out in the run file and one that is left to its default count the same. What is newer than
+    some checkpoints counts where it is not as ever.
     """
     values: dict[str, object] = {"tokenizer": tokenizer_digest}
     values |= _section("model", run.model)
@@ -60,10 +61,7 @@ def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
 
 def _section(name: str, section: BaseModel, fields: frozenset[str] | None = None) -> dict[str, object]:
     content = section.model_dump(mode="json", include=set(fields) if fields else None)
-    for grouping in ("target_group_size", "rounds_per_step"):  # checkpoints are older than these
-        if content.get(grouping, 0) is None:
-            del content[grouping]
-    return {f"{name}.{key}": value for key, value in content.items()}
+    return {f"{name}.{key}": value for key, value in content.items() if (key, value) not in AS_EVER}
 
 
 def _shown(values: Mapping[str, str], key: str) -> str:

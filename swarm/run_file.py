@@ -113,6 +113,10 @@ class OptimizerSection(Section):
     epsilon: float = Field(1e-6, gt=0, description="LAMB's denominator term")
     weight_decay: float = Field(0.01, ge=0, description="decoupled from biases and layer norms")
     max_gradient_norm: float = Field(1.0, gt=0, description="the averaged gradient is scaled down to this norm")
+    trust_ratio: bool = Field(
+        True,
+        description="scale each tensor's update by its weights, as LAMB does; false: plain Adam, for small batches",
+    )
 
     @model_validator(mode="after")
     def warmup_fits(self) -> "OptimizerSection":

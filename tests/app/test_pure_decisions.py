@@ -98,6 +98,18 @@ def test_lamb_leaves_weights_and_gradients_as_they_are_when_it_is_made():
     assert all(parameter.grad is gradient for parameter, gradient in zip(model.parameters(), gradients, strict=True))
 
 
+def test_without_a_trust_ratio_lamb_is_adam():
+    settings = SETTINGS.model_copy(update={"trust_ratio": False, "weight_decay": 0.0, "betas": (0.0, 0.0)})
+    model, before = small_model(), small_model()
+    adam = make_lamb(settings, [{"params": list(model.parameters())}])
+    model(torch.ones(2, 3)).square().sum().backward()
+    adam.step()
+    for old, new in zip(before.parameters(), model.parameters(), strict=True):
+        assert new.grad is not None
+        # with no memory an update is the sign of the gradient, whatever the weights
+        torch.testing.assert_close(old - new, SETTINGS.learning_rate * new.grad.sign(), rtol=1e-3, atol=1e-6)
+
+
 def test_the_first_step_of_lamb_is_that_of_a_fresh_one():
     from pytorch_optimizer import Lamb
 

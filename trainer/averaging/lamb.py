@@ -24,6 +24,7 @@ def make_lamb(settings: OptimizerSection, parameters: Iterable[dict[str, Any]]) 
         eps=settings.epsilon,
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_gradient_norm,
+        adam=not settings.trust_ratio,
         pre_norm=True,  # the averaged gradient is scaled down to max_gradient_norm, as in the paper's code
     )
     gradients = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
