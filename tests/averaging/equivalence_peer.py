@@ -52,7 +52,3 @@ def main(folder: Path, number: int, peers: int) -> None:
     optimizer.shutdown()
     dht.shutdown()
     end_helpers()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

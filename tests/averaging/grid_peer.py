@@ -1,6 +1,6 @@
 """One peer of the test with kills: it computes at a steady pace until it is told to stop.
 
-It says on its standard output when a round begins, and how it ended.
+It says on its standard output when a round begins, how it ended, and when a global step has been taken.
 """
 
 import sys
@@ -12,7 +12,7 @@ from swarm.identity import load_identity
 from swarm.run_file import load_run
 from tests.averaging.fixed_batches import fixed_batch, tiny_model
 from trainer.averaging import make_optimizer
-from trainer.leaving import end_helpers
+from trainer.leaving import end_process
 from trainer.model import parameter_groups
 
 PACE = 1.0  # seconds of a batch: eight peers on two cores have time for each other
@@ -24,6 +24,7 @@ def say(what: str) -> None:
 
 
 def main(folder: Path, number: int, peers: int) -> None:
+    """Begin when so many are ready; those who come later find them at work."""
     run = load_run(folder / "run.yaml")
     model = tiny_model()
     first = folder / "address"
@@ -39,22 +40,20 @@ def main(folder: Path, number: int, peers: int) -> None:
     (folder / f"{number}.ready").touch()
     while len(list(folder.glob("*.ready"))) < peers:
         time.sleep(0.05)
-    batches, began = 0, 0
+    batches, began, taken = 0, 0, 0
     while not (folder / "stop").exists():
         batch = fixed_batch(batches, number)
         batches += 1
         model.zero_grad(set_to_none=True)
-        loss = model(batch).loss
-        loss.backward()
+        model(batch).loss.backward()
         optimizer.step(batch.samples)
         if optimizer.rounds_begun > began:
             began = optimizer.rounds_begun
             say(f"began {optimizer.local_epoch - 1}")
         for report in optimizer.ended_rounds():
             say(f"ended {report.step} in a group of {report.peers}: {report.problem}")
+        if optimizer.settled_step != taken:
+            taken = optimizer.settled_step
+            say(f"taken {taken}")
         time.sleep(PACE)
-    end_helpers()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    end_process()

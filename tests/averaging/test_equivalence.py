@@ -1,8 +1,5 @@
 """Training in a swarm is training with a larger batch: the claim on which everything else stands."""
 
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,11 +8,12 @@ import torch
 import yaml
 
 from swarm.run_file import OptimizerSection, load_run
+from tests.averaging import equivalence_peer
 from tests.averaging.fixed_batches import SAMPLES, STEPS, fixed_batch, joined, tiny_model
+from tests.forked import start_function
 from trainer.averaging.lamb import learning_rate_at, make_lamb
 from trainer.model import parameter_groups
 
-ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 150.0  # seconds; a quiet machine needs twenty
 
 
@@ -40,17 +38,10 @@ def swarm_parameters(
         },
     }
     (folder / "run.yaml").write_text(yaml.safe_dump(run))
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "HIVEMIND_LOGLEVEL": "CRITICAL"}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.averaging.equivalence_peer", str(folder)]
     logs = [folder / f"{number}.log" for number in range(peers)]
-    processes = []
-    for number, log in enumerate(logs):
-        with log.open("wb") as output:
-            processes.append(
-                subprocess.Popen(
-                    [*command, str(number), str(peers)], cwd=ROOT, env=environment, stdout=output, stderr=output
-                )
-            )
+    processes = [
+        start_function(equivalence_peer.main, folder, number, peers, out=log) for number, log in enumerate(logs)
+    ]
     try:
         deadline = time.monotonic() + PATIENCE
         while not all(process.poll() == 0 for process in processes):
@@ -102,3 +93,12 @@ def test_compression_moves_the_parameters_by_a_few_percent_of_the_way_they_went(
     way = distance([parameter.detach() for parameter in tiny_model().parameters()], reference)
     for own in parameters:
         assert distance(own, reference) < 0.05 * way
+
+
+@pytest.mark.swarm
+def test_eight_peers_in_groups_of_two_come_to_the_parameters_of_one_process(tmp_path: Path):
+    parameters = swarm_parameters(tmp_path, 8, "none", group_size=2)
+    reference = single_parameters(load_run(tmp_path / "run.yaml").optimizer, 8)
+    way = distance([parameter.detach() for parameter in tiny_model().parameters()], reference)
+    for own in parameters:
+        assert distance(own, reference) < 1e-3 * way

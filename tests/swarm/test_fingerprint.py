@@ -48,6 +48,7 @@ def test_a_whole_number_and_the_same_with_a_point_are_one_value():
         ({"averaging": {"compression": "none"}}, "averaging.compression: 8bit here, none there"),
         ({"averaging": {"overlap": False}}, "averaging.overlap: true here, false there"),
         ({"averaging": {"state_every": 7}}, "averaging.state_every: 5 here, 7 there"),
+        ({"averaging": {"target_group_size": 8}}, "averaging.target_group_size: absent here, 8 there"),
         ({"averaging": {"target_batch_size": 64}}, "averaging.target_batch_size: 4096 here, 64 there"),
         ({"data": {"max_length": 128}}, "data.max_length: 512 here, 128 there"),
         ({"data": {"masked_fraction": 0.2}}, "data.masked_fraction: 0.15 here, 0.2 there"),
@@ -57,6 +58,11 @@ def test_a_difference_that_matters_is_named_with_both_values(changed, line):
     ours, theirs = fingerprint(run(), TOKENIZER), fingerprint(run(**changed), TOKENIZER)
     assert ours.digest != theirs.digest
     assert differences(ours, theirs) == [line]
+
+
+def test_groups_that_peers_do_not_form_leave_the_fingerprint_as_it_was():
+    known = dict(fingerprint(run(), TOKENIZER).values)
+    assert not {"averaging.target_group_size", "averaging.rounds_per_step"} & known.keys()
 
 
 def test_every_difference_is_named():

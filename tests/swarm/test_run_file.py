@@ -52,6 +52,13 @@ def test_a_run_written_out_and_read_again_is_the_same(run_yaml):
     assert dump_run(again) == dump_run(run)
 
 
+def test_peers_average_in_one_group_unless_the_run_file_says_of_how_many(run_yaml):
+    assert load_run(run_yaml(SMALLEST)).averaging.target_group_size is None
+    run = load_run(run_yaml(SMALLEST + "averaging: {target_group_size: 16, rounds_per_step: 3}"))
+    assert (run.averaging.target_group_size, run.averaging.rounds_per_step) == (16, 3)
+    assert load_run(run_yaml(dump_run(run))) == run
+
+
 def test_a_run_written_out_names_its_defaults(run_yaml):
     assert "target_batch_size: 4096" in dump_run(load_run(run_yaml(SMALLEST)))
 
@@ -212,6 +219,19 @@ MISTAKES = [
     (
         SMALLEST + "averaging: {averaging_timeout: 15.0}",
         "averaging: averaging_timeout must be above matchmaking_time, got 15.0 and 15.0",
+    ),
+    (SMALLEST + "averaging: {target_group_size: 1}", "averaging.target_group_size must be at least 2, got 1"),
+    (
+        SMALLEST + "averaging: {target_group_size: 12}",
+        "averaging: target_group_size must be a power of two, got 12",
+    ),
+    (
+        SMALLEST + "averaging: {rounds_per_step: 2}",
+        "averaging: rounds_per_step needs target_group_size, got 2 without it",
+    ),
+    (
+        SMALLEST + "averaging: {target_group_size: 4, rounds_per_step: 0}",
+        "averaging.rounds_per_step must be above 0, got 0",
     ),
 ]
 
