@@ -2,6 +2,7 @@
 
     python -m benchmarks.moshpit [--peers 1024] [--group-size 32] [--rounds 10] [--repeats 3] [--json FILE]
     python -m benchmarks.moshpit --peers 10000 --group-size 16
+    python -m benchmarks.moshpit --real 8
 
 As in the paper's figure of averaging error (Ryabinin et al. 2021, section 4.1), every peer has a number, drawn from a
 normal distribution, and fails in each round with a probability of its own. The error is the mean squared distance from
@@ -16,6 +17,8 @@ the mean of all numbers. Nothing is sent; the keys are those of `trainer/averagi
   round. Who fails sends and gets nothing.
 
 In a round of M peers each sends 2 (M - 1) / M vectors, so two whole vectors are as much as a round of Moshpit sends.
+
+With `--real` as many real averagers, each a process of its own, do the same without failures (`moshpit_real.py`).
 
 What counts: without failures Moshpit is exact after d rounds on a full grid; with them its error goes on falling by a
 factor in every round, while all-reduce stands still.
@@ -36,6 +39,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks import command
+from benchmarks.moshpit_real import measure, show
 from swarm.durable import write_file
 from swarm.errors import SahajError
 from trainer.averaging.moshpit import first_key, indices, is_group_size, key_bits, meeting, next_key, rounds_to_mix
@@ -68,11 +72,14 @@ def main(
     group_size: Annotated[int, typer.Option(help="Of Moshpit's groups; a power of two.")] = 32,
     rounds: Annotated[int, typer.Option(min=1)] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Runs with other numbers; their errors' mean counts.")] = 3,
+    real: Annotated[int, typer.Option(min=0, max=64, help="Real peers, a power of two; they average as well.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Simulate, print a table, and write the JSON file if one is asked for."""
     if not is_group_size(group_size) or group_size > peers:
         raise SahajError(f"--group-size must be a power of two of at most {peers} (--peers), got {group_size}")
+    if real and not is_group_size(real):
+        raise SahajError(f"--real must be a power of two, got {real}")
     found: dict[str, dict[str, list[float]]] = {}
     for failure in track(FAILURES, "failures", transient=True):
         setting = Setting(peers, group_size, failure)
@@ -81,10 +88,14 @@ def main(
         }
     setting = Setting(peers, group_size, 0.0)
     _print(setting, found)
+    averaged = measure(real, repeats) if real else []
+    if averaged:
+        show(real, averaged)
     if json_file:
         about = asdict(setting) | {"key_bits": setting.bits, "rounds_to_mix": rounds_to_mix(setting.bits, group_size)}
         del about["failure"]
-        write_file(json_file, json.dumps(about | {"repeats": repeats, "errors": found}, indent=2) + "\n")
+        about |= {"repeats": repeats, "errors": found, "real_peers": real, "real": [asdict(one) for one in averaged]}
+        write_file(json_file, json.dumps(about, indent=2) + "\n")
 
 
 def simulate(setting: Setting, name: str, rounds: int, repeats: int) -> list[float]:

@@ -36,6 +36,9 @@ def main(folder: Path, number: int, peers: int) -> None:
     (folder / f"{number}.ready").touch()
     while len(list(folder.glob("*.ready"))) < peers:
         time.sleep(0.05)
+    optimizer.tracker.report_local_progress(0, samples_accumulated=1)  # who has none is nobody to wait for
+    while optimizer.tracker.others < peers - 1:
+        time.sleep(0.05)
     for step in range(STEPS):
         sys.stderr.write(f"global step {step}\n")
         batch = fixed_batch(step, number)

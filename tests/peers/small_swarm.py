@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import psutil
 
@@ -48,6 +49,7 @@ class SmallSwarm:
         total_steps: int = 5000,
         access: dict[str, object] | None = None,
         release: dict[str, object] | None = None,
+        averaging: dict[str, object] | None = None,
     ):
         self.folder, self.state, self.target = folder, folder / "state", target_batch_size
         self.run_file = folder / "run.yaml"
@@ -56,6 +58,7 @@ class SmallSwarm:
         self.port = free_port()
         shutil.copytree(tokenizer, folder / "tokenizer")
         content = run_content(corpus, target_batch_size=target_batch_size, total_steps=total_steps)
+        content["averaging"] = {**content["averaging"], **(averaging or {})}
         if access is not None:
             content["access"] = {"host": "127.0.0.1", "port": 0} | access
         if release is not None:
@@ -184,7 +187,7 @@ def without_record(steps: list[StepSummary]) -> int:
     return max((one.step for one in steps), default=-1) + 1 - len(steps)
 
 
-def run_content(corpus: Path, *, target_batch_size: int, total_steps: int) -> dict[str, object]:
+def run_content(corpus: Path, *, target_batch_size: int, total_steps: int) -> dict[str, Any]:
     """A run file whose global steps take seconds, with short waits: all peers are on one machine."""
     return {
         "name": NAME,

@@ -1,0 +1,51 @@
+"""A run whose peers average in small groups, of which the coordinator sees only its own."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.peers.small_swarm import PATIENCE, SmallSwarm
+
+pytestmark = pytest.mark.swarm
+STEPS = 4
+TRAINERS = 5  # with the coordinator they are two groups of three
+CLIENT = 1  # the one in client mode
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_in_small_groups_everybody_is_credited_with_what_it_brought(
+    small_swarm: Callable[..., SmallSwarm], guarded: bool
+):
+    access = {"open": True} if guarded else None  # the coordinator hears then what the others saw
+    swarm = small_swarm(total_steps=STEPS, target_batch_size=4096, access=access, averaging={"target_group_size": 2})
+    trainers = [
+        swarm.volunteer(f"trainer-{number}", asks_for=f"trainer-{number}", client_mode=number == CLIENT)
+        if guarded
+        else swarm.trainer(f"trainer-{number}", client_mode=number == CLIENT)
+        for number in range(TRAINERS)
+    ]
+    swarm.wait(lambda: all(peer.process.poll() is not None for peer in trainers), "end of the run", 2 * PATIENCE)
+    assert all(peer.process.poll() == 0 for peer in trainers), swarm.last_words()
+    # in the last step all leave at once, and with them may go what somebody told of it
+    said = brought(swarm.folder / "peers", STEPS - 1)
+    assert len(said) == STEPS - 1
+    swarm.wait(lambda: credited(swarm, STEPS - 1) == said, f"credit for {said}")
+
+
+def brought(peers: Path, steps: int) -> dict[int, int]:
+    """Samples by global step, up to so many, as the trainers' logs have them."""
+    sums: Counter[int] = Counter()
+    for log in peers.rglob("*.jsonl"):
+        for line in map(json.loads, log.read_text().splitlines()):
+            words = line["message"].replace(":", "").split()
+            if line["message"].startswith("global step") and words[3:4] == ["brought"]:
+                sums[int(words[2]) - 1] += int(words[4])
+    return {step: samples for step, samples in sums.items() if step < steps}
+
+
+def credited(swarm: SmallSwarm, steps: int) -> dict[int, int]:
+    """The same, as the ledger has them."""
+    return {one.step: one.samples for one in swarm.steps() if one.step < steps}
