@@ -35,6 +35,7 @@ from trainer.averaging.following import StateFollower
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
+from trainer.averaging.measured import OwnLine
 from trainer.averaging.moshpit_rounds import GridControl
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.rounds import RoundFailed, RoundReport
@@ -63,7 +64,7 @@ class SwarmOptimizer(StateFollower):
         gate: Gate | None,
         caps: Caps,
     ):
-        self.caps = caps
+        self.caps, self.line = caps, OwnLine.within(caps)
         self.run, self.identity, self.holds_state, self.gate = run, identity, holds_state, gate
         self._heaviest = HEAVIEST * run.averaging.target_batch_size
         self.rounds_begun = 0
@@ -99,6 +100,7 @@ class SwarmOptimizer(StateFollower):
                 heaviest=self._heaviest,
                 assists=holds_state,
                 own_caps=caps,
+                own_line=self.line,
             ),
             averager_opts={"request_timeout": averaging.request_timeout},
             tracker_opts={"max_refresh_period": min(10.0, max(1.0, averaging.matchmaking_time))},
@@ -136,6 +138,7 @@ class SwarmOptimizer(StateFollower):
             gate=self.gate,
             heaviest=self._heaviest,
             own_caps=self.caps,
+            own_line=self.line,
             grid=self._grid,
             start=True,
             **kwargs,
