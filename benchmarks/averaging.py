@@ -1,9 +1,10 @@
 """Seconds of a round of averaging between real peers whose lines differ, by three rules who averages what.
 
-    python -m benchmarks.averaging [--sets homogeneous --sets mixed --sets firewalled] [--rounds 3] [--json FILE]
+    python -m benchmarks.averaging [--sets homogeneous --sets mixed --sets firewalled] [--rounds 3]
+                                   [--megabytes 8] [--json FILE]
 
 Eight averagers, each on a host of its own (a network namespace, whose cable carries so much up and so much down),
-average a vector of 4 MB. Needs root, `ip` and `tc`. Rules, in one run:
+average a vector. Needs root, `ip` and `tc`. Rules, in one run:
 
 - *equal*: everybody who can be reached averages as much as the others;
 - *hivemind*: its `load_balance_peers`, which is told the true upload of each line;
@@ -30,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import command
-from benchmarks.averaging_worker import ELEMENTS, RULES, RoundTimes, Task, read_rounds, work
+from benchmarks.averaging_worker import ELEMENT_BYTES, RULES, RoundTimes, Task, read_rounds, work
 from benchmarks.plan import LINES, MEGABIT, lines_of
 from swarm.durable import write_file
 from swarm.errors import SahajError
@@ -39,12 +40,12 @@ from tests.forked import Forked, start_function
 from trainer.averaging.plan import GlobalStep, Peer
 from trainer.averaging.plan_program import round_rate
 
-VECTOR = GlobalStep(elements=ELEMENTS, wire_bytes=2 * ELEMENTS, samples=1.0)
 MIXED = sorted(LINES * 2, reverse=True)
 # Mbit/s down and up, and how many of the last ones are in client mode
 SETS = {"homogeneous": ([(5, 5)] * 8, 0), "mixed": (MIXED, 0), "firewalled": (MIXED, 5)}
 START = 60.0  # seconds that a peer may take to start
-PATIENCE = 1800.0  # seconds for all rounds of a set
+PATIENCE = 3600.0  # seconds for all rounds of a set
+MEGABYTES = 8.0  # an ALBERT of 12 million parameters has 12 in 8 bits
 POLL = 0.1  # seconds
 
 
@@ -71,6 +72,7 @@ class Figures:
 def main(
     sets: Annotated[list[str] | None, typer.Option(help="Some of homogeneous, mixed and firewalled.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="By each rule; the median counts.")] = 3,
+    megabytes: Annotated[float, typer.Option(min=0.5, help="Of the vector as it travels.")] = MEGABYTES,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Measure, print a table, and write the JSON file if one is asked for."""
@@ -79,7 +81,7 @@ def main(
         if name not in SETS:
             raise BenchmarkFailed(f"there is no set {name}, only {', '.join(SETS)}")
         with tempfile.TemporaryDirectory(prefix="sahaj-averaging-") as folder:
-            found[name] = measure(Path(folder), *SETS[name], rounds)
+            found[name] = measure(Path(folder), *SETS[name], rounds, round(megabytes * 1e6 / ELEMENT_BYTES))
         Console(stderr=True).print(name, asdict(found[name]))
     table = Table("", *RULES, "bound", "failed rounds", title="Seconds of a round")
     for name, one in found.items():
@@ -89,8 +91,8 @@ def main(
         write_file(json_file, json.dumps({name: asdict(one) for name, one in found.items()}, indent=2) + "\n")
 
 
-def measure(folder: Path, lines: list[tuple[int, int]], clients: int, rounds: int) -> Figures:
-    """Let peers with these lines, the last ones in client mode, average by each rule."""
+def measure(folder: Path, lines: list[tuple[int, int]], clients: int, rounds: int, elements: int) -> Figures:
+    """Let peers with these lines, the last ones in client mode, average a vector by each rule."""
     names = [f"peer{number}" for number in range(len(lines))]
     reachable = [number < len(lines) - clients for number in range(len(lines))]
     peers: list[Forked] = []
@@ -99,7 +101,7 @@ def measure(folder: Path, lines: list[tuple[int, int]], clients: int, rounds: in
             for name, (down, up) in zip(names, lines, strict=True):
                 hosts.limit(name, up, down)
             uploads = tuple(up if can else 0.0 for (_, up), can in zip(lines, reachable, strict=True))
-            tasks = _start(folder, hosts, uploads, rounds, peers)
+            tasks = _start(folder, hosts, uploads, peers, rounds, elements)
             for task, peer in zip(tasks, peers, strict=True):
                 _wait(task, peer)
             return _figures(tasks, lines, rounds)
@@ -110,12 +112,14 @@ def measure(folder: Path, lines: list[tuple[int, int]], clients: int, rounds: in
             peer.kill()
 
 
-def _start(folder: Path, hosts: Hosts, uploads: tuple[float, ...], rounds: int, peers: list[Forked]) -> list[Task]:
+def _start(
+    folder: Path, hosts: Hosts, uploads: tuple[float, ...], peers: list[Forked], rounds: int, elements: int
+) -> list[Task]:
     """The first peer, and all others through it."""
     tasks: list[Task] = []
     known: tuple[str, ...] = ()
     for number, name in enumerate(hosts.addresses):
-        task = Task(str(folder), number, hosts.namespace(name), uploads, not uploads[number], known, rounds)
+        task = Task(str(folder), number, hosts.namespace(name), uploads, not uploads[number], known, rounds, elements)
         peers.append(start_function(work, task, out=task.file("said")))
         tasks.append(task)
         if not known:
@@ -146,10 +150,10 @@ def _figures(tasks: list[Task], lines: list[tuple[int, int]], rounds: int) -> Fi
     seconds: dict[str, list[float]] = {}
     failed = 0
     for rule in RULES:
-        together = [[one for one in its if one.rule == rule] for its in told]
-        tried = min(map(len, together))
-        ended = [_seconds([its[number] for its in together]) for number in range(tried)]
-        failed += rounds + (rule == "ours") - sum(one is not None for one in ended)
+        tried = rounds + (rule == "ours")
+        together = [[one for its in told for one in its if (one.rule, one.number) == (rule, i)] for i in range(tried)]
+        ended = [_seconds(its, len(tasks)) for its in together]
+        failed += ended.count(None)
         seconds[rule] = [round(one, 2) for one in ended if one is not None]
     counted = seconds | {"ours": seconds["ours"][1:]}
     medians = {rule: round(statistics.median(its), 2) if its else float("nan") for rule, its in counted.items()}
@@ -158,7 +162,7 @@ def _figures(tasks: list[Task], lines: list[tuple[int, int]], rounds: int) -> Fi
             Peer(1.0, up * MEGABIT, down * MEGABIT, task.client_mode)
             for task, (down, up) in zip(tasks, lines, strict=True)
         ],
-        VECTOR,
+        GlobalStep(tasks[0].elements, float(ELEMENT_BYTES * tasks[0].elements), samples=1.0),
     )
     return Figures(
         **medians,
@@ -172,11 +176,11 @@ def _figures(tasks: list[Task], lines: list[tuple[int, int]], rounds: int) -> Fi
     )
 
 
-def _seconds(rounds: list[RoundTimes]) -> float | None:
-    """From the moment at which all were there to the end of the last; None if the round failed for anybody."""
-    if any(one.problem or one.peers != len(rounds) for one in rounds):
+def _seconds(rounds: list[RoundTimes], peers: int) -> float | None:
+    """From the moment at which the first peer begins to the end of the last; None if the round failed for anybody."""
+    if len(rounds) != peers or any(one.problem or one.peers != peers for one in rounds):
         return None
-    return max(one.ended for one in rounds) - max(one.began for one in rounds)
+    return max(one.ended for one in rounds) - min(one.began for one in rounds)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """One peer of `benchmarks.averaging`: on a host of its own, it averages by one rule after the other."""
 
+import contextlib
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -9,23 +10,24 @@ from typing import Any
 import torch
 from hivemind.averaging.group_info import GroupInfo
 from hivemind.averaging.load_balancing import load_balance_peers
+from hivemind.averaging.matchmaking import MatchmakingException
 from hivemind.compression import Float16Compression
 
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
 from swarm.identity import load_identity
 from tests.faults.hosts import move_to
+from trainer.averaging.grid import Cell
 from trainer.averaging.groups import Group, StepwiseAverager
 from trainer.averaging.sharing import Sharing
+from trainer.averaging.told import read_told
 from trainer.leaving import end_process
 
 RULES = ("equal", "hivemind", "ours")
-ELEMENTS = 2_000_000  # of a vector that travels in 2 bytes each
-MATCHMAKING = 4.0  # seconds
-ROUND_TIMEOUT = 150.0  # seconds
-TRIES = 3  # searches for a group until a round counts as failed
+ELEMENT_BYTES = 2  # of an element as it travels
+MATCHMAKING = 10.0  # seconds that a group waits for its last members
+ROUND_TIMEOUT = 300.0  # seconds
 POLL = 0.1  # seconds
-STAY = 5.0  # seconds after the last round, for those who are not done
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Task:
     client_mode: bool
     known: tuple[str, ...]  # addresses
     rounds: int  # by each rule
+    elements: int  # of the vector
 
     def file(self, name: str, number: int | None = None) -> Path:
         """A file of a peer."""
@@ -57,6 +60,7 @@ class RoundTimes:
     problem: str | None
     upload: float  # bytes a second that the peer knew of its own line before
     part: float  # of the vector that it averaged
+    sent: int  # bytes that went into its cable, with all headers and whatever else it sent
 
 
 class RuledAverager(StepwiseAverager):
@@ -79,16 +83,17 @@ class RuledAverager(StepwiseAverager):
         return sharing
 
     async def _average_within(self, kept: GroupInfo, **kwargs: Any) -> Group:
-        began, upload = time.monotonic(), self.own_line.upload
-        number = sum(one.rule == self.rule for one in read_rounds(self.task))
+        began, upload, sent = time.monotonic(), self.own_line.upload, _sent()
+        number = read_told(kept.gathered[0]).step
         problem: str | None = "it ended with an error"
         try:
             group = await super()._average_within(kept, **kwargs)
             problem = group.problem
             return group
         finally:
+            ended = time.monotonic()
             times = RoundTimes(
-                self.rule, number, began, time.monotonic(), len(kept.peer_ids), problem, upload, self._part
+                self.rule, number, began, ended, len(kept.peer_ids), problem, upload, self._part, _sent() - sent
             )
             with self.task.file("rounds").open("a") as file:
                 file.write(json.dumps(asdict(times)) + "\n")
@@ -107,11 +112,10 @@ def work(task: Task) -> None:
     dht = join_dht("averaging", load_identity(task.file("key")), network)
     own = [] if task.client_mode else [one for one in addresses(dht) if "/127." not in one]
     write_file(task.file("here"), json.dumps([str(dht.peer_id), own]))
-    while not all(task.file("here", number).exists() for number in range(len(task.uploads))):
-        time.sleep(POLL)
+    _wait_for_all(task, "here")
     for rule in RULES:
         averager = RuledAverager(
-            [torch.full((ELEMENTS,), float(task.number))],
+            [torch.full((task.elements,), float(task.number))],
             dht,
             task=task,
             rule=rule,
@@ -119,7 +123,6 @@ def work(task: Task) -> None:
             gate=None,
             heaviest=1.0,
             compression=Float16Compression(),
-            target_group_size=len(task.uploads),
             client_mode=task.client_mode,
             min_matchmaking_time=MATCHMAKING,
             request_timeout=MATCHMAKING / 2,
@@ -128,8 +131,11 @@ def work(task: Task) -> None:
             start=True,
         )
         for number in range(task.rounds + (rule == "ours")):  # in its first round nothing is known
-            averager.step(gather=number, seen=len(task.uploads), weight=1.0, timeout=TRIES * MATCHMAKING * 2)
-        time.sleep(STAY)
+            cell = Cell(number, "", MATCHMAKING, len(task.uploads))  # a group that is complete begins at once
+            with contextlib.suppress(MatchmakingException):  # the round counts as failed
+                averager.step(gather=number, cell=cell, weight=1.0, timeout=ROUND_TIMEOUT)
+            task.file(f"{rule}-{number}-done").touch()
+            _wait_for_all(task, f"{rule}-{number}-done")
         averager.shutdown()
     dht.shutdown()
     end_process()
@@ -139,3 +145,17 @@ def _uploads(task: Task) -> dict[str, float]:
     """By peer id."""
     ids = [json.loads(task.file("here", number).read_text())[0] for number in range(len(task.uploads))]
     return dict(zip(ids, task.uploads, strict=True))
+
+
+def _wait_for_all(task: Task, file: str) -> None:
+    while not all(task.file(file, number).exists() for number in range(len(task.uploads))):
+        time.sleep(POLL)
+
+
+def _sent() -> int:
+    """Bytes that have left this host."""
+    for line in Path("/proc/self/net/dev").read_text().splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == "eth0":
+            return int(counts.split()[8])
+    raise OSError("this host has no cable")

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import multiprocessing
 import os
 import socket
 import tempfile
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from trainer.averaging.caps import Caps
 from trainer.averaging.measured import Books, OwnLine, Sample, fastest_stretch
 from trainer.averaging.sockets import Connection, connections, listener
-from trainer.averaging.speeds import Direction, Line
+from trainer.averaging.speeds import KEPT, Direction, Line
 
 EVERY = 0.1  # seconds between samples
 MEGA = 10**6  # bytes
@@ -76,6 +78,30 @@ def test_a_line_carries_as_much_down_as_up_unless_more_was_seen():
     assert (line.upload, line.download) == (0.0, 0.0)
     line.take_in(rates((5, 2.0)))
     assert line.download == line.upload
+
+
+def test_a_download_says_nothing_of_the_upload():
+    line = OwnLine(Line())
+    line.take_in(rates((5, 20.0)), upload=False)
+    assert line.upload == 0.0
+    assert line.download == pytest.approx(2.0 * MEGA)
+
+
+def test_what_a_volunteer_allows_is_told_before_anything_is_measured():
+    line = OwnLine.within(Caps.of(8.0, 16.0))
+    assert (line.upload, line.download) == (1.0 * MEGA, 2.0 * MEGA)
+    line.take_in(rates((5, 30.0)))
+    assert (line.upload, line.download) == (1.0 * MEGA, 2.0 * MEGA)
+
+
+def test_processes_that_were_forked_share_what_they_measure():
+    line = OwnLine(Line())
+    for speed in (2.0, 3.0, 2.0):
+        measuring = multiprocessing.get_context("fork").Process(target=line.take_in, args=(rates((5, speed)),))
+        measuring.start()
+        measuring.join()
+    assert line.upload == pytest.approx(2.0 * MEGA)
+    assert len(line.line.upload.measured) == KEPT
 
 
 def test_connections_come_and_go():

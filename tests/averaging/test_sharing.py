@@ -67,5 +67,5 @@ def test_the_coordinator_sees_what_the_others_bring():
 
 def test_chunks_are_small_beside_the_vector_and_large_beside_their_header():
     assert chunk_bytes(1e3) == chunk_bytes(4e6) == 2**15
-    assert chunk_bytes(18e6) == 140625
-    assert chunk_bytes(1e9) == 2**19
+    assert chunk_bytes(12.8e6) == 50_000
+    assert chunk_bytes(1e9) == 2**17

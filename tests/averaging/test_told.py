@@ -7,12 +7,26 @@ from hivemind.averaging.allreduce import AveragingMode
 from hivemind.p2p import PeerID
 from hivemind.utils import MSGPackSerializer
 
-from trainer.averaging.told import NOT_MEASURED, Told, at_newest_step, is_client, is_most, read_told, with_line
+from trainer.averaging.told import (
+    MOST_WORDS,
+    NOTHING_OF_LINES,
+    Told,
+    Word,
+    at_newest_step,
+    is_client,
+    is_most,
+    read_told,
+    with_lines,
+)
 
 
 def members(count: int, *seen: int, coordinator: bool = False) -> list[Told]:
     """So many, who tell `seen` in turn."""
     return [Told(3, b"", coordinator and not number, seen[number % len(seen)]) for number in range(count)]
+
+
+def message(*said: object) -> bytes:
+    return MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps(list(said))])
 
 
 @pytest.mark.parametrize(
@@ -44,7 +58,7 @@ def test_one_members_word_does_not_make_a_group_most_of_the_swarm_or_none():
 
 
 @pytest.mark.parametrize(
-    "said", [[3, b""], [3, b"", True, "many", None, 0.0, True, 0.0, 0.0], [None] * 4, "step", 7, [3]]
+    "said", [[3, b""], [3, b"", True, "many", None, 0.0, True, 0.0, 0.0, []], [None] * 4, "step", 7, [3]]
 )
 def test_what_is_no_message_is_one_of_a_peer_at_no_step(said: Any):
     gathered = MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps(said)])
@@ -53,20 +67,30 @@ def test_what_is_no_message_is_one_of_a_peer_at_no_step(said: Any):
 
 def test_words_are_read_as_they_were_said():
     gathered = MSGPackSerializer.dumps(
-        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOT_MEASURED])]
+        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOTHING_OF_LINES])]
     )
     assert read_told(gathered) == Told(3, b"pass", True, 5, speed=20.0, trains=False)
 
 
 def test_a_peer_tells_what_its_line_carries():
     gathered = MSGPackSerializer.dumps(
-        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOT_MEASURED])]
+        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOTHING_OF_LINES])]
     )
-    assert read_told(with_line(gathered, 123_456.7, 0.0)) == Told(
+    assert read_told(with_lines(gathered, 123_456.7, 0.0)) == Told(
         3, b"pass", True, 5, 123_000.0, 0.0, 20.0, trains=False
     )
     for nonsense in (-1.0, float("nan"), float("inf"), 1e13):
-        assert read_told(with_line(gathered, nonsense, 1e6)) == Told(3, b"pass", True, 5, 0.0, 1e6, 20.0, trains=False)
+        assert read_told(with_lines(gathered, nonsense, 1e6)) == Told(3, b"pass", True, 5, 0.0, 1e6, 20.0, trains=False)
+
+
+def test_a_peer_tells_what_it_has_seen_of_others():
+    gathered = MSGPackSerializer.dumps(
+        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOTHING_OF_LINES])]
+    )
+    words = [Word(b"slow", 2e5, True), Word(b"slower", 1e5, False)]
+    assert read_told(with_lines(gathered, 0.0, 0.0, words)).late == tuple(words)
+    assert read_told(with_lines(gathered, 0.0, 0.0, [Word(b"stopped", 0.0, True), *words])).late == tuple(words)
+    assert len(read_told(with_lines(gathered, 0.0, 0.0, words * MOST_WORDS)).late) == MOST_WORDS
 
 
 @pytest.mark.parametrize("mode", AveragingMode)

@@ -40,13 +40,15 @@ class Hosts:
         _ip("link", "set", self._cable(name), "up")
 
     def limit(self, name: str, upload: float, download: float) -> None:
-        """Let its cable carry so many Mbit/s.
+        """Let its cable carry so many Mbit/s; its TCP is that of most homes, whatever this machine has.
 
         Raises:
             NoHosts: it cannot be done here.
         """
         _limit(upload, "-n", self._netns(name), device="eth0")
         _limit(download, device=self._cable(name))
+        netns, near = self._netns(name), f"{NETWORK}.0/24"
+        _ip("-n", netns, "route", "replace", near, "dev", "eth0", "src", self.addresses[name], "congctl", "cubic")
 
     def make(self) -> None:
         """Raises `NoHosts` if it cannot be done here."""

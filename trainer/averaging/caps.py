@@ -31,7 +31,7 @@ class Cap:
 
     def __init__(self, speed: float):
         """`speed` in bytes a second."""
-        self._speed = speed
+        self.speed = speed
         self._free_at = multiprocessing.Value("d", 0.0)  # monotonic seconds when what was let through is within the cap
 
     async def paced(self, messages: AsyncIterator[M]) -> AsyncIterator[M]:
@@ -45,7 +45,7 @@ class Cap:
         """Seconds to wait with a message of `size` bytes."""
         with self._free_at.get_lock():
             begin = max(now, self._free_at.value)
-            self._free_at.value = begin + size / self._speed
+            self._free_at.value = begin + size / self.speed
         return begin - now
 
 

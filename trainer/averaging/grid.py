@@ -83,7 +83,7 @@ def packed(cell: Cell | None) -> tuple[object, ...] | None:
 
 def read_cell(gathered: bytes) -> Cell | None:
     """The cell in what this peer itself tells its group (`told.py`); None: there is no grid."""
-    *_, cell, _, _, _, _ = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
+    _, _, _, _, cell, *_ = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
     return None if cell is None else Cell(*cell)
 
 

@@ -15,28 +15,21 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
 - the last message of an answer arrives while its sender stays (`streams.py`). Upstream loses it now and then.
 - a call that arrives before its group is registered waits. Upstream refuses it whenever an earlier
   round ends in between, and the caller goes on with its own values.
-- parts are as the lines of the members carry them (`sharing.py`), which are measured in every round
-  (`measured.py`). Upstream's are equal, or follow one number for each peer that somebody types.
-- who reduces nothing need not wait for its means, or for a peer that has fallen silent (`runner.py`).
+- parts are as the lines of the members carry them (`shared_rounds.py`).
 """
 
 import asyncio
-import functools
-import math
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, AsyncIterator, ClassVar  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
 import hivemind.averaging.averager
-from hivemind.averaging import DecentralizedAverager
 from hivemind.averaging.control import StepControl
 from hivemind.averaging.group_info import GroupInfo
-from hivemind.averaging.matchmaking import MatchmakingException
-from hivemind.compression import CompressionInfo
 from hivemind.p2p import P2PContext, PeerID
 from hivemind.proto import auth_pb2, averaging_pb2
 from hivemind.utils import get_logger
-from hivemind.utils.asyncio import achain, anext, as_aiter, enter_asynchronously
+from hivemind.utils.asyncio import achain, anext, as_aiter
 
 from swarm.gate import Gate
 from swarm.orphans import end_with_parent
@@ -46,23 +39,21 @@ from trainer.averaging.caps import NO_CAPS, Caps
 from trainer.averaging.claims import is_beside
 from trainer.averaging.grid import Cell, packed
 from trainer.averaging.measured import OwnLine
-from trainer.averaging.roles import Assigned, SwarmStep, assigned
-from trainer.averaging.runner import StreamingRunner, longest_silence
+from trainer.averaging.roles import Assigned
+from trainer.averaging.runner import StreamingRunner
 from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
-from trainer.averaging.sharing import Sharing, chunk_bytes, shared
+from trainer.averaging.shared_rounds import SharingAverager
 from trainer.averaging.silent import be_silent
-from trainer.averaging.speeds import Line, ease
+from trainer.averaging.speeds import ease
 from trainer.averaging.streams import until_end, with_end
 from trainer.averaging.sums import mean_weight, say_weight
 from trainer.averaging.told import (
-    NOT_MEASURED,
+    NOTHING_OF_LINES,
     Told,
     at_newest_step,
-    is_client,
     is_most,
     narrowed,
     read_told,
-    with_line,
 )
 from trainer.averaging.witness import Weighed, brought, members_not_finite, watch
 
@@ -88,7 +79,7 @@ class Group(dict[PeerID, Any]):
     assigned: Assigned | None = None  # this peer's role from now on
 
 
-class StepwiseAverager(DecentralizedAverager):
+class StepwiseAverager(SharingAverager):
     """hivemind's averager, with the changes above. Every round is given its global step as `gather`.
 
     Args:
@@ -96,7 +87,7 @@ class StepwiseAverager(DecentralizedAverager):
         heaviest: the greatest weight that a peer has in a mean.
         assists: this is the coordinator's, which computes nothing; the others are told.
         own_caps: what this peer's volunteer allows.
-        swarm_step: what the swarm does in each, where its members have roles and all are one group.
+        own_line: what is known of its line; None: nothing but the caps, and the averager has a line of its own.
     """
 
     caps: ClassVar = NO_CAPS  # of this process, which has one averager
@@ -108,15 +99,14 @@ class StepwiseAverager(DecentralizedAverager):
         heaviest: float,
         assists: bool = False,
         own_caps: Caps = NO_CAPS,
-        swarm_step: SwarmStep | None = None,
+        own_line: OwnLine | None = None,
         **kwargs: Any,
     ):
-        self.own_caps, self.swarm_step = own_caps, swarm_step
+        self.own_caps = own_caps
         self.gate, self.heaviest, self.assists = gate, heaviest, assists
-        self.own_line = OwnLine(Line())
         self._weighed: dict[bytes, dict[PeerID, Weighed]] = {}  # by group, while its round lasts
         self._newest_round: StepControl | None = None
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, own_line=own_line or OwnLine.within(own_caps), **kwargs)
 
     def run(self) -> None:
         """See upstream; in the averager's own process."""
@@ -162,7 +152,7 @@ class StepwiseAverager(DecentralizedAverager):
             speed: samples a second that this peer computes, or would; 0: not known.
             trains: it has something to send.
         """
-        told = [gather, self._own_pass(), self.assists, seen, packed(cell), speed, trains, *NOT_MEASURED]
+        told = [gather, self._own_pass(), self.assists, seen, packed(cell), speed, trains, *NOTHING_OF_LINES]
         begun = super().step(*args, gather=told, **kwargs)
         self._newest_round = begun if isinstance(begun, StepControl) else None
         return begun
@@ -174,7 +164,7 @@ class StepwiseAverager(DecentralizedAverager):
 
     @state_sharing_priority.setter
     def state_sharing_priority(self, step: float) -> None:
-        DecentralizedAverager.state_sharing_priority.fset(self, step)
+        SharingAverager.state_sharing_priority.fset(self, step)
 
     def leave_round(self) -> None:
         """From any thread: whoever waits for the newest round waits no longer; it has failed."""
@@ -187,8 +177,7 @@ class StepwiseAverager(DecentralizedAverager):
         self._matchmaking.is_enough = self._is_enough
         self._matchmaking.usual_seconds = self.matchmaking_kwargs["min_matchmaking_time"]
         self._matchmaking.group_key_manager.__class__ = PacedKeys
-        line = self.own_line  # known in this process only
-        step._data_for_gather = with_line(step.data_for_gather, line.upload, line.download)
+        step._data_for_gather = self._with_lines(step.data_for_gather)
         giving_up = asyncio.create_task(give_up(step, GROUP_PATIENCE * self._matchmaking.min_matchmaking_time))
         try:
             await super()._step(step=step, **kwargs)
@@ -227,8 +216,7 @@ class StepwiseAverager(DecentralizedAverager):
         watch(registered, self.peer_id)
         be_silent(registered)
         try:
-            async with self.own_line.measured(self._p2p):
-                await self._reduce(kept, **kwargs)
+            await self._reduce(kept, **kwargs)
             averaged = Group(self._admitted(kept))
             runner = await registered
         finally:
@@ -243,40 +231,6 @@ class StepwiseAverager(DecentralizedAverager):
             averaged.problem = f"{lost:.0%} of the mean was lost: {why}"
         averaged.assigned = self._assigned(kept)
         return averaged
-
-    async def _reduce(self, kept: GroupInfo, min_vector_size: int, **kwargs: Any) -> None:
-        """What upstream's `_aggregate_with_group` does, with parts as `sharing.py` has them."""
-        try:
-            sharing = self._shared(kept)
-            kwargs["part_size_bytes"] = chunk_bytes(self._wire_bytes)
-            kwargs["silence"] = longest_silence(sharing.seconds, kwargs["sender_timeout"])
-            async with enter_asynchronously(self.get_tensors()) as tensors:
-                await self._run_allreduce_inplace_(tensors, kept, peer_fractions=sharing.parts, **kwargs)
-        except BaseException as error:
-            if isinstance(error, Exception):
-                logger.exception(error)
-            raise MatchmakingException(f"Unable to run All-Reduce: {error}") from error
-
-    def _shared(self, kept: GroupInfo) -> Sharing:
-        """Who averages what in this round."""
-        told = [read_told(words) for words in kept.gathered]
-        return shared(told, [is_client(words) for words in kept.gathered], self.total_size, self._wire_bytes)
-
-    def _assigned(self, kept: GroupInfo) -> Assigned | None:
-        """What this peer does from now on."""
-        if self.swarm_step is None or self.assists:
-            return None
-        told, own = [read_told(words) for words in kept.gathered], kept.peer_ids.index(self.peer_id)
-        clients = [is_client(words) for words in kept.gathered]
-        return assigned(told, clients, own, self.swarm_step, self.total_size, self._wire_bytes)
-
-    @functools.cached_property
-    def _wire_bytes(self) -> float:
-        """Of the whole vector as it travels."""
-        tensors, kind = self._averaged_tensors, self.allreduce_kwargs["compression"]
-        infos = self.tensor_infos or [CompressionInfo.from_tensor(one, key=i) for i, one in enumerate(tensors)]
-        sizes = [one.numel() * one.element_size() for one in tensors]
-        return math.fsum(size * kind.estimate_compression_ratio(info) for size, info in zip(sizes, infos, strict=True))
 
     async def rpc_join_group(
         self, request: averaging_pb2.JoinRequest, context: P2PContext

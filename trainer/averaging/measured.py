@@ -8,16 +8,19 @@ peers measure in this one way, so that lines that are alike look alike.
 
 import asyncio
 import contextlib
+import math
+import multiprocessing
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from hivemind.p2p import P2P
 from hivemind.utils import get_logger
 
+from trainer.averaging.caps import Caps
 from trainer.averaging.sockets import Connection, connections, listener
-from trainer.averaging.speeds import Direction, Line
+from trainer.averaging.speeds import KEPT, Direction, Line
 
 logger = get_logger(__name__)
 
@@ -26,6 +29,8 @@ STRETCH_BYTES = 2**20  # a stretch has so many bytes and lasts STRETCH_LEAST sec
 STRETCH_LEAST = 0.3
 STRETCH_MOST = 2.0  # ... or lasts so long
 BUSY = 0.5  # fraction of a stretch in which data has to wait for the line
+_NOTHING_KNOWN = Line()
+_NUMBERS = KEPT + 1  # of a direction
 
 
 @dataclass(frozen=True)
@@ -95,21 +100,47 @@ def _is_enough(carried: int, seconds: float) -> bool:
 
 
 class OwnLine:
-    """What is known of this peer's line; in the averager's process."""
+    """What is known of this peer's line.
 
-    def __init__(self, line: Line):
-        self.line = line
+    Its averagers share it, each a process of its own that was forked when this had been made.
+    """
+
+    def __init__(self, line: Line = _NOTHING_KNOWN):
+        """`line` is what is known without a measurement, caps among it; measurements in it are taken over."""
+        self._without = line
+        self._shared = multiprocessing.Array("d", 2 * _NUMBERS)
+        self._keep(line)
         self._daemon: int | None = None
 
-    def take_in(self, samples: Sequence[Sample]) -> None:
-        """Learn from a round."""
-        up = fastest_stretch(samples, lambda sample: sample.sent)
+    @classmethod
+    def within(cls, caps: Caps) -> "OwnLine":
+        """A line of which nothing is known but what its volunteer allows."""
+        upload, download = (Direction(cap=cap.speed if cap else math.inf) for cap in (caps.upload, caps.download))
+        return cls(Line(upload, download))
+
+    @property
+    def line(self) -> Line:
+        """As it is known now."""
+        with self._shared.get_lock():
+            up, down = self._shared[:_NUMBERS], self._shared[_NUMBERS:]
+        return Line(_with_numbers(self._without.upload, up), _with_numbers(self._without.download, down))
+
+    def _keep(self, line: Line) -> None:
+        self._shared[:] = [*_numbers(line.upload), *_numbers(line.download)]
+
+    def take_in(self, samples: Sequence[Sample], *, upload: bool = True) -> None:
+        """Learn from a round, or from a download, which says nothing of the upload."""
+        up = fastest_stretch(samples, lambda sample: sample.sent) if upload else None
         down = fastest_stretch(samples, lambda sample: sample.received)
-        self.line = Line(
-            self.line.upload.observed(up.carried, up.seconds, busy=up.busy) if up else self.line.upload,
-            # whether a download waits for this line or for another one, nobody sees at this end
-            self.line.download.observed(down.carried, down.seconds, busy=False) if down else self.line.download,
-        )
+        with self._shared.get_lock():
+            known = self.line
+            self._keep(
+                Line(
+                    known.upload.observed(up.carried, up.seconds, busy=up.busy) if up else known.upload,
+                    # whether a download waits for this line or for another one, nobody sees at this end
+                    known.download.observed(down.carried, down.seconds, busy=False) if down else known.download,
+                )
+            )
 
     @property
     def upload(self) -> float:
@@ -119,11 +150,12 @@ class OwnLine:
     @property
     def download(self) -> float:
         """Bytes a second; 0: not known. A line that was never seen to carry less down than up carries as much."""
-        return _at_least(self.line.download, self.upload)
+        line = self.line
+        return _at_least(line.download, line.upload.speed or 0.0)
 
     @contextlib.asynccontextmanager
-    async def measured(self, p2p: P2P) -> AsyncIterator[None]:
-        """Measure while the block runs; where the kernel does not tell, nothing becomes known."""
+    async def measured(self, p2p: P2P, *, upload: bool = True) -> AsyncIterator[None]:
+        """Measure while the block runs (see `take_in`); where the kernel does not tell, nothing becomes known."""
         try:
             if self._daemon is None:
                 self._daemon = listener(p2p.daemon_listen_maddr["unix"])
@@ -137,7 +169,7 @@ class OwnLine:
             yield
         finally:
             sampling.cancel()
-            self.take_in(books.samples)
+            self.take_in(books.samples, upload=upload)
 
 
 async def _sample(books: Books, daemon: int) -> None:
@@ -145,6 +177,15 @@ async def _sample(books: Books, daemon: int) -> None:
         while True:
             await asyncio.sleep(SAMPLED_EVERY)
             books.add(connections(daemon), time.monotonic())
+
+
+def _numbers(direction: Direction) -> list[float]:
+    return [*direction.measured, *[0.0] * (KEPT - len(direction.measured)), direction.at_least]
+
+
+def _with_numbers(direction: Direction, numbers: Sequence[float]) -> Direction:
+    *measured, at_least = numbers
+    return replace(direction, measured=tuple(filter(None, measured)), at_least=at_least)
 
 
 def _at_least(direction: Direction, speed: float) -> float:

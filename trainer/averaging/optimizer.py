@@ -35,6 +35,7 @@ from trainer.averaging.following import StateFollower
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
+from trainer.averaging.measured import OwnLine
 from trainer.averaging.moshpit_rounds import GridControl
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.roles import Role, SwarmStep
@@ -64,7 +65,7 @@ class SwarmOptimizer(StateFollower):
         gate: Gate | None,
         caps: Caps,
     ):
-        self.caps, self._role = caps, Role()
+        self.caps, self.line, self._role = caps, OwnLine.within(caps), Role()
         self.run, self.identity, self.holds_state, self.gate = run, identity, holds_state, gate
         self._heaviest = HEAVIEST * run.averaging.target_batch_size
         self.rounds_begun = 0
@@ -100,7 +101,10 @@ class SwarmOptimizer(StateFollower):
                 heaviest=self._heaviest,
                 assists=holds_state,
                 own_caps=caps,
-                swarm_step=None if self._grid else SwarmStep(averaging.target_batch_size, averaging.overlap),
+                own_line=self.line,
+                swarm_step=None
+                if self._grid or holds_state
+                else SwarmStep(averaging.target_batch_size, averaging.overlap),
             ),
             averager_opts={"request_timeout": averaging.request_timeout},
             tracker_opts={"max_refresh_period": min(10.0, max(1.0, averaging.matchmaking_time))},
@@ -139,6 +143,7 @@ class SwarmOptimizer(StateFollower):
             gate=self.gate,
             heaviest=self._heaviest,
             own_caps=self.caps,
+            own_line=self.line,
             grid=self._grid,
             start=True,
             **kwargs,

@@ -15,7 +15,7 @@ WORTH_IT = 0.15  # of the time of a round with equal parts that a plan has to sa
 WORTH_SECONDS = 0.5  # and so many seconds
 SMALLEST = 100  # a part is at least one of so many
 WITNESSED = 64  # the coordinator averages at least one of so many parts
-MOST_BYTES, LEAST_BYTES, CHUNKS = 2**19, 2**15, 128  # hivemind's chunk; one whose header is small; chunks of a vector
+MOST_BYTES, LEAST_BYTES, CHUNKS = 2**17, 2**15, 256  # of a chunk: a thin line is soon done with it; its header is small
 
 
 @dataclass(frozen=True)

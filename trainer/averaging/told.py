@@ -18,7 +18,17 @@ from swarm.passes import is_coordinators
 from trainer.averaging.claims import believed_step
 from trainer.averaging.speeds import FASTEST
 
-NOT_MEASURED = (0.0, 0.0)  # of a line, up and down
+NOTHING_OF_LINES = (0.0, 0.0, ())  # how fast its own is up and down, and words about others'
+MOST_WORDS = 8  # about others' lines, in one message
+
+
+@dataclass(frozen=True)
+class Word:
+    """What a peer has seen of another one's line, which carries less than its owner said (`late.py`)."""
+
+    peer: bytes
+    speed: float  # bytes a second
+    as_sender: bool  # it was gradients that came late; otherwise means
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class Told:
     download: float = 0.0  # the same
     speed: float = 0.0  # samples a second that it computes, or would; 0: none, or not known
     trains: bool = True  # it has gradients to send, or parameters
+    late: tuple[Word, ...] = ()
 
     def is_coordinators(self, gate: Gate | None) -> bool:
         """Whether to believe that; its pass was checked before, where there are passes."""
@@ -46,7 +57,8 @@ def read_told(gathered: bytes) -> Told:
     """
     try:
         said = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
-        step, shown, assists, seen, _, speed, trains, upload, download = said
+        step, shown, assists, seen, _, speed, trains, upload, download, words = said
+        late = tuple(Word(bytes(peer), float(speed), sent is True) for peer, speed, sent in words if _figure(speed))
         return Told(
             int(step),
             bytes(shown),
@@ -56,17 +68,19 @@ def read_told(gathered: bytes) -> Told:
             _figure(download),
             _figure(speed),
             trains is True,
+            late[:MOST_WORDS],
         )
     except Exception:
         return Told(-1, b"", False)
 
 
-def with_line(gathered: bytes, upload: float, download: float) -> bytes:
-    """A peer's message to its group, with what its line carries (bytes a second; 0: not known)."""
+def with_lines(gathered: bytes, upload: float, download: float, late: Sequence[Word] = ()) -> bytes:
+    """A peer's message to its group, with what its line carries (bytes a second; 0: not known) and others' do."""
     bandwidth, mode, data = MSGPackSerializer.loads(gathered)
-    *words, _, _ = MSGPackSerializer.loads(data)
-    words += [_rounded(upload), _rounded(download)]
-    return MSGPackSerializer.dumps([bandwidth, mode, MSGPackSerializer.dumps(words)])
+    said = MSGPackSerializer.loads(data)[: -len(NOTHING_OF_LINES)]
+    words = [[word.peer, _rounded(word.speed), word.as_sender] for word in late]
+    said += [_rounded(upload), _rounded(download), words]
+    return MSGPackSerializer.dumps([bandwidth, mode, MSGPackSerializer.dumps(said)])
 
 
 def is_client(gathered: bytes) -> bool:

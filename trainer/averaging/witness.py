@@ -1,11 +1,15 @@
-"""What a peer sees of its group while it averages: what each member brought, and whose numbers are not finite.
+"""What a peer sees of its group while it averages: what each member brought, whom it waits for, and whose numbers
+are not finite.
 
 What this changes in hivemind's `TensorPartReducer` and `TensorPartContainer`:
 - a member that sends numbers that are not finite is left out of the mean. Upstream adds them up.
+- a member that breaks off while its piece is averaged leaves alone. Upstream cancels the piece for all of them,
+  and whoever averages it waits for it until the round times out.
 - a mean that is not finite counts as lost with the member that reduced it. Upstream takes it over.
 """
 
 import asyncio
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,7 +19,9 @@ from hivemind.averaging.partition import TensorPartContainer
 from hivemind.p2p import PeerID
 
 from trainer.averaging.claims import believed_weight
+from trainer.averaging.late import Wait
 from trainer.averaging.sums import WeighingReducer
+from trainer.averaging.waits import Arrivals, last_alone
 
 
 class NotFinite(AllreduceException):
@@ -45,15 +51,17 @@ class FiniteReducer(WeighingReducer):
 
     own: int
     not_finite: set[int]  # indices of senders
+    arrivals: Arrivals
 
     async def accumulate_part(
         self, sender_index: int, part_index: int, tensor_part: torch.Tensor, weight: float = 1.0
     ) -> torch.Tensor:
         """See upstream."""
+        self.arrivals.come(sender_index, part_index, time.monotonic())
         if sender_index != self.own and not torch.isfinite(tensor_part).all():
             self.not_finite.add(sender_index)
             raise NotFinite("a member's numbers are not finite")
-        return await super().accumulate_part(sender_index, part_index, tensor_part, weight)
+        return await asyncio.shield(super().accumulate_part(sender_index, part_index, tensor_part, weight))
 
 
 class FiniteContainer(TensorPartContainer):
@@ -61,9 +69,11 @@ class FiniteContainer(TensorPartContainer):
 
     own: int
     not_finite: set[int]  # indices of members
+    newest: dict[int, float]  # when the newest piece of a mean came, by index of the member
 
     def register_processed_part(self, peer_index: int, part_index: int, part: torch.Tensor) -> None:
         """See upstream."""
+        self.newest[peer_index] = time.monotonic()
         if peer_index != self.own and not torch.isfinite(part).all():
             self.not_finite.add(peer_index)
             raise NotFinite("a member's mean is not finite")
@@ -81,7 +91,8 @@ def watch(registered: "asyncio.Future[AllReduceRunner]", own: PeerID) -> None:
         reducer, container = runner.tensor_part_reducer, runner.tensor_part_container
         reducer.__class__, container.__class__ = FiniteReducer, FiniteContainer
         reducer.own, reducer.not_finite = runner.sender_peer_ids.index(own), set()
-        container.own, container.not_finite = runner.ordered_peer_ids.index(own), set()
+        reducer.arrivals = Arrivals(len(runner.sender_peer_ids), time.monotonic())
+        container.own, container.not_finite, container.newest = runner.ordered_peer_ids.index(own), set(), {}
 
     registered.add_done_callback(begin)
 
@@ -100,6 +111,17 @@ def brought(
     }
     there = {peer_id: one.weight for peer_id, one in weighed if peer_id in whole}
     return {peer_id: weight for peer_id, weight in there.items() if weight is not None} | {own: runner.weight}
+
+
+def waits(runner: AllReduceRunner, began: float) -> list[Wait]:
+    """For whom alone this peer waited; `began` in seconds of the monotonic clock."""
+    found = [
+        Wait(runner.sender_peer_ids[index], seconds, as_sender=True)
+        for index, seconds in runner.tensor_part_reducer.arrivals.alone.items()
+    ]
+    if last := last_alone(runner.tensor_part_container.newest, began):
+        found.append(Wait(runner.ordered_peer_ids[last[0]], last[1], as_sender=False))
+    return [wait for wait in found if wait.peer != runner.peer_id]
 
 
 def members_not_finite(runner: AllReduceRunner) -> list[PeerID]:
