@@ -69,4 +69,4 @@ def test_a_cell_is_read_from_what_a_peer_tells_its_group(cell: Cell | None):
     words = [3, b"pass", True, 5, packed(cell), 20.0, True, *NOTHING_OF_LINES]
     gathered = MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps(words)])
     assert read_cell(gathered) == cell
-    assert read_told(gathered) == Told(3, b"pass", True, 5)
+    assert read_told(gathered) == Told(3, b"pass", True, 5, speed=20.0)
