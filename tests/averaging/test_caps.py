@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.averaging.test_groups import MATCHMAKING, PARTS, addresses, averager, end_process, runs_well
+from tests.averaging.test_groups import MATCHMAKING, addresses, averager, end_process, runs_well
 from trainer.averaging.caps import Cap, Caps
 
 SPEED = 1e6  # bytes a second
+ELEMENTS = 3 * 2**19  # of a vector that takes six seconds at that speed
 
 
 def test_messages_wait_until_those_before_them_are_within_the_cap() -> None:
@@ -38,14 +39,14 @@ def average_with_a_cap(folder: Path, direction: str) -> None:
     """Two averagers swap halves; with the cap on one of them that cannot be over sooner than the cap allows."""
     caps = Caps(**{direction: Cap(SPEED)})
     with (
-        averager(folder, 0, [], size=PARTS, own_caps=caps) as one,
-        averager(folder, 1, addresses(one.dht), size=PARTS) as other,
+        averager(folder, 0, [], size=ELEMENTS, own_caps=caps) as one,
+        averager(folder, 1, addresses(one.dht), size=ELEMENTS) as other,
     ):
         began = time.monotonic()
         rounds = [each.step(gather=0, wait=False, timeout=30.0, allow_retries=False) for each in (one, other)]
         for ended in [each.result(60.0) for each in rounds]:
             assert (len(ended), ended.problem) == (2, None)
-        half = 4 * PARTS / 2  # bytes; one is sent, and the mean of the other one
+        half = 4 * ELEMENTS / 2  # bytes; one is sent, and the mean of the other one
         last_message = 2**19
         assert time.monotonic() - began > (2 * half - last_message) / SPEED > 2 * MATCHMAKING
     end_process()
