@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,8 +15,11 @@ import torch
 from hivemind.averaging.group_info import GroupInfo
 
 from swarm.dht import Network, addresses, join_dht
+from swarm.durable import write_file
 from swarm.identity import load_identity
 from tests.averaging.test_groups import runs_well
+from tests.faults.hosts import NoHosts, made_hosts, move_to
+from tests.forked import start_function
 from trainer.averaging.caps import Cap, Caps
 from trainer.averaging.grid import Cell
 from trainer.averaging.groups import StepwiseAverager
@@ -156,4 +159,65 @@ def average_with_one_that_stops(folder: Path) -> None:
         with contextlib.suppress(Exception):
             assert rounds[-1].result(30.0).problem
         assert rounds[-1].done()
+    end_process()
+
+
+def test_the_state_that_a_newcomer_gets_shows_what_its_line_carries_down(tmp_path: Path):
+    try:
+        with made_hosts("donor", "newcomer") as hosts:
+            hosts.limit("newcomer", upload=100.0, download=8.0)
+            donor = start_function(give_state, tmp_path, hosts.namespace("donor"), out=tmp_path / "donor")
+            newcomer = start_function(get_state, tmp_path, hosts.namespace("newcomer"), out=tmp_path / "newcomer")
+            try:
+                assert newcomer.wait(PATIENCE) == 0, (tmp_path / "newcomer").read_text()
+            finally:
+                donor.kill()
+    except NoHosts as error:
+        pytest.skip(str(error))
+
+
+@contextlib.contextmanager
+def state_averager(folder: Path, number: int, known: list[str], line: OwnLine) -> Iterator[StepwiseAverager]:
+    network = Network(initial_peers=known, listen=("/ip4/0.0.0.0/tcp/0",))
+    dht = join_dht("lines", load_identity(folder / f"{number}.key"), network)
+    one = StepwiseAverager(
+        [torch.full((MEGA,), float(number))],
+        dht,
+        prefix="lines",
+        gate=None,
+        heaviest=1.0,
+        own_line=line,
+        min_matchmaking_time=MATCHMAKING,
+        request_timeout=5.0,
+        start=True,
+    )
+    try:
+        yield one
+    finally:
+        one.shutdown()
+        dht.shutdown()
+
+
+def give_state(folder: Path, namespace: str) -> None:
+    """Until it is killed."""
+    move_to(namespace)
+    with state_averager(folder, 0, [], OwnLine()) as donor:
+        own = [address for address in addresses(donor.dht) if "/127." not in address]
+        write_file(folder / "addresses", "\n".join(own))
+        time.sleep(PATIENCE)
+
+
+def get_state(folder: Path, namespace: str) -> None:
+    """4 MB by a line of 8 Mbit/s: it is known here, in another process than that of the averager."""
+    move_to(namespace)
+    while not (folder / "addresses").exists():
+        time.sleep(0.1)
+    line = OwnLine()
+    with state_averager(folder, 1, (folder / "addresses").read_text().splitlines(), line) as newcomer:
+        loaded = None
+        while loaded is None:  # the donor may not have said yet that it has one
+            loaded = newcomer.load_state_from_peers(timeout=60.0)
+        torch.testing.assert_close(loaded[1][0], torch.zeros(MEGA))
+        assert line.upload == 0.0
+        assert line.download == pytest.approx(1.0 * MEGA, rel=0.15)
     end_process()
