@@ -3,7 +3,7 @@
     python -m benchmarks.roles [--sets gpu --sets laggard] [--json FILE]
 
 Three peers, each on a host of its own (a network namespace, whose cable carries so much up and so much down), average
-real gradients of a million numbers, a byte each. How fast they compute is made up: they sleep for so long. Needs root,
+real gradients of 600,000 numbers, a byte each. How fast they compute is made up: they sleep for so long. Needs root,
 `ip` and `tc`. In *gpu* the fastest processor is behind the thinnest line and the slowest one on the fattest; in
 *laggard* all would wait for the gradients of a slow laptop.
 
@@ -40,9 +40,9 @@ name: roles
 data: {{train: [{{path: none.txt}}], validation: [{{path: none.txt}}]}}
 optimizer: {{total_steps: {steps}, warmup_steps: 1}}
 averaging:
-  target_batch_size: 300
-  matchmaking_time: 1.5
-  request_timeout: 0.7
+  target_batch_size: 200
+  matchmaking_time: 1.0
+  request_timeout: 0.5
   averaging_timeout: 120.0
   chunk_timeout: 30.0
   state_every: 100000
@@ -59,12 +59,12 @@ class Volunteer:
     up: float
 
 
-GPU, HOST = Volunteer("GPU", 60, 10, 2), Volunteer("host", 5, 100, 100)
+GPU, HOST = Volunteer("GPU", 60, 10, 2), Volunteer("host", 8, 100, 100)
 SETS = {
     "gpu": (GPU, Volunteer("laptop", 15, 20, 5), HOST),
     "laggard": (GPU, Volunteer("laptop", 6, 5, 1), HOST),
 }
-FIRST, OURS, GIVEN = 5, 6, 4  # global steps in which lines become known, with our roles, and with given ones
+FIRST, OURS, GIVEN = 5, 5, 3  # global steps in which lines become known, with our roles, and with given ones
 SETTLING = 1  # first steps of a phase, which do not count
 START = 60.0  # seconds that a peer may take to start
 PATIENCE = 3600.0  # seconds
