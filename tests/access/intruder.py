@@ -27,6 +27,7 @@ from swarm.joining import JoinAnswer
 from tests.access.credentials import Credentials, Scene, Shown, key_of, sealed
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.state import SwarmStateAverager
+from trainer.averaging.told import to_tell
 
 PATIENCE = 12.0  # seconds for an answer; a busy machine, and aggregating waits for a group for `chunk_timeout`
 LARGEST = 128 * 2**20  # bytes that our own daemon lets through: the limit to be tested is theirs
@@ -185,7 +186,7 @@ class Intruder:
             schema_hash=schema,
             expiration=get_dht_time() + 60,
             client_mode=mode == 1,
-            gather=MSGPackSerializer.dumps([None, mode, MSGPackSerializer.dumps([step, shown, False, 0])]),
+            gather=MSGPackSerializer.dumps([None, mode, MSGPackSerializer.dumps(to_tell(step, shown))]),
             group_key=f"{self.scene.averager('grad')}.0b",
         )
         stub = SwarmGradientAverager.get_stub(self.p2p, peer, namespace=self.scene.averager("grad"))

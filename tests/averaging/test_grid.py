@@ -6,7 +6,7 @@ import pytest
 from hivemind.utils import MSGPackSerializer
 
 from trainer.averaging.grid import Cell, grid_bits, other_bits, packed, place_of, read_cell
-from trainer.averaging.told import NOTHING_OF_LINES, Told, read_told
+from trainer.averaging.told import Told, read_told, to_tell
 
 
 def ids(count: int) -> list[bytes]:
@@ -66,7 +66,7 @@ def test_a_peer_that_only_some_know_of_moves_at_most_one_peer_at_each_cut():
 
 @pytest.mark.parametrize("cell", [None, Cell(0, "", 15.0, 3), Cell(2, "0110", 4.5, None)])
 def test_a_cell_is_read_from_what_a_peer_tells_its_group(cell: Cell | None):
-    words = [3, b"pass", True, 5, packed(cell), 20.0, True, *NOTHING_OF_LINES]
+    words = to_tell(3, b"pass", assists=True, seen=5, cell=packed(cell), speed=20.0)
     gathered = MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps(words)])
     assert read_cell(gathered) == cell
     assert read_told(gathered) == Told(3, b"pass", True, 5, speed=20.0)

@@ -9,13 +9,13 @@ from hivemind.utils import MSGPackSerializer
 
 from trainer.averaging.told import (
     MOST_WORDS,
-    NOTHING_OF_LINES,
     Told,
     Word,
     at_newest_step,
     is_client,
     is_most,
     read_told,
+    to_tell,
     with_lines,
 )
 
@@ -67,14 +67,14 @@ def test_what_is_no_message_is_one_of_a_peer_at_no_step(said: Any):
 
 def test_words_are_read_as_they_were_said():
     gathered = MSGPackSerializer.dumps(
-        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOTHING_OF_LINES])]
+        [None, 1, MSGPackSerializer.dumps(to_tell(3, b"pass", assists=True, seen=5, speed=20.0, trains=False))]
     )
     assert read_told(gathered) == Told(3, b"pass", True, 5, speed=20.0, trains=False)
 
 
 def test_a_peer_tells_what_its_line_carries():
     gathered = MSGPackSerializer.dumps(
-        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOTHING_OF_LINES])]
+        [None, 1, MSGPackSerializer.dumps(to_tell(3, b"pass", assists=True, seen=5, speed=20.0, trains=False))]
     )
     assert read_told(with_lines(gathered, 123_456.7, 0.0)) == Told(
         3, b"pass", True, 5, 123_000.0, 0.0, 20.0, trains=False
@@ -85,7 +85,7 @@ def test_a_peer_tells_what_its_line_carries():
 
 def test_a_peer_tells_what_it_has_seen_of_others():
     gathered = MSGPackSerializer.dumps(
-        [None, 1, MSGPackSerializer.dumps([3, b"pass", True, 5, None, 20.0, False, *NOTHING_OF_LINES])]
+        [None, 1, MSGPackSerializer.dumps(to_tell(3, b"pass", assists=True, seen=5, speed=20.0, trains=False))]
     )
     words = [Word(b"slow", 2e5, True), Word(b"slower", 1e5, False)]
     assert read_told(with_lines(gathered, 0.0, 0.0, words)).late == tuple(words)

@@ -48,12 +48,12 @@ from trainer.averaging.speeds import ease
 from trainer.averaging.streams import until_end, with_end
 from trainer.averaging.sums import mean_weight, say_weight
 from trainer.averaging.told import (
-    NOTHING_OF_LINES,
     Told,
     at_newest_step,
     is_most,
     narrowed,
     read_told,
+    to_tell,
 )
 from trainer.averaging.witness import Weighed, brought, members_not_finite, watch
 
@@ -152,7 +152,8 @@ class StepwiseAverager(SharingAverager):
             speed: samples a second that this peer computes, or would; 0: not known.
             trains: it has something to send.
         """
-        told = [gather, self._own_pass(), self.assists, seen, packed(cell), speed, trains, *NOTHING_OF_LINES]
+        own = self._own_pass()
+        told = to_tell(gather, own, assists=self.assists, seen=seen, cell=packed(cell), speed=speed, trains=trains)
         begun = super().step(*args, gather=told, **kwargs)
         self._newest_round = begun if isinstance(begun, StepControl) else None
         return begun

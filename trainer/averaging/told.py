@@ -50,6 +50,24 @@ class Told:
         return self.assists and (gate is None or is_coordinators(self.shown))
 
 
+def to_tell(
+    step: object,
+    shown: bytes,
+    *,
+    assists: bool = False,
+    seen: int = 0,
+    cell: tuple[object, ...] | None = None,
+    speed: float = 0.0,
+    trains: bool = True,
+) -> list[object]:
+    """What a peer gives hivemind to tell its group (see `Told`); `with_lines` adds what is known of lines.
+
+    Args:
+        cell: where it looks for the group, as `grid.packed` has it.
+    """
+    return [step, shown, assists, seen, cell, speed, trains, *NOTHING_OF_LINES]
+
+
 def read_told(gathered: bytes) -> Told:
     """What is in a peer's message to its group: bandwidth, mode, and the `gather` of the round.
 
