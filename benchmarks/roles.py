@@ -195,13 +195,17 @@ def _figures(ended: list[list[Ended]], phases: Sequence[Phase], volunteers: Sequ
 
 
 def _samples_per_second(ended: list[list[Ended]], phase: Phase) -> float:
-    """What went into the steps of a phase but the first ones, in the time from the end of those to its end."""
-    counted = range(phase.first + SETTLING, phase.end)
-    ends = {
-        step: max(one.at for its in ended for one in its if one.step == step) for step in (counted[0] - 1, counted[-1])
-    }
-    samples = sum(one.samples for its in ended for one in its if one.step in counted)
-    return round(samples / (ends[counted[-1]] - ends[counted[0] - 1]), 1)
+    """What went into the steps of a phase but the first ones, in the time from the end of those to its end.
+
+    A step that nobody tells of (all others had failed in it and took over a state) is not counted.
+    """
+    of_phase = [one for its in ended for one in its if phase.first + SETTLING - 1 <= one.step < phase.end]
+    ends = {step: max(one.at for one in of_phase if one.step == step) for step in {one.step for one in of_phase}}
+    if len(ends) < 2:
+        return 0.0
+    first, *_, last = sorted(ends)
+    samples = sum(one.samples for one in of_phase if one.step > first)
+    return round(samples / (ends[last] - ends[first]), 1)
 
 
 if __name__ == "__main__":
