@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 from collections.abc import Sequence
+from concurrent.futures import TimeoutError as NoAnswer
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -36,6 +37,7 @@ logger = get_logger(__name__)
 REJOIN_EVERY = 3.0  # seconds between two looks whether the peers we joined by are still known
 HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")  # kinds of host in an address
 CLOCKS = re.compile(r"local: ([\d.]+), peer: ([\d.]+)")  # in upstream's words; unix time, seconds
+ASKED, ANSWERED_WITHIN = 3, 10.0  # times, and seconds, that the node is asked for its addresses
 CONNECT_TIMEOUT = 5.0  # seconds to wait for one of them to answer
 
 
@@ -113,8 +115,19 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
 
 
 def addresses(dht: DHT) -> list[str]:
-    """The addresses, with peer id, by which others join through this peer; those of this machine alone come last."""
-    return sorted(map(str, dht.get_visible_maddrs(latest=True)), key=is_loopback)
+    """The addresses, with peer id, by which others join through this peer; those of this machine alone come last.
+
+    Raises:
+        SwarmError: the node does not answer.
+    """
+    ask = partial(DHT._get_visible_maddrs, latest=True)
+    for _ in range(ASKED):
+        try:
+            found = dht.run_coroutine(ask, return_future=True).result(ANSWERED_WITHIN)
+        except NoAnswer:  # now and then none comes while an averager starts; why is not known
+            continue
+        return sorted(map(str, found), key=is_loopback)
+    raise SwarmError(f"the DHT node did not answer within {ASKED * ANSWERED_WITHIN:.0f} s; start again")
 
 
 def is_address(address: str) -> bool:
