@@ -53,7 +53,7 @@ def test_a_trainer_is_killed_and_comes_again(swarm: FaultySwarm, phase: str):
     again = swarm.trainer("bela")
     swarm.wait(lambda: again.said(COUNTING), "first sample")
     swarm.wait_until_recovered(swarm.newest())
-    assert swarm.newest() > before
+    swarm.wait(lambda: swarm.newest() > before, "global step after that")
 
 
 @pytest.mark.parametrize("phase", OF_COORDINATOR)
