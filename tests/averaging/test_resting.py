@@ -14,7 +14,6 @@ from swarm.durable import write_file
 from swarm.identity import load_identity
 from swarm.run_file import load_run
 from tests.forked import start_function
-from trainer.averaging import groups
 from trainer.averaging.measured import OwnLine
 from trainer.averaging.optimizer import SwarmOptimizer, make_optimizer
 from trainer.averaging.speeds import Direction, Line
@@ -69,8 +68,8 @@ def test_whoever_all_would_wait_for_rests_and_gets_the_same_model(tmp_path: Path
 def take_steps(folder: Path, number: int) -> None:
     """One peer, with made-up gradients and a line that it knows."""
     run = load_run(folder / "run.yaml")
-    upload = Direction(claim=UPLOADS[number] * MEGABIT)
-    groups.OwnLine = lambda _: OwnLine(Line(upload, Direction(claim=20 * MEGABIT)))  # type: ignore[assignment,misc]
+    line = OwnLine(Line(Direction(claim=UPLOADS[number] * MEGABIT), Direction(claim=20 * MEGABIT)))
+    OwnLine.within = lambda _: line  # type: ignore[method-assign,assignment]
     first = folder / "address"
     while number > 0 and not first.exists():
         time.sleep(0.05)
