@@ -86,4 +86,12 @@ def test_it_holds_for_some_global_steps():
     assert given.seconds == roles.LASTS_LEAST
     slow = assigned([GPU, HOST, LAPTOP], [False] * 3, 2, SwarmStep(4e5, overlap=True), ELEMENTS, WIRE)
     assert slow is not None
-    assert slow.seconds == pytest.approx(3 * 4e5 / 111.0)
+    assert slow.seconds == roles.LASTS_MOST
+    usual = assigned([GPU, HOST, LAPTOP], [False] * 3, 2, SwarmStep(1e4, overlap=True), ELEMENTS, WIRE)
+    assert usual is not None
+    assert usual.seconds == pytest.approx(3 * 1e4 / 111.0)
+
+
+def test_whoever_says_that_it_computes_more_than_all_sends_nobody_to_rest():
+    honest = [member(20.0, 20.0)] * 8
+    assert decided([*honest, member(1e6, 1000.0)], SwarmStep(2_000.0, overlap=True)) == [True] * 9

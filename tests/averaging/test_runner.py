@@ -2,11 +2,19 @@
 
 import asyncio
 
+import pytest
 import torch
 
-from trainer.averaging.runner import AHEAD_BYTES, AHEAD_SECONDS, SHORTEST_SILENCE, longest_silence, pieces_ahead
+from trainer.averaging.runner import (
+    AHEAD_BYTES,
+    AHEAD_LEAST,
+    AHEAD_SECONDS,
+    SHORTEST_SILENCE,
+    longest_silence,
+    pieces_ahead,
+)
 from trainer.averaging.waits import Arrivals
-from trainer.averaging.witness import FiniteReducer
+from trainer.averaging.witness import FiniteReducer, NotFinite
 
 PIECE = 2**15  # bytes
 
@@ -14,7 +22,7 @@ PIECE = 2**15  # bytes
 def test_a_thin_line_is_not_filled_with_more_than_is_needed():
     assert pieces_ahead(upload=0.0, streams=8, piece=PIECE) == AHEAD_BYTES / 8 / PIECE
     assert pieces_ahead(upload=8 * PIECE, streams=2, piece=PIECE) == 4 * AHEAD_SECONDS
-    assert pieces_ahead(upload=PIECE, streams=8, piece=PIECE) == pieces_ahead(0.0, 8, AHEAD_BYTES) == 2
+    assert pieces_ahead(upload=PIECE, streams=8, piece=PIECE) == pieces_ahead(0.0, 8, AHEAD_BYTES) == AHEAD_LEAST
 
 
 def test_who_is_silent_for_longer_than_a_round_should_take_is_left_out():
@@ -39,3 +47,18 @@ def test_a_sender_that_breaks_off_does_not_break_the_piece_of_the_others():
 
     for mean in asyncio.run(average()):
         torch.testing.assert_close(mean, torch.full((2,), 3.0))
+
+
+@pytest.mark.parametrize(("size", "weight"), [(1, 2.0), (3, 1.0), (3, 0.0)])
+def test_a_part_of_another_shape_is_left_out_and_harms_nobody(size: int, weight: float) -> None:
+    async def reduce() -> torch.Tensor:
+        reducer = FiniteReducer((torch.Size([2]),), 2)
+        reducer.own, reducer.not_finite, reducer.arrivals = 0, set(), Arrivals(2, 0.0)
+        own = asyncio.create_task(reducer.accumulate_part(0, 0, torch.ones(2), 1.0))
+        with pytest.raises(NotFinite):
+            await reducer.accumulate_part(1, 0, torch.ones(size), weight)
+        reducer.on_sender_failed(1)
+        assert reducer.not_finite == {1}
+        return await asyncio.wait_for(own, 5.0)
+
+    assert asyncio.run(reduce()).tolist() == [1.0, 1.0]

@@ -93,6 +93,12 @@ def test_a_peer_tells_what_it_has_seen_of_others():
     assert len(read_told(with_lines(gathered, 0.0, 0.0, words * MOST_WORDS)).late) == MOST_WORDS
 
 
+def test_a_number_in_place_of_bytes_makes_no_gigabytes():
+    for said in (to_tell(3, 2**31), [*to_tell(3, b"")[:-1], [(2**31, 1e6, True)]]):  # type: ignore[arg-type]
+        gathered = MSGPackSerializer.dumps([None, 1, MSGPackSerializer.dumps(said)])
+        assert read_told(gathered) == Told(-1, b"", False)
+
+
 @pytest.mark.parametrize("mode", AveragingMode)
 def test_who_accepts_no_connections_says_so(mode: AveragingMode):
     assert is_client(MSGPackSerializer.dumps([None, mode.value, b""])) == (mode is AveragingMode.CLIENT)

@@ -13,7 +13,7 @@ from trainer.averaging.sharing import known_peers, smallest_part
 from trainer.averaging.told import Told
 
 LASTS = 3.0  # in units of a global step's predicted time: how long a role holds
-LASTS_LEAST = 60.0  # seconds
+LASTS_LEAST, LASTS_MOST = 60.0, 900.0  # seconds; who lies about a line may predict years
 IN_VAIN = 1800.0  # seconds in which a peer that rested in vain follows no plan
 
 
@@ -54,7 +54,8 @@ def assigned(
     plan = make_plan(peers, step)
     if plan.problem is not None:
         return None
-    return Assigned(plan.roles[own].trains, max(LASTS_LEAST, LASTS * plan.step_seconds), explanation(plan, peers, own))
+    seconds = min(LASTS_MOST, max(LASTS_LEAST, LASTS * plan.step_seconds))
+    return Assigned(plan.roles[own].trains, seconds, explanation(plan, peers, own))
 
 
 class Role:

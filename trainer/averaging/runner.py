@@ -26,7 +26,7 @@ from trainer.averaging.sums import WeighingRunner
 SHORTEST_SILENCE = 5.0  # seconds
 AHEAD_SECONDS = 2.0  # of its upload, that a peer sends ahead of means, on all streams together ...
 AHEAD_BYTES = 3 * 2**19  # ... or so much, where that is not known: enough to measure it, and 12 s of 1 Mbit/s
-AHEAD_LEAST = 2  # pieces: one is averaged while the other one is on its way
+AHEAD_LEAST = 3  # pieces: whoever averages reads so many of each sender before it waits for the slowest one
 SILENCE = 1.0  # in units of the predicted time of a round
 
 

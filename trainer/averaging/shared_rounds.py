@@ -13,6 +13,7 @@ import functools
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hivemind.averaging import DecentralizedAverager
@@ -22,6 +23,7 @@ from hivemind.compression import CompressionInfo
 from hivemind.utils import get_logger
 from hivemind.utils.asyncio import enter_asynchronously
 
+from swarm.gate import Gate
 from trainer.averaging.late import Memory, believed, blamed, carried
 from trainer.averaging.measured import OwnLine
 from trainer.averaging.roles import Assigned, SwarmStep, assigned
@@ -40,6 +42,8 @@ class SharingAverager(DecentralizedAverager):
         own_line: what is known of this peer's line.
         swarm_step: what the swarm does in each; None: its members have no roles, or not all of it is one group.
     """
+
+    gate: Gate | None
 
     def __init__(self, *args: Any, own_line: OwnLine, swarm_step: SwarmStep | None = None, **kwargs: Any):
         self.own_line, self.swarm_step = own_line, swarm_step
@@ -85,14 +89,20 @@ class SharingAverager(DecentralizedAverager):
 
     def _shared(self, kept: GroupInfo) -> Sharing:
         """Who averages what in this round."""
-        return shared(*_said(kept), self.total_size, self._wire_bytes)
+        return shared(*self._said(kept), self.total_size, self._wire_bytes)
 
     def _assigned(self, kept: GroupInfo) -> Assigned | None:
         """What this peer does from now on."""
         if self.swarm_step is None:
             return None
         own = kept.peer_ids.index(self.peer_id)
-        return assigned(*_said(kept), own, self.swarm_step, self.total_size, self._wire_bytes)
+        return assigned(*self._said(kept), own, self.swarm_step, self.total_size, self._wire_bytes)
+
+    def _said(self, kept: GroupInfo) -> tuple[Sequence[Told], Sequence[bool]]:
+        """What the members of a group are believed to have told, and who of them accepts no connections."""
+        told = {peer: read_told(words) for peer, words in zip(kept.peer_ids, kept.gathered, strict=True)}
+        told = {peer: replace(one, assists=one.is_coordinators(self.gate)) for peer, one in told.items()}
+        return believed(told), [is_client(words) for words in kept.gathered]
 
     @functools.cached_property
     def _wire_bytes(self) -> float:
@@ -101,9 +111,3 @@ class SharingAverager(DecentralizedAverager):
         infos = self.tensor_infos or [CompressionInfo.from_tensor(one, key=i) for i, one in enumerate(tensors)]
         sizes = [one.numel() * one.element_size() for one in tensors]
         return math.fsum(size * kind.estimate_compression_ratio(info) for size, info in zip(sizes, infos, strict=True))
-
-
-def _said(kept: GroupInfo) -> tuple[Sequence[Told], Sequence[bool]]:
-    """What the members of a group are believed to have told, and who of them accepts no connections."""
-    told = believed(dict(zip(kept.peer_ids, map(read_told, kept.gathered), strict=True)))
-    return told, [is_client(words) for words in kept.gathered]

@@ -13,6 +13,7 @@ from trainer.averaging.told import Told
 
 WORTH_IT = 0.15  # of the time of a round with equal parts that a plan has to save
 WORTH_SECONDS = 0.5  # and so many seconds
+FASTER = 16.0  # than the usual peer: what is believed of a processor
 SMALLEST = 100  # a part is at least one of so many
 WITNESSED = 64  # the coordinator averages at least one of so many parts
 MOST_BYTES, LEAST_BYTES, CHUNKS = 2**17, 2**15, 256  # of a chunk: a thin line is soon done with it; its header is small
@@ -72,7 +73,7 @@ def known_peers(told: Sequence[Told], clients: Sequence[bool]) -> list[Peer] | N
     line, speed = statistics.median_low(lines), statistics.median_low([one.speed for one in told if one.speed] or [1.0])
     return [
         Peer(
-            samples_per_second=0.0 if one.assists else one.speed or speed,
+            samples_per_second=0.0 if one.assists else min(one.speed or speed, FASTER * speed),
             upload=one.upload or line,
             download=one.download or one.upload or line,
             client_mode=client,

@@ -18,6 +18,7 @@ from swarm.passes import is_coordinators
 from trainer.averaging.claims import believed_step
 from trainer.averaging.speeds import FASTEST
 
+LONGEST_WORD = 2**14  # bytes; a pass has some hundred
 NOTHING_OF_LINES = (0.0, 0.0, ())  # how fast its own is up and down, and words about others'
 MOST_WORDS = 8  # about others' lines, in one message
 
@@ -76,17 +77,17 @@ def read_told(gathered: bytes) -> Told:
     try:
         said = MSGPackSerializer.loads(MSGPackSerializer.loads(gathered)[2])
         step, shown, assists, seen, _, speed, trains, upload, download, words = said
-        late = tuple(Word(bytes(peer), float(speed), sent is True) for peer, speed, sent in words if _figure(speed))
+        seen_late = [(peer, float(rate), sent is True) for peer, rate, sent in words[:MOST_WORDS] if _figure(rate)]
         return Told(
             int(step),
-            bytes(shown),
+            _short(shown),
             assists is True,
             int(seen),
             _figure(upload),
             _figure(download),
             _figure(speed),
             trains is True,
-            late[:MOST_WORDS],
+            tuple(Word(_short(peer), rate, sent) for peer, rate, sent in seen_late),
         )
     except Exception:
         return Told(-1, b"", False)
@@ -109,6 +110,13 @@ def is_client(gathered: bytes) -> bool:
 def _figure(word: float) -> float:
     """What is no speed, of a line or a processor, counts as not known."""
     return float(word) if 0.0 < float(word) <= FASTEST else 0.0
+
+
+def _short(word: object) -> bytes:
+    """Raises `ValueError` where it is something else, as a number of which `bytes` would make gigabytes of zeros."""
+    if not isinstance(word, bytes) or len(word) > LONGEST_WORD:
+        raise ValueError("this is no pass and no peer id")
+    return word
 
 
 def _rounded(speed: float) -> float:

@@ -58,10 +58,14 @@ class FiniteReducer(WeighingReducer):
     ) -> torch.Tensor:
         """See upstream."""
         self.arrivals.come(sender_index, part_index, time.monotonic())
-        if sender_index != self.own and not torch.isfinite(tensor_part).all():
+        if sender_index != self.own and not self._is_usable(tensor_part, part_index, weight):
             self.not_finite.add(sender_index)
-            raise NotFinite("a member's numbers are not finite")
+            raise NotFinite("a member's numbers are not finite, or of another shape")
         return await asyncio.shield(super().accumulate_part(sender_index, part_index, tensor_part, weight))
+
+    def _is_usable(self, part: torch.Tensor, index: int, weight: float) -> bool:
+        is_silent = weight == 0.0 and part.numel() == 1  # `silent.py`
+        return (is_silent or part.shape == self.part_shapes[index]) and bool(torch.isfinite(part).all())
 
 
 class FiniteContainer(TensorPartContainer):
