@@ -84,6 +84,10 @@ class Task:
         """To which a global step belongs; the last one never ends."""
         return next((phase for phase in self.phases if step < phase.end), self.phases[-1])
 
+    def others_are_done(self) -> bool:
+        """Whether this peer would wait for the last steps alone."""
+        return any(self.file("done", number).exists() for number in range(self.peers))
+
     def read_ended(self) -> list[Ended]:
         """The global steps that the peer has written down."""
         file = self.file("steps")
@@ -106,6 +110,7 @@ def work(task: Task) -> None:
     optimizer = make_optimizer(run, dht, identity, [{"params": [parameter], "weight_decay": 0.0}])
     _train(task, run, optimizer, parameter)
     time.sleep(2.0)  # others may still be in the last round
+    task.file("done").touch()
     optimizer.shutdown()
     dht.shutdown()
     end_process()
@@ -113,7 +118,7 @@ def work(task: Task) -> None:
 
 def _train(task: Task, run: RunFile, optimizer: SwarmOptimizer, parameter: torch.nn.Parameter) -> None:
     batch = max(1, round(task.speed / BATCHES_PER_SECOND))
-    while optimizer.local_epoch < run.optimizer.total_steps:
+    while optimizer.local_epoch < run.optimizer.total_steps and not task.others_are_done():
         trains = optimizer.trains
         if trains:
             time.sleep(batch / task.speed)
