@@ -25,6 +25,7 @@ from tests.peers.small_swarm import PATIENCE, SmallSwarm
 
 pytestmark = pytest.mark.swarm
 CONTRIBUTED = re.compile(r"Thank you! You contributed ([\d,]+) samples")
+STEP_SAMPLES = 4096  # a peer weighs four batches at most, and a fast machine alone with its first step computes two
 COLAB = {"COLAB_RELEASE_TAG": "release-colab_20261101-060000_RC00"}
 KAGGLE = {"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}
 
@@ -86,7 +87,7 @@ def test_a_notebook_of_kaggle_trains_as_a_member_until_the_run_is_over(
     small_swarm: Callable[..., SmallSwarm], hub_stand_in: HubStandIn, tmp_path: Path
 ):
     token = hub_stand_in.add("asha")
-    swarm = small_swarm(access={"users": ["asha"]}, target_batch_size=2048, total_steps=3)
+    swarm = small_swarm(access={"users": ["asha"]}, target_batch_size=STEP_SAMPLES, total_steps=3)
     modules = platform_modules(tmp_path / "kaggle", token)
     kernel = Kernel(swarm, KAGGLE | {"PYTHONPATH": str(modules), "HF_TOKEN": ""})
     shown = asyncio.run(kernel.run())
@@ -99,7 +100,7 @@ def test_a_notebook_of_kaggle_trains_as_a_member_until_the_run_is_over(
 
 
 def test_a_notebook_of_colab_is_stopped_and_run_again_and_is_the_same_peer(small_swarm: Callable[..., SmallSwarm]):
-    swarm = small_swarm(access={"open": True}, target_batch_size=2048)
+    swarm = small_swarm(access={"open": True}, target_batch_size=STEP_SAMPLES)
 
     def counted(sessions: int) -> Callable[[], None]:
         def wait() -> None:
