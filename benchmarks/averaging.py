@@ -18,9 +18,7 @@ times as fast as equal parts; with most peers in client mode no round fails.
 
 import json
 import statistics
-import subprocess
 import tempfile
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -32,25 +30,18 @@ from rich.table import Table
 
 from benchmarks import command
 from benchmarks.averaging_worker import ELEMENT_BYTES, RULES, RoundTimes, Task, read_rounds, work
+from benchmarks.hosted_peers import BenchmarkFailed, start_peers, wait_for
 from benchmarks.plan import LINES, MEGABIT, lines_of
 from swarm.durable import write_file
-from swarm.errors import SahajError
 from tests.faults.hosts import Hosts, NoHosts, made_hosts
-from tests.forked import Forked, start_function
+from tests.forked import Forked
 from trainer.averaging.plan import GlobalStep, Peer
 from trainer.averaging.plan_program import round_rate
 
 MIXED = sorted(LINES * 2, reverse=True)
 # Mbit/s down and up, and how many of the last ones are in client mode
 SETS = {"homogeneous": ([(5, 5)] * 8, 0), "mixed": (MIXED, 0), "firewalled": (MIXED, 5)}
-START = 60.0  # seconds that a peer may take to start
-PATIENCE = 3600.0  # seconds for all rounds of a set
 MEGABYTES = 8.0  # an ALBERT of 12 million parameters has 12 in 8 bits
-POLL = 0.1  # seconds
-
-
-class BenchmarkFailed(SahajError):
-    """A peer did not do what it was asked."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +94,7 @@ def measure(folder: Path, lines: list[tuple[int, int]], clients: int, rounds: in
             uploads = tuple(up if can else 0.0 for (_, up), can in zip(lines, reachable, strict=True))
             tasks = _start(folder, hosts, uploads, peers, rounds, elements)
             for task, peer in zip(tasks, peers, strict=True):
-                _wait(task, peer)
+                wait_for(task, peer)
             return _figures(tasks, lines, rounds)
     except NoHosts as error:
         raise BenchmarkFailed(str(error)) from None
@@ -116,33 +107,11 @@ def _start(
     folder: Path, hosts: Hosts, uploads: tuple[float, ...], peers: list[Forked], rounds: int, elements: int
 ) -> list[Task]:
     """The first peer, and all others through it."""
-    tasks: list[Task] = []
-    known: tuple[str, ...] = ()
-    for number, name in enumerate(hosts.addresses):
-        task = Task(str(folder), number, hosts.namespace(name), uploads, not uploads[number], known, rounds, elements)
-        peers.append(start_function(work, task, out=task.file("said")))
-        tasks.append(task)
-        if not known:
-            deadline = time.monotonic() + START
-            while not task.file("here").exists():
-                if time.monotonic() > deadline:
-                    raise BenchmarkFailed(f"a peer did not start: {_last_words(task)}")
-                time.sleep(POLL)
-            known = tuple(json.loads(task.file("here").read_text())[1])
-    return tasks
 
+    def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
+        return Task(str(folder), number, namespace, uploads, not uploads[number], known, rounds, elements)
 
-def _wait(task: Task, peer: Forked) -> None:
-    try:
-        status = peer.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        status = None
-    if status != 0:
-        raise BenchmarkFailed(f"peer {task.number} ended with {status}: {_last_words(task)}")
-
-
-def _last_words(task: Task) -> str:
-    return task.file("said").read_text()[-2000:]
+    return start_peers(hosts, work, task_of, peers)
 
 
 def _figures(tasks: list[Task], lines: list[tuple[int, int]], rounds: int) -> Figures:

@@ -16,9 +16,7 @@ finds are as good as the best assignment.
 import itertools
 import json
 import statistics
-import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,11 +27,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import command
+from benchmarks.hosted_peers import BenchmarkFailed, start_peers, wait_for
 from benchmarks.roles_worker import Ended, Given, Phase, Task, work
 from swarm.durable import write_file
-from swarm.errors import SahajError
 from tests.faults.hosts import Hosts, NoHosts, made_hosts
-from tests.forked import Forked, start_function
+from tests.forked import Forked
 
 RUN = """
 name: roles
@@ -66,13 +64,6 @@ SETS = {
 }
 FIRST, OURS, GIVEN = 5, 5, 3  # global steps in which lines become known, with our roles, and with given ones
 SETTLING = 1  # first steps of a phase, which do not count
-START = 60.0  # seconds that a peer may take to start
-PATIENCE = 3600.0  # seconds
-POLL = 0.1
-
-
-class BenchmarkFailed(SahajError):
-    """A peer did not do what it was asked."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +110,7 @@ def measure(folder: Path, volunteers: Sequence[Volunteer]) -> Figures:
                 hosts.limit(one.name, one.up, one.down)
             tasks = _start(folder, hosts, volunteers, phases, peers)
             for task, peer in zip(tasks, peers, strict=True):
-                _wait(task, peer)
+                wait_for(task, peer)
             return _figures([task.read_ended() for task in tasks], phases, volunteers)
     except NoHosts as error:
         raise BenchmarkFailed(str(error)) from None
@@ -145,33 +136,11 @@ def _start(
     folder: Path, hosts: Hosts, volunteers: Sequence[Volunteer], phases: tuple[Phase, ...], peers: list[Forked]
 ) -> list[Task]:
     """The first peer, and all others through it."""
-    tasks: list[Task] = []
-    known: tuple[str, ...] = ()
-    for number, one in enumerate(volunteers):
-        task = Task(str(folder), number, hosts.namespace(one.name), one.speed, len(volunteers), phases, known)
-        peers.append(start_function(work, task, out=task.file("said")))
-        tasks.append(task)
-        if not known:
-            deadline = time.monotonic() + START
-            while not task.file("here").exists():
-                if time.monotonic() > deadline:
-                    raise BenchmarkFailed(f"a peer did not start: {_last_words(task)}")
-                time.sleep(POLL)
-            known = tuple(json.loads(task.file("here").read_text())[1])
-    return tasks
 
+    def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
+        return Task(str(folder), number, namespace, volunteers[number].speed, len(volunteers), phases, known)
 
-def _wait(task: Task, peer: Forked) -> None:
-    try:
-        status = peer.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        status = None
-    if status != 0:
-        raise BenchmarkFailed(f"peer {task.number} ended with {status}: {_last_words(task)}")
-
-
-def _last_words(task: Task) -> str:
-    return task.file("said").read_text()[-2000:]
+    return start_peers(hosts, work, task_of, peers)
 
 
 def _figures(ended: list[list[Ended]], phases: Sequence[Phase], volunteers: Sequence[Volunteer]) -> Figures:
