@@ -141,10 +141,10 @@ def _optimizer(task: Task) -> type[SwarmOptimizer]:
 
     class Scheduled(SwarmOptimizer):
         @property
-        def trains(self) -> bool:
+        def computes(self) -> bool:
             begun = hasattr(self, "state_averager")  # asked while it is being made, too
             given = task.phase(self.local_epoch if begun else 0).roles
-            return super().trains if given is None else given[task.number].trains
+            return super().computes if given is None else given[task.number].trains
 
     return Scheduled
 

@@ -9,7 +9,6 @@ from swarm import clock
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile
 from trainer.averaging import SwarmOptimizer
-from trainer.averaging.progress import SwarmProgress
 from trainer.console import View
 from trainer.data import Batch, Feed
 from trainer.micro_batch import Pace
@@ -78,7 +77,7 @@ class Work:
         self._last = now
 
     def assist(self) -> None:
-        """Compute nothing for a moment: average for the others, and follow them."""
+        """Compute nothing for a moment: follow the others, and average for them."""
         optimizer, contributions = self._optimizer, self._session.contributions
         step, rounds, had = optimizer.local_epoch, optimizer.rounds_begun, optimizer.samples_gathered
         time.sleep(ASSISTING)
@@ -88,7 +87,9 @@ class Work:
         elif optimizer.samples_gathered < had:  # computed before it was told to average only
             contributions.dropped()
             self._messages.append(describe_catch_up(step, optimizer.local_epoch))
-        self._speed, self._last = 0.0, time.monotonic()
+        if not optimizer.is_full:
+            self._speed = 0.0
+        self._last = time.monotonic()
 
     def _unscaled_gradient_is_finite(self) -> bool:
         if self._scaler.is_enabled():
@@ -183,14 +184,17 @@ class Work:
             averaging_failures=contributions.failures,
             data_wait_fraction=self.data_wait_fraction,
             client_mode=self._optimizer.client_mode,
-            status=status_of(tracker) if self._optimizer.trains else "averaging for the others",
+            status=status_of(self._optimizer),
         )
 
 
-def status_of(tracker: SwarmProgress) -> str:
+def status_of(optimizer: SwarmOptimizer) -> str:
     """What a peer does, in a few words."""
+    tracker = optimizer.tracker
     if tracker.others:
-        return "training"
+        if optimizer.is_full:
+            return "waiting for the others: enough samples for this global step"
+        return "training" if optimizer.trains else "averaging for the others"
     return "nobody answers; waiting for the others" if tracker.company.is_gone else "training alone until others join"
 
 

@@ -7,6 +7,7 @@ What this changes in hivemind's `Optimizer`:
 - a round begins when the batch is full *and* a group has been found; until then gradients go on adding up, and a
   search that found nobody is simply begun again. Upstream begins without a group, and without one the round fails.
 - `poll` does everything but add samples: for a peer that holds the state and computes nothing.
+- a peer that has computed all that it can weigh in the next step (`claims.HEAVIEST`) computes no more until then.
 - leaving takes seconds, even in the middle of a round.
 - peers may average in small groups (`swarm_grid.py`); who found nobody for the first round begins with the second.
 """
@@ -68,6 +69,7 @@ class SwarmOptimizer(StateFollower):
         self.caps, self.line, self._role = caps, OwnLine.within(caps), Role()
         self.run, self.identity, self.holds_state, self.gate = run, identity, holds_state, gate
         self._heaviest = HEAVIEST * run.averaging.target_batch_size
+        self._last_batch = 0  # samples
         self.rounds_begun = 0
         self._reports: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
         self._round_open = False  # a round has begun, and whether the step is taken is not known yet
@@ -120,7 +122,7 @@ class SwarmOptimizer(StateFollower):
             holds_state=self.holds_state,
             signed_step=lambda: self.gate.notices.restored_at if self.gate else 0,
             longest_round=self.run.averaging.averaging_timeout,
-            computes=lambda: self.trains,
+            computes=lambda: self.computes,
             private_key=self.identity.private_key,  # the DHT signs with this key only
             start=True,
             **kwargs,
@@ -153,6 +155,7 @@ class SwarmOptimizer(StateFollower):
         """Add the gradients in `param.grad`, a mean over `batch_size` samples, and go on as `poll`."""
         if self._take_over_newer_state():
             return  # these gradients belong to parameters that we no longer have
+        self._last_batch = batch_size
         self._check_and_accumulate_gradients(batch_size, None)
         self._advance()
 
@@ -163,8 +166,19 @@ class SwarmOptimizer(StateFollower):
 
     @property
     def trains(self) -> bool:
-        """Whether this peer should compute gradients; otherwise it is to `poll`, and averages for the others."""
+        """Whether this peer should compute gradients now; otherwise it is to `poll`, and averages for the others."""
+        return self.computes and not self.is_full
+
+    @property
+    def computes(self) -> bool:
+        """Whether computing gradients is among what this peer does for the swarm at this time."""
         return not self.holds_state and self._role.trains(time.monotonic())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one batch more would be more than this peer can weigh in the next global step, and would not count."""
+        gathered = self.samples_gathered
+        return gathered > 0 and gathered + self._last_batch > self._heaviest
 
     @property
     def samples_gathered(self) -> int:
@@ -228,7 +242,7 @@ class SwarmOptimizer(StateFollower):
             gather=self.local_epoch,
             seen=seen,
             speed=self.tracker.own_speed,
-            trains=self.trains or self.samples_gathered > 0,
+            trains=self.computes or self.samples_gathered > 0,
             timeout=GROUP_PATIENCE * self.matchmaking_time,
         )
 
