@@ -176,7 +176,7 @@ class SwarmOptimizer(StateFollower):
 
     @property
     def is_full(self) -> bool:
-        """Whether one batch more would be more than this peer can weigh in the next global step, and would not count."""
+        """Whether one batch more would be more than this peer can weigh in the next step: it would not count."""
         gathered = self.samples_gathered
         return gathered > 0 and gathered + self._last_batch > self._heaviest
 
