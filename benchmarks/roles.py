@@ -8,9 +8,9 @@ real gradients of 600,000 numbers, a byte each. How fast they compute is made up
 *laggard* all would wait for the gradients of a slow laptop.
 
 Every peer can train, average, or both: 27 assignments, of which those in which nobody trains or nobody averages are
-none. One swarm goes through them all, some global steps each, and finds its own roles before the first and after the
-last. How the vector is shared among those who average is our plan in any case. What counts: the roles that the swarm
-finds are as good as the best assignment.
+none. One swarm goes through them all, some global steps each; a second one takes turns between the best of them and the
+roles that it finds by itself. How the vector is shared among those who average is our plan in any case. What counts:
+the roles that the swarm finds are as good as the best assignment; medians of the turns.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks import command
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers, wait_for
-from benchmarks.roles_worker import Ended, Given, Phase, Task, work
+from benchmarks.roles_worker import Ended, Given, Phase, Roles, Task, work
 from swarm.durable import write_file
 from tests.faults.hosts import Hosts, NoHosts, made_hosts
 from tests.forked import Forked
@@ -39,8 +39,8 @@ data: {{train: [{{path: none.txt}}], validation: [{{path: none.txt}}]}}
 optimizer: {{total_steps: {steps}, warmup_steps: 1}}
 averaging:
   target_batch_size: 200
-  matchmaking_time: 1.0
-  request_timeout: 0.5
+  matchmaking_time: 2.0
+  request_timeout: 1.0
   averaging_timeout: 120.0
   chunk_timeout: 30.0
   state_every: 100000
@@ -62,21 +62,22 @@ SETS = {
     "gpu": (GPU, Volunteer("laptop", 15, 20, 5), HOST),
     "laggard": (GPU, Volunteer("laptop", 6, 5, 1), HOST),
 }
-FIRST, OURS, GIVEN = 5, 5, 3  # global steps in which lines become known, with our roles, and with given ones
+FIRST, GIVEN, TURN = 5, 3, 6  # global steps: until lines are known, with each assignment, and in a turn
 SETTLING = 1  # first steps of a phase, which do not count
+FINALISTS, TURNS = 4, 5  # assignments that take turns with our roles, and how often
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Samples a second of the swarm."""
+    """Samples a second of the swarm; medians of the turns."""
 
-    ours: float  # the mean of both times
-    ours_twice: tuple[float, float]
+    ours: float
+    our_turns: list[float]
     trained: list[float]  # part of the steps in which each peer did, with our roles
     best: float
     best_roles: str
-    all_train: float  # everybody trains and averages
-    fixed: dict[str, float]
+    best_turns: dict[str, list[float]]  # of the finalists
+    once: dict[str, float]  # every assignment, before the finals
 
 
 def main(
@@ -90,18 +91,55 @@ def main(
             raise BenchmarkFailed(f"there is no set {name}, only {', '.join(SETS)}")
         with tempfile.TemporaryDirectory(prefix="sahaj-roles-") as folder:
             found[name] = measure(Path(folder), SETS[name])
+            if json_file:
+                write_file(json_file, json.dumps({name: asdict(one) for name, one in found.items()}, indent=2) + "\n")
         Console(stderr=True).print(name, asdict(found[name]))
-    table = Table("", "ours", "best assignment", "which", "all train and average", title="Samples a second")
+    table = Table("", "ours", "best assignment", "which", title="Samples a second")
     for name, one in found.items():
-        table.add_row(name, f"{one.ours:.1f}", f"{one.best:.1f}", one.best_roles, f"{one.all_train:.1f}")
+        table.add_row(name, f"{one.ours:.1f}", f"{one.best:.1f}", one.best_roles)
     Console().print(table)
-    if json_file:
-        write_file(json_file, json.dumps({name: asdict(one) for name, one in found.items()}, indent=2) + "\n")
 
 
 def measure(folder: Path, volunteers: Sequence[Volunteer]) -> Figures:
-    """Let the swarm go through all assignments, and find its own roles before and after."""
-    phases = _phases(len(volunteers))
+    """Let a swarm go through all assignments, and another one take turns between the best ones and its own roles."""
+    every = [
+        roles
+        for roles in itertools.product(Given, repeat=len(volunteers))
+        if any(role.trains for role in roles) and any(role.aggregates for role in roles)
+    ]
+    tried = _one_after_the_other(every, GIVEN)
+    once = dict(zip(every, _speeds(_run(folder / "once", volunteers, tried), tried), strict=True))
+    finalists = sorted(every, key=lambda roles: once[roles], reverse=True)[:FINALISTS]
+    turns = _one_after_the_other([None, *finalists] * TURNS, SETTLING + TURN)
+    ended = _run(folder / "turns", volunteers, turns)
+    by_roles: dict[Roles | None, list[float]] = {}
+    for phase, speed in zip(turns, _speeds(ended, turns), strict=True):
+        by_roles.setdefault(phase.roles, []).append(speed)
+    best = max(finalists, key=lambda roles: statistics.median(by_roles[roles]))
+    own = [step for phase in turns if phase.roles is None for step in range(phase.first, phase.end)]
+
+    def said(roles: Roles) -> str:
+        return ", ".join(f"{one.name} {role.value}" for one, role in zip(volunteers, roles, strict=True))
+
+    return Figures(
+        ours=statistics.median(by_roles[None]),
+        our_turns=by_roles[None],
+        trained=[round(statistics.mean(one.trained for one in its if one.step in own), 2) for its in ended],
+        best=statistics.median(by_roles[best]),
+        best_roles=said(best),
+        best_turns={said(roles): by_roles[roles] for roles in finalists},
+        once={said(roles): speed for roles, speed in once.items()},
+    )
+
+
+def _one_after_the_other(assignments: Sequence[Roles | None], steps: int) -> tuple[Phase, ...]:
+    firsts = range(FIRST, FIRST + steps * len(assignments), steps)
+    return tuple(Phase(roles, first, first + steps) for roles, first in zip(assignments, firsts, strict=True))
+
+
+def _run(folder: Path, volunteers: Sequence[Volunteer], phases: tuple[Phase, ...]) -> list[list[Ended]]:
+    """The steps of each peer of a swarm that goes through those phases."""
+    folder.mkdir()
     (folder / "run.yaml").write_text(RUN.format(steps=phases[-1].end))
     peers: list[Forked] = []
     try:
@@ -111,25 +149,12 @@ def measure(folder: Path, volunteers: Sequence[Volunteer]) -> Figures:
             tasks = _start(folder, hosts, volunteers, phases, peers)
             for task, peer in zip(tasks, peers, strict=True):
                 wait_for(task, peer)
-            return _figures([task.read_ended() for task in tasks], phases, volunteers)
+            return [task.read_ended() for task in tasks]
     except NoHosts as error:
         raise BenchmarkFailed(str(error)) from None
     finally:
         for peer in peers:
             peer.kill()
-
-
-def _phases(peers: int) -> tuple[Phase, ...]:
-    assignments = [
-        roles
-        for roles in itertools.product(Given, repeat=peers)
-        if any(role.trains for role in roles) and any(role.aggregates for role in roles)
-    ]
-    phases, step = [Phase(None, FIRST, FIRST + OURS)], FIRST + OURS
-    for roles in assignments:
-        phases.append(Phase(roles, step, step + GIVEN))
-        step += GIVEN
-    return (*phases, Phase(None, step, step + SETTLING + OURS))
 
 
 def _start(
@@ -143,24 +168,8 @@ def _start(
     return start_peers(hosts, work, task_of, peers)
 
 
-def _figures(ended: list[list[Ended]], phases: Sequence[Phase], volunteers: Sequence[Volunteer]) -> Figures:
-    speeds = [_samples_per_second(ended, phase) for phase in phases]
-    fixed = {
-        ", ".join(f"{one.name} {role.value}" for one, role in zip(volunteers, phase.roles, strict=True)): speed
-        for phase, speed in zip(phases, speeds, strict=True)
-        if phase.roles is not None
-    }
-    best = max(fixed, key=lambda name: fixed[name])
-    own = [step for phase in phases if phase.roles is None for step in range(phase.first, phase.end)]
-    return Figures(
-        ours=round((speeds[0] + speeds[-1]) / 2.0, 1),
-        ours_twice=(speeds[0], speeds[-1]),
-        trained=[round(statistics.mean(one.trained for one in its if one.step in own), 2) for its in ended],
-        best=fixed[best],
-        best_roles=best,
-        all_train=fixed[", ".join(f"{one.name} {Given.BOTH.value}" for one in volunteers)],
-        fixed=fixed,
-    )
+def _speeds(ended: list[list[Ended]], phases: Sequence[Phase]) -> list[float]:
+    return [_samples_per_second(ended, phase) for phase in phases]
 
 
 def _samples_per_second(ended: list[list[Ended]], phase: Phase) -> float:

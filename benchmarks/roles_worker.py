@@ -45,11 +45,14 @@ class Given(str, Enum):
         return self is not Given.TRAINER
 
 
+Roles = tuple[Given, ...]  # by peer
+
+
 @dataclass(frozen=True)
 class Phase:
     """Some global steps in which peers keep their roles."""
 
-    roles: tuple[Given, ...] | None  # by peer; None: as the averager finds them
+    roles: Roles | None  # None: as the averager finds them
     first: int  # global step
     end: int  # the first step of the next phase
 
@@ -81,8 +84,8 @@ class Task:
         return Path(self.folder) / f"{name}-{self.number if number is None else number}"
 
     def phase(self, step: int) -> Phase:
-        """To which a global step belongs; the last one never ends."""
-        return next((phase for phase in self.phases if step < phase.end), self.phases[-1])
+        """To which a global step belongs; before the first one and after the last one peers find their roles."""
+        return next((one for one in self.phases if one.first <= step < one.end), Phase(None, 0, 0))
 
     def others_are_done(self) -> bool:
         """Whether this peer would wait for the last steps alone."""
