@@ -1,9 +1,14 @@
 """What all tests share: their order, and the Bengali text that some of them need."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
+
+
+# a shell's background job ignores Ctrl-C, and so would all programs that tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
