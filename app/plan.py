@@ -13,7 +13,7 @@ from app.plan_picture import svg
 from app.plan_table import read_table
 from swarm.durable import write_file
 from swarm.run_file import load_run
-from trainer.averaging.plan import Role
+from trainer.averaging.planning.plan import Role
 
 WORTH_NAMING = 0.02  # gain in samples a second below which a change is no help
 HOUR = 3600.0  # seconds

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from app.plan_table import Volunteers
 from swarm.run_file import RunFile
-from trainer.averaging.caps import MEGABIT
-from trainer.averaging.plan import GlobalStep, NobodyReachable, Peer, Plan, Role, equal_parts, make_plan
+from trainer.averaging.lines.caps import MEGABIT
+from trainer.averaging.planning.plan import GlobalStep, NobodyReachable, Peer, Plan, Role, equal_parts, make_plan
 from trainer.averaging.wire import gradient_bytes, state_bytes
 from trainer.model_size import tensor_sizes
 
@@ -74,7 +74,7 @@ class Forecast:
 
 
 def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
-    """Predict by the function that plans rounds (`trainer/averaging/plan.py`)."""
+    """Predict by the function that plans rounds (`trainer/averaging/planning/plan.py`)."""
     step = global_step(run)
     planned, details = _outlook(run, rows, step, make_plan)
     changes = [

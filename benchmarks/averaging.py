@@ -35,8 +35,8 @@ from benchmarks.plan import LINES, MEGABIT, lines_of
 from swarm.durable import write_file
 from tests.faults.hosts import Hosts, NoHosts, made_hosts
 from tests.forked import Forked
-from trainer.averaging.plan import GlobalStep, Peer
-from trainer.averaging.plan_program import round_rate
+from trainer.averaging.planning.plan import GlobalStep, Peer
+from trainer.averaging.planning.program import round_rate
 
 MIXED = sorted(LINES * 2, reverse=True)
 # Mbit/s down and up, and how many of the last ones are in client mode

@@ -17,8 +17,8 @@ from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
 from swarm.identity import load_identity
 from tests.faults.hosts import move_to
-from trainer.averaging.grid import Cell
 from trainer.averaging.groups import Group, StepwiseAverager
+from trainer.averaging.moshpit.grid import Cell
 from trainer.averaging.sharing import Sharing
 from trainer.averaging.told import read_told
 from trainer.leaving import end_process

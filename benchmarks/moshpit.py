@@ -6,7 +6,7 @@
 
 As in the paper's figure of averaging error (Ryabinin et al. 2021, section 4.1), every peer has a number, drawn from a
 normal distribution, and fails in each round with a probability of its own. The error is the mean squared distance from
-the mean of all numbers. Nothing is sent; the keys are those of `trainer/averaging/moshpit.py`.
+the mean of all numbers. Nothing is sent; the keys are those of `trainer/averaging/moshpit/keys.py`.
 
 - *all-reduce*: all peers are one group. If one of them fails, the round is lost, and the next one starts again.
 - *moshpit*: groups by keys; a group in which somebody fails loses its round, the others do not. Its members keep
@@ -42,7 +42,7 @@ from benchmarks import command
 from benchmarks.moshpit_real import measure, show
 from swarm.durable import write_file
 from swarm.errors import SahajError
-from trainer.averaging.moshpit import first_key, indices, is_group_size, key_bits, meeting, next_key, rounds_to_mix
+from trainer.averaging.moshpit.keys import first_key, indices, is_group_size, key_bits, meeting, next_key, rounds_to_mix
 
 Numbers = NDArray[np.float64]
 FAILURES = (0.0, 0.001, 0.005, 0.01)  # of a peer in a round

@@ -14,8 +14,8 @@ from swarm.durable import write_file
 from swarm.identity import load_identity
 from swarm.run_file import AveragingSection
 from trainer.averaging.groups import Group, StepwiseAverager
-from trainer.averaging.moshpit import rounds_to_mix
-from trainer.averaging.swarm_grid import SwarmGrid
+from trainer.averaging.moshpit.keys import rounds_to_mix
+from trainer.averaging.moshpit.swarm_grid import SwarmGrid
 from trainer.leaving import end_process
 
 ELEMENTS = 100_000  # of a vector, in four bytes each

@@ -27,9 +27,9 @@ from scipy.optimize import linprog
 from benchmarks import command
 from swarm.durable import write_file
 from tests.averaging.groups_of_peers import random_lines, random_trainers
-from trainer.averaging.plan import GlobalStep, Peer, equal_parts, make_plan
-from trainer.averaging.plan_program import round_rate
-from trainer.averaging.plan_rounds import Floats, Lines, round_seconds
+from trainer.averaging.planning.plan import GlobalStep, Peer, equal_parts, make_plan
+from trainer.averaging.planning.program import round_rate
+from trainer.averaging.planning.rounds import Floats, Lines, round_seconds
 
 MEGABIT = 125_000.0  # bytes
 LINES = ((100, 20), (50, 10), (20, 5), (10, 2))  # Mbit/s down and up

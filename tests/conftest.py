@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-
 # a shell's background job ignores Ctrl-C, and so would all programs that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

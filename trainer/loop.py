@@ -13,7 +13,7 @@ from swarm.run_file import RunFile
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer
 from trainer.averaging import make_optimizer
-from trainer.averaging.caps import Caps
+from trainer.averaging.lines.caps import Caps
 from trainer.console import ConsoleView
 from trainer.data import Feed
 from trainer.leaving import GRACE, end_helpers, leaving_on_signal

@@ -16,7 +16,7 @@ from app.plan_forecast import DAY, MEGABIT, Forecast, forecast, global_step
 from app.plan_picture import svg
 from app.plan_table import TableError, Volunteers, read_table
 from swarm.run_file import RunFile, load_run, parse_run
-from trainer.averaging.plan import Peer, Role, equal_parts, make_plan
+from trainer.averaging.planning.plan import Peer, Role, equal_parts, make_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "runs" / "english.yaml"

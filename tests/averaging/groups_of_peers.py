@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trainer.averaging.plan_rounds import Flags, Floats, Lines
+from trainer.averaging.planning.rounds import Flags, Floats, Lines
 
 
 def random_lines(rng: np.random.Generator, peers: int) -> Lines:

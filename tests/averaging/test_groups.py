@@ -22,8 +22,8 @@ from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
 from tests.forked import start_function
 from trainer.averaging import groups
-from trainer.averaging.caps import NO_CAPS, Caps
 from trainer.averaging.groups import StepwiseAverager
+from trainer.averaging.lines.caps import NO_CAPS, Caps
 from trainer.averaging.search import ALONE, PacedKeys
 from trainer.averaging.witness import Weighed
 from trainer.leaving import end_process

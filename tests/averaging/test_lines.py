@@ -20,13 +20,13 @@ from swarm.identity import load_identity
 from tests.averaging.test_groups import runs_well
 from tests.faults.hosts import NoHosts, made_hosts, move_to
 from tests.forked import start_function
-from trainer.averaging.caps import Cap, Caps
-from trainer.averaging.grid import Cell
 from trainer.averaging.groups import StepwiseAverager
-from trainer.averaging.measured import OwnLine
+from trainer.averaging.lines.caps import Cap, Caps
+from trainer.averaging.lines.measured import OwnLine
+from trainer.averaging.lines.speeds import Direction, Line
+from trainer.averaging.moshpit.grid import Cell
 from trainer.averaging.runner import longest_silence
 from trainer.averaging.sharing import Sharing
-from trainer.averaging.speeds import Direction, Line
 from trainer.leaving import end_process
 
 pytestmark = pytest.mark.swarm

@@ -14,9 +14,9 @@ from swarm.durable import write_file
 from swarm.identity import load_identity
 from swarm.run_file import load_run
 from tests.forked import start_function
-from trainer.averaging.measured import OwnLine
+from trainer.averaging.lines.measured import OwnLine
+from trainer.averaging.lines.speeds import Direction, Line
 from trainer.averaging.optimizer import SwarmOptimizer, make_optimizer
-from trainer.averaging.speeds import Direction, Line
 from trainer.leaving import end_process
 
 MEGABIT = 125_000.0  # bytes

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 import torch
 
+from trainer.averaging.lines.waits import Arrivals
 from trainer.averaging.runner import (
     AHEAD_BYTES,
     AHEAD_LEAST,
@@ -13,7 +14,6 @@ from trainer.averaging.runner import (
     longest_silence,
     pieces_ahead,
 )
-from trainer.averaging.waits import Arrivals
 from trainer.averaging.witness import FiniteReducer, NotFinite
 
 PIECE = 2**15  # bytes

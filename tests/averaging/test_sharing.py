@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from trainer.averaging.plan import NobodyReachable
+from trainer.averaging.planning.plan import NobodyReachable
 from trainer.averaging.sharing import Sharing, chunk_bytes, shared
 from trainer.averaging.told import Told
 

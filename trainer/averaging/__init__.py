@@ -1,7 +1,9 @@
 """The DeDLOC part: one optimizer step of the whole swarm, built on hivemind.
 
-Everything that overrides hivemind lives in this folder, and each file says what it changes and why. The plans
-(`plan.py`) need neither hivemind nor torch; so these are imported when somebody asks for the optimizer, not before.
+Everything that overrides hivemind lives in this folder, and each file says what it changes and why. `planning/` says
+who averages what, `lines/` what lines carry, `moshpit/` who is in which small group.
+
+The plans need neither hivemind nor torch; so these are imported when somebody asks for the optimizer, not before.
 """
 
 from importlib import import_module

@@ -13,7 +13,7 @@ from hivemind.averaging.control import StepControl
 from hivemind.optim.optimizer import Optimizer
 
 from trainer.averaging.gradients import SwarmGradientAverager
-from trainer.averaging.moshpit_rounds import GridControl
+from trainer.averaging.moshpit.rounds import GridControl
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.rounds import RoundFailed
 from trainer.averaging.state import SwarmStateAverager

@@ -35,18 +35,18 @@ from swarm.gate import Gate
 from swarm.orphans import end_with_parent
 from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
-from trainer.averaging.caps import NO_CAPS, Caps
 from trainer.averaging.claims import is_beside
-from trainer.averaging.grid import Cell, packed
-from trainer.averaging.measured import OwnLine
+from trainer.averaging.lines.caps import NO_CAPS, Caps
+from trainer.averaging.lines.measured import OwnLine
+from trainer.averaging.lines.speeds import ease
+from trainer.averaging.moshpit.grid import Cell, packed
+from trainer.averaging.moshpit.sums import mean_weight, say_weight
 from trainer.averaging.roles import Assigned
 from trainer.averaging.runner import StreamingRunner
 from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
 from trainer.averaging.shared_rounds import SharingAverager
 from trainer.averaging.silent import be_silent
-from trainer.averaging.speeds import ease
 from trainer.averaging.streams import until_end, with_end
-from trainer.averaging.sums import mean_weight, say_weight
 from trainer.averaging.told import (
     Told,
     at_newest_step,

@@ -9,7 +9,7 @@ What this changes in hivemind's `Optimizer`:
 - `poll` does everything but add samples: for a peer that holds the state and computes nothing.
 - a peer that has computed all that it can weigh in the next step (`claims.HEAVIEST`) computes no more until then.
 - leaving takes seconds, even in the middle of a round.
-- peers may average in small groups (`swarm_grid.py`); who found nobody for the first round begins with the second.
+- peers may average in small groups (`moshpit/`); who found nobody for the first round begins with the second.
 """
 
 import math
@@ -29,21 +29,21 @@ from swarm import clock
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.run_file import RunFile
-from trainer.averaging.caps import NO_CAPS, Caps
 from trainer.averaging.claims import HEAVIEST
 from trainer.averaging.compression import gradient_compression, state_compression
 from trainer.averaging.following import StateFollower
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
-from trainer.averaging.measured import OwnLine
-from trainer.averaging.moshpit_rounds import GridControl
+from trainer.averaging.lines.caps import NO_CAPS, Caps
+from trainer.averaging.lines.measured import OwnLine
+from trainer.averaging.moshpit.rounds import GridControl
+from trainer.averaging.moshpit.swarm_grid import SwarmGrid
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.roles import Role, SwarmStep
 from trainer.averaging.rounds import RoundFailed, RoundReport
 from trainer.averaging.search import GROUP_PATIENCE
 from trainer.averaging.state import SwarmStateAverager
-from trainer.averaging.swarm_grid import SwarmGrid
 
 logger = get_logger(__name__)
 

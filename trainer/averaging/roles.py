@@ -7,8 +7,8 @@ the next round says otherwise, and not for long without one: those who train may
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.averaging.plan import GlobalStep, make_plan
-from trainer.averaging.plan_words import explanation
+from trainer.averaging.planning.plan import GlobalStep, make_plan
+from trainer.averaging.planning.words import explanation
 from trainer.averaging.sharing import known_peers, smallest_part
 from trainer.averaging.told import Told
 

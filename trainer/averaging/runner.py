@@ -21,7 +21,7 @@ from hivemind.p2p import P2PContext, PeerID
 from hivemind.proto import averaging_pb2
 from hivemind.utils.asyncio import aiter_with_timeout
 
-from trainer.averaging.sums import WeighingRunner
+from trainer.averaging.moshpit.sums import WeighingRunner
 
 SHORTEST_SILENCE = 5.0  # seconds
 AHEAD_SECONDS = 2.0  # of its upload, that a peer sends ahead of means, on all streams together ...

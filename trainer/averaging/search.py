@@ -9,7 +9,7 @@ What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
   round may last, and a peer that missed the others' state round would miss their next gradient rounds, too.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
-- each search may be at a place of its own, with a time of its own (`grid.py`).
+- each search may be at a place of its own, with a time of its own (`moshpit/grid.py`).
   Upstream has one place for all, or moves it by itself.
 """
 
@@ -26,7 +26,7 @@ from hivemind.averaging.matchmaking import Matchmaking, MatchmakingException
 from hivemind.p2p import PeerID
 from hivemind.utils.asyncio import cancel_and_wait
 
-from trainer.averaging.grid import Cell, read_cell
+from trainer.averaging.moshpit.grid import Cell, read_cell
 
 GROUP_PATIENCE = 2  # in units of matchmaking_time: how long a peer looks for a group before it looks who is where
 ALONE = 0.5  # seconds beyond matchmaking_time after which a peer stops to wait for company

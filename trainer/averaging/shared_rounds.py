@@ -2,9 +2,9 @@
 
 What this changes in hivemind's `DecentralizedAverager`:
 - parts are as the lines of the members carry them (`sharing.py`), which are measured in every round
-  (`measured.py`) and when a state is downloaded. Upstream's are equal, or follow one number for each peer that
+  (`lines/measured.py`) and when a state is downloaded. Upstream's are equal, or follow one number for each peer that
   somebody types.
-- whose line carries less than its owner says is found out by the others (`late.py`).
+- whose line carries less than its owner says is found out by the others (`lines/late.py`).
 - streams are as fast as the thinnest line of those who need them, and nobody waits for a peer that has fallen
   silent (`runner.py`).
 """
@@ -24,8 +24,8 @@ from hivemind.utils import get_logger
 from hivemind.utils.asyncio import enter_asynchronously
 
 from swarm.gate import Gate
-from trainer.averaging.late import Memory, believed, blamed, carried
-from trainer.averaging.measured import OwnLine
+from trainer.averaging.lines.late import Memory, believed, blamed, carried
+from trainer.averaging.lines.measured import OwnLine
 from trainer.averaging.roles import Assigned, SwarmStep, assigned
 from trainer.averaging.runner import longest_silence
 from trainer.averaging.sharing import Sharing, chunk_bytes, shared

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trainer.averaging.plan import GlobalStep, Peer, Plan, Role, equal_parts, make_plan
+from trainer.averaging.planning.plan import GlobalStep, Peer, Plan, Role, equal_parts, make_plan
 from trainer.averaging.told import Told
 
 WORTH_IT = 0.15  # of the time of a round with equal parts that a plan has to save

@@ -5,7 +5,7 @@ What this changes in hivemind's `TrainingStateAverager`:
   step has been taken, and a newcomer would start one update behind without knowing.
 - a download tells whether it worked, and a state with non-finite numbers is refused.
 - the learning rate is a function of the global step; upstream counts a scheduler up, never down.
-- parameters may be averaged in small groups, too (`swarm_grid.py`).
+- parameters may be averaged in small groups, too (`moshpit/swarm_grid.py`).
 """
 
 import threading
@@ -19,8 +19,8 @@ from hivemind.optim.state_averager import TrainingStateAverager
 from hivemind.utils import get_logger
 
 from trainer.averaging.groups import StepwiseAverager
-from trainer.averaging.moshpit_rounds import GridControl
-from trainer.averaging.swarm_grid import SwarmGrid
+from trainer.averaging.moshpit.rounds import GridControl
+from trainer.averaging.moshpit.swarm_grid import SwarmGrid
 
 logger = get_logger(__name__)
 

@@ -16,7 +16,7 @@ from hivemind.utils import MSGPackSerializer
 from swarm.gate import Gate
 from swarm.passes import is_coordinators
 from trainer.averaging.claims import believed_step
-from trainer.averaging.speeds import FASTEST
+from trainer.averaging.lines.speeds import FASTEST
 
 LONGEST_WORD = 2**14  # bytes; a pass has some hundred
 NOTHING_OF_LINES = (0.0, 0.0, ())  # how fast its own is up and down, and words about others'
@@ -25,7 +25,7 @@ MOST_WORDS = 8  # about others' lines, in one message
 
 @dataclass(frozen=True)
 class Word:
-    """What a peer has seen of another one's line, which carries less than its owner said (`late.py`)."""
+    """What a peer has seen of another one's line, which carries less than its owner said (`lines/late.py`)."""
 
     peer: bytes
     speed: float  # bytes a second

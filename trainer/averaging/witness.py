@@ -19,9 +19,9 @@ from hivemind.averaging.partition import TensorPartContainer
 from hivemind.p2p import PeerID
 
 from trainer.averaging.claims import believed_weight
-from trainer.averaging.late import Wait
-from trainer.averaging.sums import WeighingReducer
-from trainer.averaging.waits import Arrivals, last_alone
+from trainer.averaging.lines.late import Wait
+from trainer.averaging.lines.waits import Arrivals, last_alone
+from trainer.averaging.moshpit.sums import WeighingReducer
 
 
 class NotFinite(AllreduceException):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from trainer.averaging.caps import Caps
-from trainer.averaging.measured import Books, OwnLine, Sample, fastest_stretch
-from trainer.averaging.sockets import Connection, connections, listener
-from trainer.averaging.speeds import KEPT, Direction, Line
+from trainer.averaging.lines.caps import Caps
+from trainer.averaging.lines.measured import Books, OwnLine, Sample, fastest_stretch
+from trainer.averaging.lines.sockets import Connection, connections, listener
+from trainer.averaging.lines.speeds import KEPT, Direction, Line
 
 EVERY = 0.1  # seconds between samples
 MEGA = 10**6  # bytes

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from hivemind.utils import MSGPackSerializer
 
-from trainer.averaging.grid import Cell, grid_bits, other_bits, packed, place_of, read_cell
+from trainer.averaging.moshpit.grid import Cell, grid_bits, other_bits, packed, place_of, read_cell
 from trainer.averaging.told import Told, read_told, to_tell
 
 

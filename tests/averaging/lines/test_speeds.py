@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainer.averaging.speeds import FASTEST, Direction, Line, ease
+from trainer.averaging.lines.speeds import FASTEST, Direction, Line, ease
 
 MEGABYTE = 1e6
 

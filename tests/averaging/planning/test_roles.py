@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.averaging.groups_of_peers import random_lines
-from trainer.averaging import plan_roles
-from trainer.averaging.plan_program import round_rate
-from trainer.averaging.plan_roles import choose_trainers, step_seconds
-from trainer.averaging.plan_rounds import Floats, Lines
+from trainer.averaging.planning import roles as plan_roles
+from trainer.averaging.planning.program import round_rate
+from trainer.averaging.planning.roles import choose_trainers, step_seconds
+from trainer.averaging.planning.rounds import Floats, Lines
 
 
 def random_group(rng: np.random.Generator, peers: int) -> tuple[Lines, Floats, float]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hivemind.averaging.key_manager import GROUP_PATTERN
 
-from trainer.averaging.moshpit import (
+from trainer.averaging.moshpit.keys import (
     first_key,
     index_bits,
     indices,

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.averaging import grid_peer
+from tests.averaging.moshpit import grid_peer
 from tests.forked import Forked, start_function
 
 pytestmark = pytest.mark.swarm

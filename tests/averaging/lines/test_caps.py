@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.averaging.test_groups import MATCHMAKING, addresses, averager, end_process, runs_well
-from trainer.averaging.caps import Cap, Caps
+from trainer.averaging.lines.caps import Cap, Caps
 
 SPEED = 1e6  # bytes a second
 ELEMENTS = 3 * 2**19  # of a vector that takes six seconds at that speed

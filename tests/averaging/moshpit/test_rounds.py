@@ -9,10 +9,10 @@ import pytest
 from hivemind.averaging.control import AveragingStage
 from hivemind.p2p import PeerID
 
-from trainer.averaging.grid import Cell
 from trainer.averaging.groups import Group
-from trainer.averaging.moshpit_rounds import Beginning, GridControl
-from trainer.averaging.sums import LIGHTEST
+from trainer.averaging.moshpit.grid import Cell
+from trainer.averaging.moshpit.rounds import Beginning, GridControl
+from trainer.averaging.moshpit.sums import LIGHTEST
 
 TIMEOUT = 30.0  # seconds; nothing here takes one
 OWN, OTHER = PeerID(b"own"), PeerID(b"other")
@@ -221,7 +221,7 @@ class World:
         return weights[-1]
 
     def _meet(self, peer: PeerID, cell: Cell, weight: float, weights: list[float]) -> Group:
-        """As `sums.py`: all go on with the mean, at the weight that they have on average."""
+        """As `moshpit/sums.py`: all go on with the mean, at the weight that they have on average."""
         key = (cell.round, cell.key)
         with self.changed:
             here = self.cells.setdefault(key, [])

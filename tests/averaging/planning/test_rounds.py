@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.averaging.groups_of_peers import counted_seconds, random_lines, random_trainers
-from trainer.averaging.plan_program import round_rate
-from trainer.averaging.plan_rounds import Lines, best_shares, keeps, round_seconds
+from trainer.averaging.planning.program import round_rate
+from trainer.averaging.planning.rounds import Lines, best_shares, keeps, round_seconds
 
 GRID = 24  # steps of a share in the exhaustive search
 

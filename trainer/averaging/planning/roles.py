@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.averaging.plan_rounds import Flags, Floats, Lines, keeps, round_seconds, total
+from trainer.averaging.planning.rounds import Flags, Floats, Lines, keeps, round_seconds, total
 
 TRIED_IN_FULL = 10  # peers that could train; 2^10 choices take some 20 ms
 SMALL = 64  # peers; larger groups are searched in steps as coarse as time allows

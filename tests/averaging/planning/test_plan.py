@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hivemind.averaging.load_balancing import load_balance_peers
 
-from trainer.averaging.plan import GlobalStep, NobodyReachable, Peer, Plan, Role, equal_parts, make_plan
-from trainer.averaging.plan_words import explanation
+from trainer.averaging.planning.plan import GlobalStep, NobodyReachable, Peer, Plan, Role, equal_parts, make_plan
+from trainer.averaging.planning.words import explanation
 
 MEGABIT = 125_000.0  # bytes
 MODEL = GlobalStep(elements=18_000_000, wire_bytes=18e6, samples=4096)
@@ -120,7 +120,7 @@ def test_noise_far_below_what_is_measured_does_not_change_the_plan():
 def test_a_processor_with_other_instructions_finds_the_same_plan():
     code = (
         "import json, sys; sys.path.insert(0, 'tests/averaging')\n"
-        "from trainer.averaging.plan import GlobalStep, Peer, make_plan\n"
+        "from trainer.averaging.planning.plan import GlobalStep, Peer, make_plan\n"
         "groups = [[Peer(*row[:4]) for row in group] for group in json.load(sys.stdin)]\n"
         "step = GlobalStep(elements=17847425, wire_bytes=17.9e6, samples=3000)\n"
         "print(json.dumps([[p.parts, p.roles, p.averaging_seconds] for p in (make_plan(g, step) for g in groups)]))"

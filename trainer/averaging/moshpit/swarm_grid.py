@@ -6,10 +6,10 @@ from functools import partial
 from hivemind.averaging.control import StepControl
 
 from swarm.run_file import AveragingSection
-from trainer.averaging.grid import Cell, grid_bits, other_bits, place_of
 from trainer.averaging.groups import StepwiseAverager
-from trainer.averaging.moshpit import rounds_to_mix
-from trainer.averaging.moshpit_rounds import Beginning, GridControl
+from trainer.averaging.moshpit.grid import Cell, grid_bits, other_bits, place_of
+from trainer.averaging.moshpit.keys import rounds_to_mix
+from trainer.averaging.moshpit.rounds import Beginning, GridControl
 
 PATIENCE = 2  # in units of matchmaking_time: how long a peer looks for its first group
 GATHERING = 1.5  # in units of request_timeout: how long a group of a later round waits for more members

@@ -19,8 +19,8 @@ from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
 from swarm.run_file import AveragingSection
 from trainer.averaging.groups import Group, StepwiseAverager
-from trainer.averaging.moshpit_rounds import GridControl
-from trainer.averaging.swarm_grid import SwarmGrid
+from trainer.averaging.moshpit.rounds import GridControl
+from trainer.averaging.moshpit.swarm_grid import SwarmGrid
 
 SETTINGS = AveragingSection(
     matchmaking_time=5.0, request_timeout=2.0, averaging_timeout=60.0, chunk_timeout=3.0, target_group_size=2

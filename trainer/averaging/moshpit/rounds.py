@@ -14,10 +14,10 @@ from hivemind.averaging.control import AveragingStage, StepControl
 from hivemind.utils import get_logger
 
 from swarm import clock
-from trainer.averaging.grid import Cell
 from trainer.averaging.groups import Group
-from trainer.averaging.moshpit import indices, next_key
-from trainer.averaging.sums import LIGHTEST
+from trainer.averaging.moshpit.grid import Cell
+from trainer.averaging.moshpit.keys import indices, next_key
+from trainer.averaging.moshpit.sums import LIGHTEST
 
 logger = get_logger(__name__)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.averaging.grid_of_averagers import CLIENT, SETTINGS, Fault, one_step, start_averagers, values
+from tests.averaging.moshpit.grid_of_averagers import CLIENT, SETTINGS, Fault, one_step, start_averagers, values
 from tests.forked import start_function
-from trainer.averaging.swarm_grid import GATHERING
+from trainer.averaging.moshpit.swarm_grid import GATHERING
 from trainer.leaving import end_process
 
 pytestmark = pytest.mark.swarm

@@ -18,9 +18,9 @@ from itertools import pairwise
 from hivemind.p2p import P2P
 from hivemind.utils import get_logger
 
-from trainer.averaging.caps import Caps
-from trainer.averaging.sockets import Connection, connections, listener
-from trainer.averaging.speeds import KEPT, Direction, Line
+from trainer.averaging.lines.caps import Caps
+from trainer.averaging.lines.sockets import Connection, connections, listener
+from trainer.averaging.lines.speeds import KEPT, Direction, Line
 
 logger = get_logger(__name__)
 

@@ -3,11 +3,11 @@
 `make_plan` is a pure function of what the members of a group know of each other. All of them call it with the
 same figures in the same order and get the same plan, down to the last element.
 
-- `plan_rounds.py`: how long a round takes for given trainers, and the shares with which it does
-- `plan_roles.py`: which trainers
-- `plan_parts.py`: whole elements
-- `plan_changes.py`: when a new choice is worth a change, and what the volunteer is told
-- `plan_program.py`: the whole linear program, which the others are checked against
+- `rounds.py`: how long a round takes for given trainers, and the shares with which it does
+- `roles.py`: which trainers
+- `parts.py`: whole elements
+- `changes.py`: when a new choice is worth a change, and what the volunteer is told
+- `program.py`: the whole linear program, which the others are checked against
 """
 
 import math
@@ -18,10 +18,10 @@ from enum import Enum
 import numpy as np
 
 from swarm.errors import SwarmError
-from trainer.averaging.plan_changes import settled
-from trainer.averaging.plan_parts import part_sizes
-from trainer.averaging.plan_roles import choose_trainers, step_seconds
-from trainer.averaging.plan_rounds import Flags, Floats, Lines, best_shares, round_seconds, traffic
+from trainer.averaging.planning.changes import settled
+from trainer.averaging.planning.parts import part_sizes
+from trainer.averaging.planning.roles import choose_trainers, step_seconds
+from trainer.averaging.planning.rounds import Flags, Floats, Lines, best_shares, round_seconds, traffic
 
 DIGITS = 6  # of each figure that count; what is measured has fewer
 FASTEST_LINE = 1e12  # bytes a second; what is above is no line

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hivemind.proto import averaging_pb2
 
-from trainer.averaging.sums import WeighingReducer, mean_weight, say_weight
+from trainer.averaging.moshpit.sums import WeighingReducer, mean_weight, say_weight
 
 PIECE = torch.ones(4)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from trainer.averaging.caps import MEGABIT
-from trainer.averaging.plan import Peer, Plan, Role
+from trainer.averaging.lines.caps import MEGABIT
+from trainer.averaging.planning.plan import Peer, Plan, Role
 
 
 def explanation(plan: Plan, peers: Sequence[Peer], number: int) -> str:

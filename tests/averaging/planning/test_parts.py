@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainer.averaging.plan_parts import part_sizes
+from trainer.averaging.planning.parts import part_sizes
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from hivemind.p2p import PeerID
 
-from trainer.averaging.late import LONGEST_REMEMBERED, REMEMBERED, Memory, Wait, believed, blamed, carried
+from trainer.averaging.lines.late import LONGEST_REMEMBERED, REMEMBERED, Memory, Wait, believed, blamed, carried
+from trainer.averaging.lines.waits import Arrivals, last_alone
 from trainer.averaging.told import MOST_WORDS, Told, Word
-from trainer.averaging.waits import Arrivals, last_alone
 
 HONEST, LIAR, THIRD, FOURTH = (PeerID(bytes([number])) for number in range(4))
 SAID, SEEN = 1e7, 1e5  # bytes a second

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from swarm.run_file import AveragingSection
-from trainer.averaging.grid import Cell
-from trainer.averaging.moshpit_rounds import GridControl
-from trainer.averaging.swarm_grid import PATIENCE, SwarmGrid
+from trainer.averaging.moshpit.grid import Cell
+from trainer.averaging.moshpit.rounds import GridControl
+from trainer.averaging.moshpit.swarm_grid import PATIENCE, SwarmGrid
 
 
 def peers(count: int) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Where a peer looks for its groups when a global step has several rounds in small groups (Moshpit, `moshpit.py`).
+"""Where a peer looks for its groups when a global step has several rounds in small groups (Moshpit, `keys.py`).
 
 In the first round of a step all peers that are known stand in a row, in an order drawn from the number of the
 step, and the row is cut into 2^b parts as equal as can be: no peer is without a group, as some would be with keys
@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 
 from hivemind.utils import MSGPackSerializer
 
-from trainer.averaging.moshpit import SLACK, key_bits
+from trainer.averaging.moshpit.keys import SLACK, key_bits
 
 SMALLEST = 2  # peers that a group has to have on average
 

@@ -1,0 +1,1 @@
+"""What the lines of peers carry: measured, told, capped."""

@@ -1,0 +1,1 @@
+"""Averaging in small groups that change (Moshpit SGD)."""
