@@ -4,12 +4,11 @@ What this changes in hivemind's `Optimizer`:
 - a peer whose round failed takes no step. Upstream takes it with the peer's own gradients, and its
   parameters drift away in silence. Here the peer goes back to the global step it was at; if it hears that
   others have taken the step, it takes over their state, and otherwise all try the step again.
-- a round begins when the batch is full *and* a group has been found; until then gradients go on adding up, and a
-  search that found nobody is simply begun again. Upstream begins without a group, and without one the round fails.
+- a round begins when the batch is full *and* a group has been found (`meeting.py`); until then gradients go on adding
+  up. Upstream begins without a group, and without one the round fails.
 - `poll` does everything but add samples: for a peer that holds the state and computes nothing.
 - a peer that has computed all that it can weigh in the next step (`claims.HEAVIEST`) computes no more until then.
 - leaving takes seconds, even in the middle of a round.
-- peers may average in small groups (`moshpit/`); who found nobody for the first round begins with the second.
 """
 
 import math
@@ -20,29 +19,27 @@ from functools import partial
 from typing import Any
 
 import torch
-from hivemind.averaging.control import AveragingStage, StepControl
+from hivemind.averaging.control import StepControl
 from hivemind.dht import DHT
 from hivemind.optim.grad_scaler import GradScaler
 from hivemind.utils import get_logger
 
-from swarm import clock
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.run_file import RunFile
 from trainer.averaging.claims import HEAVIEST
 from trainer.averaging.compression import gradient_compression, state_compression
-from trainer.averaging.following import StateFollower
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
 from trainer.averaging.lines.caps import NO_CAPS, Caps
 from trainer.averaging.lines.measured import OwnLine
+from trainer.averaging.meeting import Meeting
 from trainer.averaging.moshpit.rounds import GridControl
 from trainer.averaging.moshpit.swarm_grid import SwarmGrid
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.roles import Role, SwarmStep
 from trainer.averaging.rounds import RoundFailed, RoundReport
-from trainer.averaging.search import GROUP_PATIENCE
 from trainer.averaging.state import SwarmStateAverager
 
 logger = get_logger(__name__)
@@ -52,7 +49,7 @@ LINGER = 3.0  # seconds from a round's beginning in which a peer does not leave
 GOODBYE = 3.0  # seconds that a leaving peer gives to a round it is in
 
 
-class SwarmOptimizer(StateFollower):
+class SwarmOptimizer(Meeting):
     """hivemind's optimizer, with the changes above. Make it with `make_optimizer`."""
 
     def __init__(
@@ -72,9 +69,7 @@ class SwarmOptimizer(StateFollower):
         self._last_batch = 0  # samples
         self.rounds_begun = 0
         self._reports: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
-        self._round_open = False  # a round has begun, and whether the step is taken is not known yet
-        self._last_group = 0  # peers in it; 0 once a search has begun since
-        self._grid: SwarmGrid | None = None  # where all peers are one group
+        self._grid = None
         if run.averaging.target_group_size is not None:
             self._grid = SwarmGrid(run.averaging, dht.peer_id.to_bytes(), self._near)
         self._round: tuple[int, int, int, float] = (0, 0, 0, 0.0)  # number, step, samples and start of the current one
@@ -181,11 +176,6 @@ class SwarmOptimizer(StateFollower):
         return gathered > 0 and gathered + self._last_batch > self._heaviest
 
     @property
-    def samples_gathered(self) -> int:
-        """This peer's samples that wait for the next round."""
-        return int(self.grad_averager.local_samples_accumulated)
-
-    @property
     def settled_step(self) -> int:
         """Global steps that this peer has taken, without one whose round is still open."""
         in_flight = self._round_open or not self.state_averager.settled.is_set()  # before the step, which may go back
@@ -205,55 +195,6 @@ class SwarmOptimizer(StateFollower):
             self._update_global_epoch(None)
             if not self.run.averaging.overlap:
                 self.finish_round()
-
-    def _goes_without_group(self) -> bool:
-        """Alone, or on a grid where later rounds will have one."""
-        return self._later_rounds() is not None or not (self.tracker.others or self.tracker.company.is_gone)
-
-    def _later_rounds(self) -> GridControl | None:
-        """What is left of this global step for a peer that found nobody for the first round."""
-        if self._grid is None or self._is_looking_for_group():
-            return None
-        return self._grid.later_rounds(self.local_epoch)
-
-    def _near(self, step: int) -> list[bytes]:
-        return self.tracker.company.near(step, clock.now())
-
-    def _maybe_schedule_gradient_averaging(self) -> None:
-        soon = self.tracker.estimated_next_update_time - clock.now() <= self.matchmaking_time
-        # while a round is open, this search would wait for its end, and be for the wrong step if the round fails
-        if soon and self.tracker.others and not self._round_open and not self._is_looking_for_group():
-            self._look_for_group()
-
-    def _is_looking_for_group(self) -> bool:
-        control = self.scheduled_grads
-        return control is not None and not control.triggered and not control.done()
-
-    def _has_group(self) -> bool:
-        control = self.scheduled_grads if self._is_looking_for_group() else None
-        return control is not None and control.stage == AveragingStage.AWAITING_TRIGGER
-
-    def _look_for_group(self) -> None:
-        if self._grid is not None and self._looks_on_grid(self._grid):
-            return
-        # right after a round many do not tell yet that they are at the next step
-        seen, self._last_group = max(self.tracker.companions + 1, self._last_group), 0
-        self.scheduled_grads = self.grad_averager.schedule_step(
-            gather=self.local_epoch,
-            seen=seen,
-            speed=self.tracker.own_speed,
-            trains=self.computes or self.samples_gathered > 0,
-            timeout=GROUP_PATIENCE * self.matchmaking_time,
-        )
-
-    def _looks_on_grid(self, grid: SwarmGrid) -> bool:
-        """Begin a search there, unless all peers are one group."""
-        step, averager = self.local_epoch, self.grad_averager
-        if grid.has_missed(self.scheduled_grads, step) and self.tracker.ready_to_update_epoch:
-            return True  # the first round is over
-        control = grid.schedule(averager, step, "gradients", averager.schedule_step, quorum=True)
-        self.scheduled_grads = control or self.scheduled_grads
-        return control is not None
 
     def _begin_averaging_gradients(self, grad_scaler: GradScaler | None) -> bool:
         self.rounds_begun += 1
