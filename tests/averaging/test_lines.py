@@ -162,10 +162,10 @@ def average_with_one_that_stops(folder: Path) -> None:
     end_process()
 
 
-def test_the_state_that_a_newcomer_gets_shows_what_its_line_carries_down(tmp_path: Path):
+def test_a_newcomer_knows_its_line_when_it_has_taken_over_a_state(tmp_path: Path):
     try:
         with made_hosts("donor", "newcomer") as hosts:
-            hosts.limit("newcomer", upload=100.0, download=8.0)
+            hosts.limit("newcomer", upload=4.0, download=8.0)
             donor = start_function(give_state, tmp_path, hosts.namespace("donor"), out=tmp_path / "donor")
             newcomer = start_function(get_state, tmp_path, hosts.namespace("newcomer"), out=tmp_path / "newcomer")
             try:
@@ -208,7 +208,7 @@ def give_state(folder: Path, namespace: str) -> None:
 
 
 def get_state(folder: Path, namespace: str) -> None:
-    """4 MB by a line of 8 Mbit/s: it is known here, in another process than that of the averager."""
+    """4 MB by a line of 8 Mbit/s, and a probe: it is known here, in another process than that of the averager."""
     move_to(namespace)
     while not (folder / "addresses").exists():
         time.sleep(0.1)
@@ -218,6 +218,10 @@ def get_state(folder: Path, namespace: str) -> None:
         while loaded is None:  # the donor may not have said yet that it has one
             loaded = newcomer.load_state_from_peers(timeout=60.0)
         torch.testing.assert_close(loaded[1][0], torch.zeros(MEGA))
-        assert line.upload == 0.0
         assert line.download == pytest.approx(1.0 * MEGA, rel=0.15)
+        deadline = time.monotonic() + PATIENCE / 2
+        while not line.upload_was_seen:
+            assert time.monotonic() < deadline, "no probe was made"
+            time.sleep(0.1)
+        assert line.upload == pytest.approx(0.5 * MEGA, rel=0.15)
     end_process()

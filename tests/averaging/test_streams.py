@@ -52,7 +52,7 @@ def test_averagers_notice_that_an_answer_broke_off(monkeypatch: pytest.MonkeyPat
     async def broken(request: object) -> AsyncGenerator[averaging_pb2.AveragingData, None]:
         return answer(part(1))
 
-    calls = ("rpc_join_group", "rpc_aggregate_part", "rpc_download_state")
+    calls = ("rpc_join_group", "rpc_aggregate_part", "rpc_download_state", "rpc_probe_line")
     stub = SimpleNamespace(**dict.fromkeys(calls, broken))
     monkeypatch.setattr(DecentralizedAverager, "get_stub", lambda *args, **kwargs: stub)
 

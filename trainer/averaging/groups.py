@@ -4,8 +4,7 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
 - peers say at which global step they are. Those at the newest step average among themselves; the
   others learn that they are behind. Upstream averages whatever comes together.
 - a leader takes along only peers at its own global step or one beside it, and believes nobody else's word.
-- in a guarded run they show their passes too: whoever has none cannot join a group, is left out of one, and
-  gets no state. Upstream serves everybody who knows an address.
+- in a guarded run they show their passes too: whoever has none cannot join a group, and is left out of one.
 - nobody weighs more in a mean than some target batches. Upstream takes any weight that it is told.
 - whoever reduces a part tells afterwards what each member brought to it (`witness.py`).
 - whoever brings no samples sends no gradients (`silent.py`).
@@ -15,13 +14,13 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
 - the last message of an answer arrives while its sender stays (`streams.py`). Upstream loses it now and then.
 - a call that arrives before its group is registered waits. Upstream refuses it whenever an earlier
   round ends in between, and the caller goes on with its own values.
-- parts are as the lines of the members carry them (`shared_rounds.py`).
+- parts are as the lines of the members carry them (`shared_rounds.py`), also of newcomers (`newcomers.py`).
 """
 
 import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, AsyncIterator, ClassVar  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
+from typing import Any, AsyncIterator  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
 import hivemind.averaging.averager
 from hivemind.averaging.control import StepControl
@@ -33,18 +32,16 @@ from hivemind.utils.asyncio import achain, anext, as_aiter
 
 from swarm.gate import Gate
 from swarm.orphans import end_with_parent
-from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
 from trainer.averaging.claims import is_beside
 from trainer.averaging.lines.caps import NO_CAPS, Caps
 from trainer.averaging.lines.measured import OwnLine
-from trainer.averaging.lines.speeds import ease
 from trainer.averaging.moshpit.grid import Cell, packed
 from trainer.averaging.moshpit.sums import mean_weight, say_weight
+from trainer.averaging.newcomers import WelcomingAverager
 from trainer.averaging.roles import Assigned
 from trainer.averaging.runner import StreamingRunner
 from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
-from trainer.averaging.shared_rounds import SharingAverager
 from trainer.averaging.silent import be_silent
 from trainer.averaging.streams import until_end, with_end
 from trainer.averaging.told import (
@@ -79,7 +76,7 @@ class Group(dict[PeerID, Any]):
     assigned: Assigned | None = None  # this peer's role from now on
 
 
-class StepwiseAverager(SharingAverager):
+class StepwiseAverager(WelcomingAverager):
     """hivemind's averager, with the changes above. Every round is given its global step as `gather`.
 
     Args:
@@ -89,8 +86,6 @@ class StepwiseAverager(SharingAverager):
         own_caps: what this peer's volunteer allows.
         own_line: what is known of its line; None: nothing but the caps, and the averager has a line of its own.
     """
-
-    caps: ClassVar = NO_CAPS  # of this process, which has one averager
 
     def __init__(
         self,
@@ -132,6 +127,7 @@ class StepwiseAverager(SharingAverager):
             rpc_join_group=stub.rpc_join_group,  # matchmaking reads what it needs and closes
             rpc_aggregate_part=aggregate_part,
             rpc_download_state=download_state,
+            rpc_probe_line=stub.rpc_probe_line,
         )
 
     def step(
@@ -157,15 +153,6 @@ class StepwiseAverager(SharingAverager):
         begun = super().step(*args, gather=told, **kwargs)
         self._newest_round = begun if isinstance(begun, StepControl) else None
         return begun
-
-    @property
-    def state_sharing_priority(self) -> float:
-        """See upstream; among those with an equally new state, newcomers ask whose line is fat."""
-        return super().state_sharing_priority + ease(self.own_line.upload)
-
-    @state_sharing_priority.setter
-    def state_sharing_priority(self, step: float) -> None:
-        SharingAverager.state_sharing_priority.fset(self, step)
 
     def leave_round(self) -> None:
         """From any thread: whoever waits for the newest round waits no longer; it has failed."""
@@ -246,17 +233,6 @@ class StepwiseAverager(SharingAverager):
         async for message in with_end(super().rpc_join_group(request, context), averaging_pb2.MessageFromLeader()):
             yield message
 
-    async def rpc_download_state(
-        self, request: auth_pb2.AccessToken, context: P2PContext
-    ) -> AsyncIterator[averaging_pb2.DownloadData]:
-        """See upstream, where the request is empty; here it carries a pass."""
-        end = averaging_pb2.DownloadData()
-        if not self._admits(context.remote_id, request.signature):
-            yield end
-            return
-        async for message in with_end(self.caps.sent(super().rpc_download_state(request, context)), end):
-            yield message
-
     async def rpc_aggregate_part(
         self, stream: AsyncIterator[averaging_pb2.AveragingData], context: P2PContext
     ) -> AsyncIterator[averaging_pb2.AveragingData]:
@@ -291,28 +267,6 @@ class StepwiseAverager(SharingAverager):
             if not group.cancel() and not group.cancelled() and not group.exception():
                 group.result().finalize(cancel=True)
         await super()._shutdown(timeout)
-
-    def _own_pass(self) -> bytes:
-        return self.gate.own.to_bytes() if self.gate else b""
-
-    def _admits(self, peer_id: PeerID, shown: bytes) -> bool:
-        """Whether a peer may have what it asks for."""
-        if self.gate is None:
-            return True
-        try:
-            self.gate.admit(peer_id, shown)
-        except PassRefused as error:
-            logger.info(f"{peer_id} was refused: {error}")
-            note_refusal()
-            return False
-        return True
-
-    def _stub_with_pass(self, *args: Any, **kwargs: Any) -> SimpleNamespace:
-        """What upstream downloads a state with: the call, with our pass in it."""
-        stub = type(self).get_stub(*args, **kwargs)
-        return SimpleNamespace(
-            rpc_download_state=lambda _: stub.rpc_download_state(auth_pb2.AccessToken(signature=self._own_pass()))
-        )
 
 
 async def _weighed(

@@ -54,10 +54,6 @@ class SharingAverager(DecentralizedAverager):
         """What this peer tells its group, with what is known of lines; only the averager's process knows that."""
         return with_lines(gathered, self.own_line.upload, self.own_line.download, self._memory.words())
 
-    async def _load_state_from_peers(self, *args: Any, **kwargs: Any) -> None:
-        async with self.own_line.measured(self._p2p, upload=False):
-            await super()._load_state_from_peers(*args, **kwargs)
-
     async def _reduce(self, kept: GroupInfo, min_vector_size: int, **kwargs: Any) -> None:
         """What upstream's `_aggregate_with_group` does, with parts as `sharing.py` has them."""
         began = time.monotonic()

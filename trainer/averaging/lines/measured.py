@@ -148,6 +148,11 @@ class OwnLine:
         return self.line.upload.speed or 0.0
 
     @property
+    def upload_was_seen(self) -> bool:
+        """Whether anything has been measured of it, or somebody says that it was."""
+        return bool(self.line.upload.measured or self.line.upload.at_least or self.line.upload.claim)
+
+    @property
     def download(self) -> float:
         """Bytes a second; 0: not known. A line that was never seen to carry less down than up carries as much."""
         line = self.line
