@@ -38,8 +38,8 @@ name: roles
 data: {{train: [{{path: none.txt}}], validation: [{{path: none.txt}}]}}
 optimizer: {{total_steps: {steps}, warmup_steps: 1}}
 averaging:
-  target_batch_size: 200
-  matchmaking_time: 2.0
+  target_batch_size: 700
+  matchmaking_time: 5.0
   request_timeout: 1.0
   averaging_timeout: 120.0
   chunk_timeout: 30.0
@@ -62,9 +62,9 @@ SETS = {
     "gpu": (GPU, Volunteer("laptop", 15, 20, 5), HOST),
     "laggard": (GPU, Volunteer("laptop", 6, 5, 1), HOST),
 }
-FIRST, GIVEN, TURN = 5, 3, 6  # global steps: until lines are known, with each assignment, and in a turn
+FIRST, GIVEN, TURN = 5, 3, 5  # global steps: until lines are known, with each assignment, and in a turn
 SETTLING = 1  # first steps of a phase, which do not count
-FINALISTS, TURNS = 4, 5  # assignments that take turns with our roles, and how often
+FINALISTS, TURNS = 3, 4  # assignments that take turns with our roles, and how often
 
 
 @dataclass(frozen=True)
