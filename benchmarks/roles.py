@@ -3,14 +3,15 @@
     python -m benchmarks.roles [--sets gpu --sets laggard] [--json FILE]
 
 Three peers, each on a host of its own (a network namespace, whose cable carries so much up and so much down), average
-real gradients of 600,000 numbers, a byte each. How fast they compute is made up: they sleep for so long. Needs root,
+real gradients of 1,200,000 numbers, a byte each. How fast they compute is made up: they sleep for so long. Needs root,
 `ip` and `tc`. In *gpu* the fastest processor is behind the thinnest line and the slowest one on the fattest; in
 *laggard* all would wait for the gradients of a slow laptop.
 
 Every peer can train, average, or both: 27 assignments, of which those in which nobody trains or nobody averages are
 none. One swarm goes through them all, some global steps each; a second one takes turns between the best of them and the
 roles that it finds by itself. How the vector is shared among those who average is our plan in any case. What counts:
-the roles that the swarm finds are as good as the best assignment; medians of the turns.
+the roles that the swarm finds are as good as the best assignment; medians of the turns. A global step counts as its
+target batch, however many samples it took.
 """
 
 import itertools
@@ -38,8 +39,8 @@ name: roles
 data: {{train: [{{path: none.txt}}], validation: [{{path: none.txt}}]}}
 optimizer: {{total_steps: {steps}, warmup_steps: 1}}
 averaging:
-  target_batch_size: 700
-  matchmaking_time: 5.0
+  target_batch_size: {batch}
+  matchmaking_time: 3.0
   request_timeout: 1.0
   averaging_timeout: 120.0
   chunk_timeout: 30.0
@@ -60,8 +61,9 @@ class Volunteer:
 GPU, HOST = Volunteer("GPU", 60, 10, 2), Volunteer("host", 8, 100, 100)
 SETS = {
     "gpu": (GPU, Volunteer("laptop", 15, 20, 5), HOST),
-    "laggard": (GPU, Volunteer("laptop", 6, 5, 1), HOST),
+    "laggard": (GPU, Volunteer("laptop", 6, 5, 0.5), HOST),
 }
+BATCH = 350  # samples; computed in as many seconds as the GPU needs to send its gradients
 FIRST, GIVEN, TURN = 5, 3, 5  # global steps: until lines are known, with each assignment, and in a turn
 SETTLING = 1  # first steps of a phase, which do not count
 FINALISTS, TURNS = 3, 4  # assignments that take turns with our roles, and how often
@@ -140,7 +142,7 @@ def _one_after_the_other(assignments: Sequence[Roles | None], steps: int) -> tup
 def _run(folder: Path, volunteers: Sequence[Volunteer], phases: tuple[Phase, ...]) -> list[list[Ended]]:
     """The steps of each peer of a swarm that goes through those phases."""
     folder.mkdir()
-    (folder / "run.yaml").write_text(RUN.format(steps=phases[-1].end))
+    (folder / "run.yaml").write_text(RUN.format(steps=phases[-1].end, batch=BATCH))
     peers: list[Forked] = []
     try:
         with made_hosts(*(one.name for one in volunteers)) as hosts:
@@ -173,7 +175,7 @@ def _speeds(ended: list[list[Ended]], phases: Sequence[Phase]) -> list[float]:
 
 
 def _samples_per_second(ended: list[list[Ended]], phase: Phase) -> float:
-    """What went into the steps of a phase but the first ones, in the time from the end of those to its end.
+    """Target batches in the time from the end of a phase's first steps to its end; what is beyond them is no gain.
 
     A step that nobody tells of (all others had failed in it and took over a state) is not counted.
     """
@@ -182,8 +184,7 @@ def _samples_per_second(ended: list[list[Ended]], phase: Phase) -> float:
     if len(ends) < 2:
         return 0.0
     first, *_, last = sorted(ends)
-    samples = sum(one.samples for one in of_phase if one.step > first)
-    return round(samples / (ends[last] - ends[first]), 1)
+    return round((len(ends) - 1) * BATCH / (ends[last] - ends[first]), 1)
 
 
 if __name__ == "__main__":
