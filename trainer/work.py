@@ -17,6 +17,7 @@ from trainer.session import Session
 
 SMOOTHING = 0.9  # of the speed shown, per batch
 ASSISTING = 0.05  # seconds between two looks of a peer that computes nothing
+IN_VAIN = 3  # times in a row that a peer takes over a state before it is told that it cannot keep up
 
 
 class Work:
@@ -37,6 +38,7 @@ class Work:
         self.batches = 0  # whose gradients count towards a global step
         self.not_finite = 0  # batches that contributed nothing because their loss or gradient was not a number
         self._messages: list[str] = []
+        self._catch_ups = 0  # since a round has last worked
         self._run, self._name = run, name
         self._model, self._optimizer = model, optimizer
         self._session, self._feed, self._precision = session, feed, pace.precision
@@ -65,8 +67,7 @@ class Work:
             self._leave_out(value)
         kept = optimizer.rounds_begun > rounds or optimizer.samples_gathered == had + samples * usable
         if not kept:  # a newer state was taken over, and the samples belonged to the old one
-            self._session.contributions.dropped()
-            self._messages.append(describe_catch_up(step, optimizer.local_epoch))
+            self._caught_up(step)
         elif usable:
             self._session.contributions.computed(samples, tokens, value)
             self.batches += 1
@@ -85,11 +86,16 @@ class Work:
         if optimizer.rounds_begun > rounds:
             contributions.round_began(optimizer.rounds_begun)
         elif optimizer.samples_gathered < had:  # computed before it was told to average only
-            contributions.dropped()
-            self._messages.append(describe_catch_up(step, optimizer.local_epoch))
+            self._caught_up(step)
         if not optimizer.is_full:
             self._speed = 0.0
         self._last = time.monotonic()
+
+    def _caught_up(self, before: int) -> None:
+        """A newer state was taken over, or tried for; what was gathered for global step `before` is gone."""
+        self._session.contributions.dropped()
+        self._catch_ups += 1
+        self._messages.append(describe_catch_up(before, self._optimizer.local_epoch, self._catch_ups))
 
     def _unscaled_gradient_is_finite(self) -> bool:
         if self._scaler.is_enabled():
@@ -143,6 +149,8 @@ class Work:
                 messages.append(f"From now on: {report.news}.")
             if report.problem:
                 messages.append(report.describe_failure())
+            else:
+                self._catch_ups = 0
         if ended:
             self.publish(urgent=True)
         return messages
@@ -198,8 +206,19 @@ def status_of(optimizer: SwarmOptimizer) -> str:
     return "nobody answers; waiting for the others" if tracker.company.is_gone else "training alone until others join"
 
 
-def describe_catch_up(before: int, step: int) -> str:
-    """One line for people, when others have taken a step without this peer, which is at `step` now."""
+def describe_catch_up(before: int, step: int, times: int) -> str:
+    """One line for people, when others have taken a step without this peer, which is at `step` now.
+
+    Args:
+        before: the global step that it was at.
+        times: how often this has happened in a row.
+    """
     if step == before:
         return "Others say that they are ahead, but nobody has a newer state to show for it; training goes on."
-    return f"Others were ahead: took over the state of global step {step:,}."
+    took = f"Others were ahead: took over the state of global step {step:,}."
+    if times < IN_VAIN:
+        return took
+    return (
+        f"{took} {times} times in a row now: the others take steps faster than this line carries a state, and "
+        "nothing that you compute counts. With a faster line it would; Ctrl-C ends it."
+    )
