@@ -3,7 +3,7 @@
     python -m benchmarks.roles [--sets gpu --sets laggard] [--json FILE]
 
 Three peers, each on a host of its own (a network namespace, whose cable carries so much up and so much down), average
-real gradients of 1,200,000 numbers, a byte each. How fast they compute is made up: they sleep for so long. Needs root,
+real gradients of 2,400,000 numbers, a byte each. How fast they compute is made up: they sleep for so long. Needs root,
 `ip` and `tc`. In *gpu* the fastest processor is behind the thinnest line and the slowest one on the fattest; in
 *laggard* all would wait for the gradients of a slow laptop.
 
@@ -40,7 +40,7 @@ data: {{train: [{{path: none.txt}}], validation: [{{path: none.txt}}]}}
 optimizer: {{total_steps: {steps}, warmup_steps: 1}}
 averaging:
   target_batch_size: {batch}
-  matchmaking_time: 3.0
+  matchmaking_time: 5.0
   request_timeout: 1.0
   averaging_timeout: 120.0
   chunk_timeout: 30.0
@@ -63,8 +63,8 @@ SETS = {
     "gpu": (GPU, Volunteer("laptop", 15, 20, 5), HOST),
     "laggard": (GPU, Volunteer("laptop", 6, 5, 0.5), HOST),
 }
-BATCH = 350  # samples; computed in as many seconds as the GPU needs to send its gradients
-FIRST, GIVEN, TURN = 5, 3, 5  # global steps: until lines are known, with each assignment, and in a turn
+BATCH = 700  # samples; computed in as many seconds as the GPU needs to send its gradients
+FIRST, GIVEN, TURN = 5, 2, 4  # global steps: until lines are known, with each assignment, and in a turn
 SETTLING = 1  # first steps of a phase, which do not count
 FINALISTS, TURNS = 3, 4  # assignments that take turns with our roles, and how often
 

@@ -22,7 +22,7 @@ from trainer.averaging.sharing import Sharing, shared
 from trainer.averaging.told import read_told
 from trainer.leaving import end_process
 
-ELEMENTS = 1_200_000  # of a vector that travels in one byte each
+ELEMENTS = 2_400_000  # of a vector that travels in one byte each
 BATCHES_PER_SECOND = 4.0
 POLL = 0.05  # seconds
 

@@ -1,5 +1,6 @@
 """What the members of a group make of each other's words."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from trainer.averaging.told import (
     Word,
     at_newest_step,
     is_client,
+    is_enough,
     is_most,
     read_told,
     to_tell,
@@ -55,6 +57,14 @@ def test_two_groups_of_a_swarm_are_never_both_most_of_it():
 def test_one_members_word_does_not_make_a_group_most_of_the_swarm_or_none():
     assert is_most(members(3, 5, 5, 10**9), gate=None)
     assert not is_most([*members(2, 6), Told(3, b"", False, 1)], gate=None)
+
+
+def test_those_who_rest_average_nothing_among_themselves():
+    resting = [replace(one, trains=False) for one in members(2, 3)]
+    assert is_most(resting, gate=None)
+    assert not is_enough(resting, gate=None)
+    assert is_enough([*resting, *members(1, 3)], gate=None)
+    assert not is_enough(members(1, 3), gate=None)
 
 
 @pytest.mark.parametrize(

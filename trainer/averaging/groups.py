@@ -47,7 +47,7 @@ from trainer.averaging.streams import until_end, with_end
 from trainer.averaging.told import (
     Told,
     at_newest_step,
-    is_most,
+    is_enough,
     narrowed,
     read_told,
     to_tell,
@@ -178,7 +178,7 @@ class StepwiseAverager(WelcomingAverager):
         return {peer: one for peer, one in told if peer == self.peer_id or self._admits(peer, one.shown)}
 
     def _is_enough(self, group: GroupInfo) -> bool:
-        return is_most(list(at_newest_step(self._admitted(group)).values()), self.gate)
+        return is_enough(list(at_newest_step(self._admitted(group)).values()), self.gate)
 
     async def _aggregate_with_group(self, group_info: GroupInfo, **kwargs: Any) -> Group:
         told = self._admitted(group_info)

@@ -3,8 +3,8 @@
 What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
 - a search for a group that ends without one says so at once, and it ends when nobody else is there after
   a while. Upstream keeps it to itself until the round is to begin, and the round fails then.
-- a group without most of the peers is none (`told.py`), and the search goes on. Upstream takes any, and when a swarm
-  comes together in two groups, both take the step, each with a part of the batch.
+- a group without most of the peers, or of peers that only rest, is none (`told.py`), and the search goes on. Upstream
+  takes any, and when a swarm comes together in two groups, both take the step, each with a part of the batch.
 - a search that finds nobody when the round could begin is given up after a while. Upstream goes on for as long as a
   round may last, and a peer that missed the others' state round would miss their next gradient rounds, too.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
@@ -70,7 +70,8 @@ class Search(Matchmaking):
         if group is None:
             raise MatchmakingException("no group was found in time")
         if not self.is_enough(group):
-            raise MatchmakingException(f"only {len(group.peer_ids)} peers came together, which are not most of them")
+            came = f"only {len(group.peer_ids)} peers came together"
+            raise MatchmakingException(f"{came}, which are not most of them or have nothing to average")
         return group
 
     def _is_alone(self) -> bool:

@@ -138,6 +138,11 @@ def is_most(members: Sequence[Told], gate: Gate | None) -> bool:
     return 2 * len(members) > seen or (2 * len(members) == seen and any(one.is_coordinators(gate) for one in members))
 
 
+def is_enough(members: Sequence[Told], gate: Gate | None) -> bool:
+    """Whether a group may average: it is most of the peers, and somebody in it has something to average."""
+    return any(one.trains for one in members) and is_most(members, gate)
+
+
 def narrowed(group: GroupInfo, members: Collection[PeerID]) -> GroupInfo:
     """The group with these members only; all who keep the same ones come to the same result."""
     kept = [i for i, peer_id in enumerate(group.peer_ids) if peer_id in members]
