@@ -17,7 +17,7 @@ from trainer.session import Session
 
 SMOOTHING = 0.9  # of the speed shown, per batch
 ASSISTING = 0.05  # seconds between two looks of a peer that computes nothing
-IN_VAIN = 3  # times in a row that a peer takes over a state before it is told that it cannot keep up
+IN_VAIN = 3  # times in a row that a peer takes over a state before it is told that this helps nobody
 
 
 class Work:
@@ -81,20 +81,20 @@ class Work:
         """Compute nothing for a moment: follow the others, and average for them."""
         optimizer, contributions = self._optimizer, self._session.contributions
         step, rounds, had = optimizer.local_epoch, optimizer.rounds_begun, optimizer.samples_gathered
+        if not optimizer.is_full:
+            self._speed = 0.0
         time.sleep(ASSISTING)
         optimizer.poll()
         if optimizer.rounds_begun > rounds:
             contributions.round_began(optimizer.rounds_begun)
         elif optimizer.samples_gathered < had:  # computed before it was told to average only
             self._caught_up(step)
-        if not optimizer.is_full:
-            self._speed = 0.0
         self._last = time.monotonic()
 
     def _caught_up(self, before: int) -> None:
         """A newer state was taken over, or tried for; what was gathered for global step `before` is gone."""
         self._session.contributions.dropped()
-        self._catch_ups += 1
+        self._catch_ups += self._optimizer.local_epoch != before
         self._messages.append(describe_catch_up(before, self._optimizer.local_epoch, self._catch_ups))
 
     def _unscaled_gradient_is_finite(self) -> bool:
@@ -211,7 +211,7 @@ def describe_catch_up(before: int, step: int, times: int) -> str:
 
     Args:
         before: the global step that it was at.
-        times: how often this has happened in a row.
+        times: how often a state was taken over since a round has last worked.
     """
     if step == before:
         return "Others say that they are ahead, but nobody has a newer state to show for it; training goes on."
@@ -219,6 +219,6 @@ def describe_catch_up(before: int, step: int, times: int) -> str:
     if times < IN_VAIN:
         return took
     return (
-        f"{took} {times} times in a row now: the others take steps faster than this line carries a state, and "
-        "nothing that you compute counts. With a faster line it would; Ctrl-C ends it."
+        f"{took} {times} times in a row now without a round that worked, so nothing that you compute counts: this "
+        "machine or its line may be too slow for this run, or a firewall in the way. Ctrl-C ends it."
     )

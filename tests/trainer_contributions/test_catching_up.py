@@ -10,7 +10,7 @@ def test_whoever_was_left_behind_now_and_then_is_told_where_it_is(times: int):
     assert describe_catch_up(1233, 1234, times) == "Others were ahead: took over the state of global step 1,234."
 
 
-def test_whoever_never_gets_into_a_round_is_told_that_its_line_is_too_slow():
+def test_whoever_never_gets_into_a_round_is_told_that_it_helps_nobody():
     said = describe_catch_up(1233, 1240, 3)
     assert said.startswith("Others were ahead: took over the state of global step 1,240. 3 times in a row")
     assert "nothing that you compute counts" in said

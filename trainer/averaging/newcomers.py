@@ -9,6 +9,7 @@ What this changes in hivemind's `DecentralizedAverager`:
 
 import asyncio
 import contextlib
+import functools
 from types import SimpleNamespace
 from typing import Any, AsyncIterator, ClassVar  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
@@ -20,7 +21,8 @@ from hivemind.utils.asyncio import anext
 from swarm.passes import PassRefused
 from swarm.shut_out import note_refusal
 from trainer.averaging.lines.caps import NO_CAPS, Caps
-from trainer.averaging.lines.probe import MOST, pieces, swallow
+from trainer.averaging.lines.measured import Source
+from trainer.averaging.lines.probe import MOST, pieces
 from trainer.averaging.lines.speeds import ease
 from trainer.averaging.shared_rounds import SharingAverager
 from trainer.averaging.streams import with_end
@@ -28,6 +30,7 @@ from trainer.averaging.streams import with_end
 logger = get_logger(__name__)
 
 SLACK = 1.0  # seconds beyond the last piece of a probe until the answer
+LONGEST = 2 * MOST  # seconds that whoever takes in a probe gives to it
 
 
 class WelcomingAverager(SharingAverager):
@@ -36,6 +39,11 @@ class WelcomingAverager(SharingAverager):
     caps: ClassVar[Caps] = NO_CAPS  # of this process, which has one averager
     _giver: PeerID | None = None  # who was last asked for a state
     _probing: "asyncio.Task[None] | None" = None
+
+    @functools.cached_property
+    def _probed(self) -> asyncio.Lock:
+        """Held while somebody's probe is taken in: two at once would share this line."""
+        return asyncio.Lock()
 
     @property
     def state_sharing_priority(self) -> float:
@@ -47,17 +55,19 @@ class WelcomingAverager(SharingAverager):
         SharingAverager.state_sharing_priority.fset(self, step)
 
     async def _load_state_from_peers(self, future: "MPFuture[Any]", *args: Any, **kwargs: Any) -> None:
-        async with self.own_line.measured(self._p2p, upload=False):
+        async with self.own_line.measured(self._p2p, Source.DOWNLOAD):
             await super()._load_state_from_peers(future, *args, **kwargs)
-        if self._giver is not None and not future.cancelled() and future.result() and not self.own_line.upload_was_seen:
-            self._probing = asyncio.create_task(self._probe(self._giver))
+        giver = None if future.cancelled() or future.result() is None else self._giver
+        if giver is not None and self._probing is None and not self.own_line.upload_was_seen:
+            self._probing = asyncio.create_task(self._probe(giver))
 
     async def _probe(self, peer: PeerID) -> None:
         """Measure what this line carries up, on the way to another peer; if that fails the first round will tell."""
         stub = type(self).get_stub(self._p2p, peer, namespace=self.prefix)
         try:
-            async with self.own_line.measured(self._p2p):
-                await asyncio.wait_for(stub.rpc_probe_line(self.caps.sent(self._nothing())), MOST + SLACK)
+            async with self.own_line.measured(self._p2p, Source.PROBE) as is_measured:
+                if is_measured:
+                    await asyncio.wait_for(stub.rpc_probe_line(self.caps.sent(self._nothing())), MOST + SLACK)
         except Exception as error:
             logger.debug(f"the line was not probed to its end: {error!r}")
 
@@ -70,13 +80,23 @@ class WelcomingAverager(SharingAverager):
     async def rpc_probe_line(
         self, stream: AsyncIterator[averaging_pb2.DownloadData], context: P2PContext
     ) -> averaging_pb2.DownloadData:
-        """Take in what a newcomer sends to measure its line; the first message is its pass."""
-        first = await anext(stream)
-        if self._admits(context.remote_id, first.metadata):
-            sizes = (message.ByteSize() async for message in self.caps.read(stream))
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(swallow(sizes), 2 * MOST)
+        """Take in what a newcomer sends to measure its line, if nothing speaks against it.
+
+        The first message is its pass. Pieces are read to their end and not paced: hivemind keeps what reads a stream as
+        long as messages of it wait.
+        """
+        has_time = self.allow_state_sharing and not self.caps.download and not self._probed.locked()
+        if has_time:
+            async with self._probed:
+                with contextlib.suppress(asyncio.TimeoutError, StopAsyncIteration):
+                    await asyncio.wait_for(self._swallow(stream, context.remote_id), LONGEST)
         return averaging_pb2.DownloadData()
+
+    async def _swallow(self, stream: AsyncIterator[averaging_pb2.DownloadData], peer: PeerID) -> None:
+        first = await anext(stream)
+        if self._admits(peer, first.metadata):
+            async for _ in stream:
+                pass
 
     async def rpc_download_state(
         self, request: auth_pb2.AccessToken, context: P2PContext

@@ -46,6 +46,7 @@ logger = get_logger(__name__)
 
 STATE_TIMEOUT = 1800.0  # seconds for a whole state; silence in between is limited by chunk_timeout
 LINGER = 3.0  # seconds from a round's beginning in which a peer does not leave
+TOLD_EVERY = 1.0  # seconds between two reports of a peer that waits with samples
 GOODBYE = 3.0  # seconds that a leaving peer gives to a round it is in
 
 
@@ -67,6 +68,7 @@ class SwarmOptimizer(Meeting):
         self.run, self.identity, self.holds_state, self.gate = run, identity, holds_state, gate
         self._heaviest = HEAVIEST * run.averaging.target_batch_size
         self._last_batch = 0  # samples
+        self._told_at = 0.0  # monotonic seconds, of samples that wait while this peer computes nothing
         self.rounds_begun = 0
         self._reports: queue.SimpleQueue[RoundReport] = queue.SimpleQueue()
         self._grid = None
@@ -157,7 +159,14 @@ class SwarmOptimizer(Meeting):
     def poll(self) -> None:
         """Follow the swarm without adding samples: find groups, average, take the step, catch up."""
         if not self._take_over_newer_state():
+            self._tell_what_waits()
             self._advance()
+
+    def _tell_what_waits(self) -> None:
+        """Samples that were told before a round of the others failed count no more for them (`progress.py`)."""
+        if self.samples_gathered and time.monotonic() >= self._told_at + TOLD_EVERY:
+            self._told_at = time.monotonic()
+            self.tracker.report_local_progress(self.local_epoch, self.samples_gathered)
 
     @property
     def trains(self) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trainer.averaging.lines.caps import Caps
-from trainer.averaging.lines.measured import Books, OwnLine, Sample, fastest_stretch
+from trainer.averaging.lines.measured import Books, OwnLine, Sample, Source, fastest_stretch
 from trainer.averaging.lines.sockets import Connection, connections, listener
 from trainer.averaging.lines.speeds import KEPT, Direction, Line
 
@@ -82,9 +82,18 @@ def test_a_line_carries_as_much_down_as_up_unless_more_was_seen():
 
 def test_a_download_says_nothing_of_the_upload():
     line = OwnLine(Line())
-    line.take_in(rates((5, 20.0)), upload=False)
+    line.take_in(rates((5, 20.0)), Source.DOWNLOAD)
     assert line.upload == 0.0
     assert line.download == pytest.approx(2.0 * MEGA)
+
+
+def test_a_probe_that_the_other_side_has_slowed_down_says_nothing():
+    line = OwnLine(Line())
+    line.take_in(rates((2.5, 0.4), waited=False), Source.PROBE)
+    assert not line.upload_was_seen
+    line.take_in(rates((2.5, 0.4)), Source.PROBE)
+    assert line.upload == pytest.approx(0.4 * MEGA)
+    assert line.download == line.upload, "nothing came down that would say something"
 
 
 def test_what_a_volunteer_allows_is_told_before_anything_is_measured():

@@ -13,6 +13,7 @@ import multiprocessing
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import pairwise
 
 from hivemind.p2p import P2P
@@ -31,6 +32,14 @@ STRETCH_MOST = 2.0  # ... or lasts so long
 BUSY = 0.5  # fraction of a stretch in which data has to wait for the line
 _NOTHING_KNOWN = Line()
 _NUMBERS = KEPT + 1  # of a direction
+
+
+class Source(Enum):
+    """What the line has carried while it was measured."""
+
+    ROUND = "a round"
+    DOWNLOAD = "a state: it says nothing of the upload"
+    PROBE = "a probe: it says something of the upload, if data had to wait for the line"
 
 
 @dataclass(frozen=True)
@@ -128,10 +137,12 @@ class OwnLine:
     def _keep(self, line: Line) -> None:
         self._shared[:] = [*_numbers(line.upload), *_numbers(line.download)]
 
-    def take_in(self, samples: Sequence[Sample], *, upload: bool = True) -> None:
-        """Learn from a round, or from a download, which says nothing of the upload."""
-        up = fastest_stretch(samples, lambda sample: sample.sent) if upload else None
-        down = fastest_stretch(samples, lambda sample: sample.received)
+    def take_in(self, samples: Sequence[Sample], source: Source = Source.ROUND) -> None:
+        """Learn from what was carried."""
+        up = fastest_stretch(samples, lambda sample: sample.sent) if source is not Source.DOWNLOAD else None
+        down = fastest_stretch(samples, lambda sample: sample.received) if source is not Source.PROBE else None
+        if source is Source.PROBE and up and not up.busy:
+            up = None  # it was the other side that could not take more
         with self._shared.get_lock():
             known = self.line
             self._keep(
@@ -159,22 +170,22 @@ class OwnLine:
         return _at_least(line.download, line.upload.speed or 0.0)
 
     @contextlib.asynccontextmanager
-    async def measured(self, p2p: P2P, *, upload: bool = True) -> AsyncIterator[None]:
-        """Measure while the block runs (see `take_in`); where the kernel does not tell, nothing becomes known."""
+    async def measured(self, p2p: P2P, source: Source = Source.ROUND) -> AsyncIterator[bool]:
+        """Measure while the block runs (see `take_in`); False where the kernel does not tell and nothing is learned."""
         try:
             if self._daemon is None:
                 self._daemon = listener(p2p.daemon_listen_maddr["unix"])
             books = Books(connections(self._daemon), time.monotonic())
         except OSError as error:
             logger.debug(f"the line is not measured: {error!r}")
-            yield
+            yield False
             return
         sampling = asyncio.create_task(_sample(books, self._daemon))
         try:
-            yield
+            yield True
         finally:
             sampling.cancel()
-            self.take_in(books.samples, upload=upload)
+            self.take_in(books.samples, source)
 
 
 async def _sample(books: Books, daemon: int) -> None:

@@ -19,12 +19,3 @@ async def pieces(clock: Callable[[], float] = time.monotonic) -> AsyncIterator[b
     while sent < MOST_BYTES and clock() - began < (LEAST if sent >= ENOUGH else MOST):
         yield bytes(PIECE)
         sent += PIECE
-
-
-async def swallow(sizes: AsyncIterator[int]) -> None:
-    """Take in the pieces of a probe, as many as one has at most; `sizes` in bytes, of each as it comes."""
-    taken = 0
-    async for size in sizes:
-        taken += size
-        if taken > MOST_BYTES:
-            return
