@@ -61,7 +61,7 @@ class Volunteer:
 GPU, HOST = Volunteer("GPU", 60, 10, 2), Volunteer("host", 8, 100, 100)
 SETS = {
     "gpu": (GPU, Volunteer("laptop", 15, 20, 5), HOST),
-    "laggard": (GPU, Volunteer("laptop", 6, 5, 0.5), HOST),
+    "laggard": (GPU, Volunteer("laptop", 6, 5, 1), HOST),
 }
 BATCH = 700  # samples; computed in as many seconds as the GPU needs to send its gradients
 FIRST, GIVEN, TURN = 5, 2, 4  # global steps: until lines are known, with each assignment, and in a turn
@@ -112,7 +112,9 @@ def measure(folder: Path, volunteers: Sequence[Volunteer]) -> Figures:
     tried = _one_after_the_other(every, GIVEN)
     once = dict(zip(every, _speeds(_run(folder / "once", volunteers, tried), tried), strict=True))
     finalists = sorted(every, key=lambda roles: once[roles], reverse=True)[:FINALISTS]
-    turns = _one_after_the_other([None, *finalists] * TURNS, SETTLING + TURN)
+    takers: list[Roles | None] = [None, *finalists]
+    in_turn = [takers[(turn + place) % len(takers)] for turn in range(TURNS) for place in range(len(takers))]
+    turns = _one_after_the_other(in_turn, SETTLING + TURN)
     ended = _run(folder / "turns", volunteers, turns)
     by_roles: dict[Roles | None, list[float]] = {}
     for phase, speed in zip(turns, _speeds(ended, turns), strict=True):
@@ -126,7 +128,7 @@ def measure(folder: Path, volunteers: Sequence[Volunteer]) -> Figures:
     return Figures(
         ours=statistics.median(by_roles[None]),
         our_turns=by_roles[None],
-        trained=[round(statistics.mean(one.trained for one in its if one.step in own), 2) for its in ended],
+        trained=[round(sum(one.samples > 0 for one in its if one.step in own) / len(own), 2) for its in ended],
         best=statistics.median(by_roles[best]),
         best_roles=said(best),
         best_turns={said(roles): by_roles[roles] for roles in finalists},

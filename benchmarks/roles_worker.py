@@ -64,7 +64,6 @@ class Ended:
     step: int
     samples: int  # that the peer brought
     at: float  # seconds of the machine's monotonic clock
-    trained: bool
 
 
 @dataclass(frozen=True)
@@ -122,21 +121,25 @@ def work(task: Task) -> None:
 def _train(task: Task, run: RunFile, optimizer: SwarmOptimizer, parameter: torch.nn.Parameter) -> None:
     batch = max(1, round(task.speed / BATCHES_PER_SECOND))
     while optimizer.local_epoch < run.optimizer.total_steps and not task.others_are_done():
-        trains = optimizer.trains
-        if trains:
+        if optimizer.trains:
             time.sleep(batch / task.speed)
             parameter.grad = torch.full_like(parameter, 1e-3)
             optimizer.step(batch)
         else:
             time.sleep(POLL)
             optimizer.poll()
-        with task.file("steps").open("a") as file:
-            for report in optimizer.ended_rounds():
-                if report.problem:
-                    print(report.describe_failure(), flush=True)
-                else:
-                    ended = Ended(report.step, report.samples, time.monotonic(), trains)
-                    file.write(json.dumps(asdict(ended)) + "\n")
+        _write_down(task, optimizer)
+    optimizer.finish_round()
+    _write_down(task, optimizer)
+
+
+def _write_down(task: Task, optimizer: SwarmOptimizer) -> None:
+    with task.file("steps").open("a") as file:
+        for report in optimizer.ended_rounds():
+            if report.problem:
+                print(report.describe_failure(), flush=True)
+            else:
+                file.write(json.dumps(asdict(Ended(report.step, report.samples, time.monotonic()))) + "\n")
 
 
 def _optimizer(task: Task) -> type[SwarmOptimizer]:
