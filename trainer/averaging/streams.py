@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
 M = TypeVar("M")  # messages of one kind
-READING = 30.0  # seconds that whoever asked has to read what is on its way
+READING = 300.0  # seconds that whoever asked has to read what is on its way: megabytes in buffers before a thin line
 
 
 class StreamCutShort(ConnectionError):
