@@ -171,18 +171,22 @@ class OwnLine:
 
     @contextlib.asynccontextmanager
     async def measured(self, p2p: P2P, source: Source = Source.ROUND) -> AsyncIterator[bool]:
-        """Measure while the block runs (see `take_in`); False where the kernel does not tell and nothing is learned."""
+        """Measure while the block runs (see `take_in`).
+
+        Gives whether anything can be learned: the kernel tells, and there are connections to other computers.
+        """
         try:
             if self._daemon is None:
                 self._daemon = listener(p2p.daemon_listen_maddr["unix"])
-            books = Books(connections(self._daemon), time.monotonic())
+            known = connections(self._daemon)
+            books = Books(known, time.monotonic())
         except OSError as error:
             logger.debug(f"the line is not measured: {error!r}")
             yield False
             return
         sampling = asyncio.create_task(_sample(books, self._daemon))
         try:
-            yield True
+            yield bool(known)
         finally:
             sampling.cancel()
             self.take_in(books.samples, source)
