@@ -201,7 +201,7 @@ def status_of(optimizer: SwarmOptimizer) -> str:
     tracker = optimizer.tracker
     if tracker.others:
         if optimizer.is_full:
-            return "waiting for the others: enough samples for this global step"
+            return "enough samples for this global step; it begins when the others are ready"
         return "training" if optimizer.trains else "averaging for the others"
     return "nobody answers; waiting for the others" if tracker.company.is_gone else "training alone until others join"
 
