@@ -66,7 +66,7 @@ SETS = {
 BATCH = 700  # samples; computed in as many seconds as the GPU needs to send its gradients
 FIRST, GIVEN, TURN = 5, 2, 4  # global steps: until lines are known, with each assignment, and in a turn
 SETTLING = 1  # first steps of a phase, which do not count
-FINALISTS, TURNS = 3, 4  # assignments that take turns with our roles, and how often
+FINALISTS, TURNS = 3, 3  # assignments that take turns with our roles, and how often
 
 
 @dataclass(frozen=True)
