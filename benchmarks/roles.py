@@ -1,11 +1,10 @@
 """Samples a second of a swarm whose peers find their roles, and of every assignment of roles that one could type in.
 
-    python -m benchmarks.roles [--sets gpu --sets laggard] [--json FILE]
+    python -m benchmarks.roles [--json FILE]
 
 Three peers, each on a host of its own (a network namespace, whose cable carries so much up and so much down), average
 real gradients of 2,400,000 numbers, a byte each. How fast they compute is made up: they sleep for so long. Needs root,
-`ip` and `tc`. In *gpu* the fastest processor is behind the thinnest line and the slowest one on the fattest; in
-*laggard* all would wait for the gradients of a slow laptop.
+`ip` and `tc`. The fastest processor is behind the thinnest line and the slowest one on the fattest.
 
 Every peer can train, average, or both: 27 assignments, of which those in which nobody trains or nobody averages are
 none. One swarm goes through them all, some global steps each; a second one takes turns between the best of them and the
@@ -58,11 +57,7 @@ class Volunteer:
     up: float
 
 
-GPU, HOST = Volunteer("GPU", 60, 10, 2), Volunteer("host", 8, 100, 100)
-SETS = {
-    "gpu": (GPU, Volunteer("laptop", 15, 20, 5), HOST),
-    "laggard": (GPU, Volunteer("laptop", 6, 5, 1), HOST),
-}
+VOLUNTEERS = (Volunteer("GPU", 60, 10, 2), Volunteer("laptop", 15, 20, 5), Volunteer("host", 8, 100, 100))
 BATCH = 700  # samples; computed in as many seconds as the GPU needs to send its gradients
 FIRST, GIVEN, TURN = 5, 2, 4  # global steps: until lines are known, with each assignment, and in a turn
 SETTLING = 1  # first steps of a phase, which do not count
@@ -83,22 +78,16 @@ class Figures:
 
 
 def main(
-    sets: Annotated[list[str] | None, typer.Option(help="Some of gpu and laggard.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Measure, print a table, and write the JSON file if one is asked for."""
-    found = {}
-    for name in sets or SETS:
-        if name not in SETS:
-            raise BenchmarkFailed(f"there is no set {name}, only {', '.join(SETS)}")
-        with tempfile.TemporaryDirectory(prefix="sahaj-roles-") as folder:
-            found[name] = measure(Path(folder), SETS[name])
-            if json_file:
-                write_file(json_file, json.dumps({name: asdict(one) for name, one in found.items()}, indent=2) + "\n")
-        Console(stderr=True).print(name, asdict(found[name]))
-    table = Table("", "ours", "best assignment", "which", title="Samples a second")
-    for name, one in found.items():
-        table.add_row(name, f"{one.ours:.1f}", f"{one.best:.1f}", one.best_roles)
+    with tempfile.TemporaryDirectory(prefix="sahaj-roles-") as folder:
+        found = measure(Path(folder), VOLUNTEERS)
+    if json_file:
+        write_file(json_file, json.dumps(asdict(found), indent=2) + "\n")
+    Console(stderr=True).print(asdict(found))
+    table = Table("ours", "best assignment", "which", title="Samples a second")
+    table.add_row(f"{found.ours:.1f}", f"{found.best:.1f}", found.best_roles)
     Console().print(table)
 
 
