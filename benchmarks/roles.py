@@ -9,8 +9,8 @@ real gradients of 2,400,000 numbers, a byte each. How fast they compute is made 
 Every peer can train, average, or both: 27 assignments, of which those in which nobody trains or nobody averages are
 none. One swarm goes through them all, some global steps each; a second one takes turns between the best of them and the
 roles that it finds by itself. How the vector is shared among those who average is our plan in any case. What counts:
-the roles that the swarm finds are as good as the best assignment; medians of the turns. A global step counts as its
-target batch, however many samples it took.
+the roles that the swarm finds are as good as the best assignment; medians of the turns. Where averaging takes longer
+than the target batch, samples go on adding up; how many there would be if each step had its target batch is told, too.
 """
 
 import itertools
@@ -59,22 +59,27 @@ class Volunteer:
 
 VOLUNTEERS = (Volunteer("GPU", 60, 10, 2), Volunteer("laptop", 15, 20, 5), Volunteer("host", 8, 100, 100))
 BATCH = 700  # samples; computed in as many seconds as the GPU needs to send its gradients
-FIRST, GIVEN, TURN = 5, 2, 4  # global steps: until lines are known, with each assignment, and in a turn
+FIRST, GIVEN, TURN = 5, 2, 3  # global steps: until lines are known, with each assignment, and in a turn
 SETTLING = 1  # first steps of a phase, which do not count
-FINALISTS, TURNS = 3, 3  # assignments that take turns with our roles, and how often
+FINALISTS, TURNS = 2, 3  # assignments that take turns with our roles, and how often
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Samples a second."""
+
+    samples: float
+    in_batches: float  # if every step had its target batch and no more
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Samples a second of the swarm; medians of the turns."""
+    """What the swarm computed; medians of the turns."""
 
-    ours: float
-    our_turns: list[float]
+    ours: Speed
     trained: list[float]  # part of the steps in which each peer did, with our roles
-    best: float
-    best_roles: str
-    best_turns: dict[str, list[float]]  # of the finalists
-    once: dict[str, float]  # every assignment, before the finals
+    finalists: dict[str, Speed]
+    once: dict[str, Speed]  # every assignment, before the turns
 
 
 def main(
@@ -86,8 +91,9 @@ def main(
     if json_file:
         write_file(json_file, json.dumps(asdict(found), indent=2) + "\n")
     Console(stderr=True).print(asdict(found))
-    table = Table("ours", "best assignment", "which", title="Samples a second")
-    table.add_row(f"{found.ours:.1f}", f"{found.best:.1f}", found.best_roles)
+    table = Table("", "samples a second", "in target batches", title="Roles")
+    for name, speed in {"the swarm's own": found.ours, **found.finalists}.items():
+        table.add_row(name, f"{speed.samples:.1f}", f"{speed.in_batches:.1f}")
     Console().print(table)
 
 
@@ -100,28 +106,33 @@ def measure(folder: Path, volunteers: Sequence[Volunteer]) -> Figures:
     ]
     tried = _one_after_the_other(every, GIVEN)
     once = dict(zip(every, _speeds(_run(folder / "once", volunteers, tried), tried), strict=True))
-    finalists = sorted(every, key=lambda roles: once[roles], reverse=True)[:FINALISTS]
+    finalists = sorted(every, key=lambda roles: once[roles].samples, reverse=True)[:FINALISTS]
     takers: list[Roles | None] = [None, *finalists]
     in_turn = [takers[(turn + place) % len(takers)] for turn in range(TURNS) for place in range(len(takers))]
     turns = _one_after_the_other(in_turn, SETTLING + TURN)
     ended = _run(folder / "turns", volunteers, turns)
-    by_roles: dict[Roles | None, list[float]] = {}
-    for phase, speed in zip(turns, _speeds(ended, turns), strict=True):
-        by_roles.setdefault(phase.roles, []).append(speed)
-    best = max(finalists, key=lambda roles: statistics.median(by_roles[roles]))
+    speeds = _speeds(ended, turns)
+    by_roles = {
+        taker: _median([speed for phase, speed in zip(turns, speeds, strict=True) if phase.roles == taker])
+        for taker in takers
+    }
     own = [step for phase in turns if phase.roles is None for step in range(phase.first, phase.end)]
 
     def said(roles: Roles) -> str:
         return ", ".join(f"{one.name} {role.value}" for one, role in zip(volunteers, roles, strict=True))
 
     return Figures(
-        ours=statistics.median(by_roles[None]),
-        our_turns=by_roles[None],
+        ours=by_roles[None],
         trained=[round(sum(one.samples > 0 for one in its if one.step in own) / len(own), 2) for its in ended],
-        best=statistics.median(by_roles[best]),
-        best_roles=said(best),
-        best_turns={said(roles): by_roles[roles] for roles in finalists},
+        finalists={said(roles): by_roles[roles] for roles in finalists},
         once={said(roles): speed for roles, speed in once.items()},
+    )
+
+
+def _median(speeds: Sequence[Speed]) -> Speed:
+    return Speed(
+        statistics.median(one.samples for one in speeds),
+        statistics.median(one.in_batches for one in speeds),
     )
 
 
@@ -161,21 +172,23 @@ def _start(
     return start_peers(hosts, work, task_of, peers)
 
 
-def _speeds(ended: list[list[Ended]], phases: Sequence[Phase]) -> list[float]:
-    return [_samples_per_second(ended, phase) for phase in phases]
+def _speeds(ended: list[list[Ended]], phases: Sequence[Phase]) -> list[Speed]:
+    return [_speed(ended, phase) for phase in phases]
 
 
-def _samples_per_second(ended: list[list[Ended]], phase: Phase) -> float:
-    """Target batches in the time from the end of a phase's first steps to its end; what is beyond them is no gain.
+def _speed(ended: list[list[Ended]], phase: Phase) -> Speed:
+    """What went into the steps of a phase but the first ones, in the time from the end of those to its end.
 
     A step that nobody tells of (all others had failed in it and took over a state) is not counted.
     """
     of_phase = [one for its in ended for one in its if phase.first + SETTLING - 1 <= one.step < phase.end]
     ends = {step: max(one.at for one in of_phase if one.step == step) for step in {one.step for one in of_phase}}
     if len(ends) < 2:
-        return 0.0
+        return Speed(0.0, 0.0)
     first, *_, last = sorted(ends)
-    return round((len(ends) - 1) * BATCH / (ends[last] - ends[first]), 1)
+    seconds = ends[last] - ends[first]
+    samples = sum(one.samples for one in of_phase if one.step > first)
+    return Speed(round(samples / seconds, 1), round((len(ends) - 1) * BATCH / seconds, 1))
 
 
 if __name__ == "__main__":
