@@ -5,7 +5,6 @@ import time
 
 import torch
 
-from swarm import clock
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile
 from trainer.averaging import SwarmOptimizer
@@ -137,7 +136,7 @@ class Work:
             return False
         if optimizer.rounds_begun >= self._last_round:  # it is being averaged
             return True
-        return optimizer.tracker.estimated_next_update_time - clock.now() < seconds
+        return optimizer.tracker.may_begin_within(seconds)
 
     def settle(self) -> list[str]:
         """Take in how rounds ended; returns what a volunteer should hear."""

@@ -37,7 +37,7 @@ from trainer.averaging.company import Company
 
 FASTEST_REPORT = 0.5  # seconds between two reports of this peer's progress at the end of a global step
 SLOWEST_REPORT = 5.0  # and while it is far from done
-NO_ESTIMATE = 7 * 86400.0  # seconds; a global step is never that long
+NO_ESTIMATE = 7 * 86400.0  # seconds; a global step is never that long, and upstream says so of one that just began
 PROGRESS_LIFETIME = 30.0  # seconds until a peer that went silent stops counting
 
 
@@ -111,6 +111,11 @@ class SwarmProgress(ProgressTracker):
             return False
         at_newest = self.global_epoch <= self.local_progress.epoch
         return at_newest and self.global_progress.samples_accumulated >= self.target_batch_size
+
+    def may_begin_within(self, seconds: float) -> bool:
+        """Whether the next round may begin so soon; in a step's first moments nobody can tell that it will not."""
+        left = self.estimated_next_update_time - clock.now()
+        return left < seconds or left > NO_ESTIMATE
 
     @property
     def swarm_samples_per_second(self) -> float:
