@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.accounts import Accounts
+from coordinator.accounts import STOPPING, Accounts
 from coordinator.checkpoints import TrainerState, list_checkpoints, prune, restore_model, save_checkpoint
 from coordinator.evaluation import Evaluation, evaluate
 from coordinator.history import Historian
@@ -62,7 +62,7 @@ class Bookkeeper:
         """`evaluated` and `saved` are the newest global steps with a held-out loss and a checkpoint, or -1."""
         self._office, self._replica, self._accounts, self._recall = office, replica, accounts, recall
         self._evaluated, self._saved = evaluated, saved
-        self._seen = replica.step
+        self._seen = replica.settled_step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
         self._clock_set_by = 0.0  # seconds, as it was told
 
@@ -72,6 +72,7 @@ class Bookkeeper:
         while not stop.wait(pause):
             well = self._guarded(self._follow_order) & self._guarded(lambda: self._look(stop))
             pause = LOOK_EVERY if well else min(2 * pause, LONGEST_PAUSE)
+        self._replica.has_stopped.wait(STOPPING)  # in its last look it may begin a round
         if self._replica.step > max(self._saved, 0):
             self._guarded(lambda: self._save(self._replica.snapshot()))
         self._guarded(lambda: self._accounts.bring_up_to_date(final=True))
@@ -82,7 +83,7 @@ class Bookkeeper:
 
     def _look(self, stop: threading.Event) -> None:
         sessions = self._accounts.bring_up_to_date()
-        step = self._replica.step
+        step = self._replica.settled_step
         self._office.historian.note(step)
         if step != self._seen:
             self._seen = step
@@ -94,7 +95,7 @@ class Bookkeeper:
         if not any(self._due(step)):
             return
         snapshot = self._replica.snapshot()
-        # the step may have been in flight until now, and a round that failed takes it back
+        # another step may have been taken since
         evaluation_due, checkpoint_due = self._due(snapshot.step)
         if evaluation_due or (checkpoint_due and snapshot.step > self._evaluated):
             self._scores = self._evaluate(snapshot, stop) if self._office.held_out else None

@@ -70,6 +70,11 @@ class Replica:
         return self.optimizer.local_epoch
 
     @property
+    def settled_step(self) -> int:
+        """The same without a step whose round is still open: if that fails, it is undone."""
+        return self.optimizer.settled_step
+
+    @property
     def samples_gathered(self) -> int:
         """Samples of all peers towards the next global step, as they report them."""
         return int(self.optimizer.tracker.global_progress.samples_accumulated)

@@ -25,6 +25,7 @@ from swarm.errors import SwarmError
 from swarm.gate import Gate
 from swarm.guarded_dht import GuardedProtocol, PassAuthorizer
 from swarm.identity import Identity
+from swarm.kept_tasks import keep_tasks
 from swarm.logs import adopt_hivemind
 from swarm.messages import limit_messages
 from swarm.noticing import keep_noticing
@@ -37,7 +38,7 @@ logger = get_logger(__name__)
 REJOIN_EVERY = 3.0  # seconds between two looks whether the peers we joined by are still known
 HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")  # kinds of host in an address
 CLOCKS = re.compile(r"local: ([\d.]+), peer: ([\d.]+)")  # in upstream's words; unix time, seconds
-ASKED, ANSWERED_WITHIN = 3, 10.0  # times, and seconds, that the node is asked for its addresses
+ANSWERED_WITHIN = 30.0  # seconds, of the question for its addresses
 CONNECT_TIMEOUT = 5.0  # seconds to wait for one of them to answer
 
 
@@ -93,6 +94,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
     _start_shared_memory()
     keep_time()
     limit_messages()
+    keep_tasks()
     adopt_hivemind()
     try:
         dht = Node(
@@ -120,14 +122,11 @@ def addresses(dht: DHT) -> list[str]:
     Raises:
         SwarmError: the node does not answer.
     """
-    ask = partial(DHT._get_visible_maddrs, latest=True)
-    for _ in range(ASKED):
-        try:
-            found = dht.run_coroutine(ask, return_future=True).result(ANSWERED_WITHIN)
-        except NoAnswer:  # now and then none comes while an averager starts; why is not known
-            continue
-        return sorted(map(str, found), key=is_loopback)
-    raise SwarmError(f"the DHT node did not answer within {ASKED * ANSWERED_WITHIN:.0f} s; start again")
+    asked = dht.run_coroutine(partial(DHT._get_visible_maddrs, latest=True), return_future=True)
+    try:
+        return sorted(map(str, asked.result(ANSWERED_WITHIN)), key=is_loopback)
+    except NoAnswer:
+        raise SwarmError(f"the DHT node did not answer within {ANSWERED_WITHIN:.0f} s; start again") from None
 
 
 def is_address(address: str) -> bool:

@@ -18,6 +18,7 @@ from swarm.passes import Pass, PassRefused, check_pass, read_pass
 
 T = TypeVar("T")
 AUTHORITY_AWAY = 600.0  # seconds without a sign of life after which the authority counts as away
+AWAY_FRACTION = 0.25  # of a pass's lifetime, where that is less: passes are renewed when half of it is left
 
 
 class Gate:
@@ -25,6 +26,8 @@ class Gate:
 
     def __init__(self, folder: Path, run_name: str, authority: bytes, own: Pass, notices: bytes):
         self.run_name, self.authority = run_name, authority
+        lifetime = max(0.0, own.expires - clock.now())  # it is new, and all passes of a run last as long
+        self._away_after = min(AUTHORITY_AWAY, AWAY_FRACTION * lifetime)
         self._taking = threading.Lock()  # several threads hear notices
         self._pass = _Followed(folder / "pass", read_pass)
         self._notices = _Followed(folder / "notices", lambda signed: read_notices(signed, authority, run_name))
@@ -64,7 +67,7 @@ class Gate:
         """
         its = shown if isinstance(shown, Pass) else read_pass(shown)
         notices = self.notices
-        check_pass(its, self.authority, self.run_name, peer_id, min(clock.now(), notices.time + AUTHORITY_AWAY))
+        check_pass(its, self.authority, self.run_name, peer_id, min(clock.now(), notices.time + self._away_after))
         if notices.bans(its.user, str(peer_id)):
             raise PassRefused(f"{its.user} is banned from this run")
         return its

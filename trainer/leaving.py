@@ -11,7 +11,8 @@ from types import FrameType
 import psutil
 
 PATIENCE = 8.0  # seconds from the signal to the end, whatever the process is waiting for
-GRACE = 5.0  # seconds after SIGTERM to finish a global step in; `docker stop` leaves ten, and leaving takes some three
+AFTER_GRACE = 4.0  # seconds to the end from when a global step may no longer be finished; `docker stop` leaves ten
+GRACE = 5.0  # seconds after SIGTERM to finish a global step in
 
 
 class Asked(threading.Event):
@@ -30,15 +31,16 @@ def leaving_on_signal(
 ) -> Iterator[Asked]:
     """Yield an event that SIGINT or SIGTERM sets; SIGTERM leaves `grace` seconds to finish what was begun.
 
-    If the block has not ended `patience` seconds after that (it may be waiting for peers that are gone),
-    `say_goodbye` is called and the process ends with status 0. A second signal ends it at once.
+    If the block has not ended `patience` seconds after the signal, nor `AFTER_GRACE` after the grace (it may be waiting
+    for peers that are gone), `say_goodbye` is called and the process ends with status 0. A second signal ends it at
+    once.
     Enter it after hivemind's processes have started: they make the main process deaf to SIGINT.
     """
     asked, left = Asked(), threading.Event()
 
     def guard() -> None:
         asked.wait()
-        if not left.wait(asked.left() + patience):
+        if not left.wait(max(patience, asked.left() + AFTER_GRACE)):
             say_goodbye()
             end_process()
 

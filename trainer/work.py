@@ -165,9 +165,10 @@ class Work:
         self._session.publish(step, self._speed, self.data_wait_fraction, urgent=urgent)
 
     def leave(self) -> None:
-        """Tell the swarm that this session is over."""
-        self._session.leave(self._optimizer.local_epoch, self.data_wait_fraction)
+        """Tell the swarm that this session is over, and what came of the round that it was in."""
         self._optimizer.linger()
+        self.settle()
+        self._session.leave(self._optimizer.local_epoch, self.data_wait_fraction)
 
     def view(self) -> View:
         """What the console shows now."""

@@ -14,7 +14,7 @@ from swarm.notices import Notices
 logger = logging.getLogger(__name__)
 
 SILENCE = 40.0  # seconds without newer notices after which the coordinator is asked; it tells some every 20 s
-LOOK_EVERY = 5.0  # seconds between two looks at the newest notices
+LOOK_EVERY = 1.0  # seconds between two looks at the newest notices
 ASK_EVERY = 20.0  # seconds between two questions
 
 

@@ -34,7 +34,7 @@ async def flood(scene: Scene) -> dict[str, Any]:
         longest = max(longest, int(answer.headers.get("retry-after", 0)))
 
     transport = httpx.AsyncHTTPTransport(local_address=FLOODER, limits=httpx.Limits(max_connections=AT_ONCE), retries=2)
-    async with httpx.AsyncClient(transport=transport, timeout=60.0) as client:
+    async with httpx.AsyncClient(transport=transport, timeout=httpx.Timeout(60.0, pool=None)) as client:
         crowd = asyncio.gather(*(attempt(client, number) for number in range(ATTEMPTS)))
         await asyncio.sleep(1.0)
         elsewhere = await asyncio.to_thread(ask_at_door, scene.url, identity, "volunteer", VOLUNTEER)

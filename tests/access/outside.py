@@ -106,7 +106,8 @@ async def group_without_pass(scene: Scene) -> dict[str, Any]:
     unheard = 0
     got = list(await asyncio.gather(*map(intruder.aggregate, intruder.targets)))
     until = time.monotonic() + SEARCHES
-    while time.monotonic() < until:
+    enough = 2 * MOST_REFUSALS * len(intruder.targets)  # by then nobody answers any more
+    while time.monotonic() < until or len(answers) + unheard < enough:
         step = await told_step(scene)
         for shown in (b"", another.to_bytes()):
             for peer in intruder.targets:

@@ -35,7 +35,7 @@ def test_who_is_silent_for_longer_than_a_round_should_take_is_left_out():
 def test_a_sender_that_breaks_off_does_not_break_the_piece_of_the_others():
     async def average() -> list[torch.Tensor]:
         reducer = FiniteReducer((torch.Size([2]),), 3)
-        reducer.own, reducer.not_finite, reducer.arrivals = 0, set(), Arrivals(3, 0.0)
+        reducer.own, reducer.not_finite, reducer.added, reducer.arrivals = 0, set(), [0] * 3, Arrivals(3, 0.0)
         senders = [asyncio.create_task(reducer.accumulate_part(i, 0, torch.full((2,), float(i)))) for i in range(2)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -53,7 +53,7 @@ def test_a_sender_that_breaks_off_does_not_break_the_piece_of_the_others():
 def test_a_part_of_another_shape_is_left_out_and_harms_nobody(size: int, weight: float) -> None:
     async def reduce() -> torch.Tensor:
         reducer = FiniteReducer((torch.Size([2]),), 2)
-        reducer.own, reducer.not_finite, reducer.arrivals = 0, set(), Arrivals(2, 0.0)
+        reducer.own, reducer.not_finite, reducer.added, reducer.arrivals = 0, set(), [0] * 2, Arrivals(2, 0.0)
         own = asyncio.create_task(reducer.accumulate_part(0, 0, torch.ones(2), 1.0))
         with pytest.raises(NotFinite):
             await reducer.accumulate_part(1, 0, torch.ones(size), weight)

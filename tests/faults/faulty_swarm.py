@@ -43,10 +43,10 @@ class FaultySwarm(SmallSwarm):
         told = self.folder / "held" / name
         return start_function(held.run_held, list(map(str, command)), str(told), namespace, out=log)
 
-    def catch(self, peer: Peer, phase: str) -> None:
-        """Wait until the peer stands still at the phase."""
+    def catch(self, peer: Peer, phase: str, *, cut_off: bool = False) -> None:
+        """Wait until the peer stands still at the phase; `cut_off`: without its cable from that moment on."""
         folder = self.folder / "held" / peer.name
-        held.hold(folder, phase)
+        held.hold(folder, phase, self.hosts.pulling_cable(peer.name) if cut_off and self.hosts else ())
         self.wait(lambda: held.is_held(folder, phase), f"{phase} of {peer.name}")
 
     def let_go(self, peer: Peer, phase: str) -> None:

@@ -6,13 +6,16 @@ there, waits until the process is held, and then does to the process whatever it
 
 import functools
 import inspect
+import shlex
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from coordinator import checkpoints
 from coordinator.release_hub import HubRepository
+from swarm.durable import write_file
 from tests.faults.hosts import move_to
 from tests.forked import run_sahaj
 from trainer.averaging.optimizer import SwarmOptimizer
@@ -37,10 +40,10 @@ def run_held(arguments: list[str], folder: str, namespace: str | None) -> None:
     run_sahaj(arguments)
 
 
-def hold(folder: Path, phase: str) -> None:
-    """Have the process stand still when it comes to the phase the next time."""
+def hold(folder: Path, phase: str, command: Sequence[str] = ()) -> None:
+    """Have the process stand still when it comes to the phase the next time, and run the command at once."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"hold-{phase}").touch()
+    write_file(folder / f"hold-{phase}", shlex.join(command))
 
 
 def is_held(folder: Path, phase: str) -> bool:
@@ -65,13 +68,16 @@ def _places() -> dict[str, tuple[Any, str]]:
 
 
 def _holding(function: Callable[..., Any], folder: Path, phase: str) -> Callable[..., Any]:
-    ask, said = folder / f"hold-{phase}", folder / f"held-{phase}"
+    ask, being_told, said = (folder / f"{name}-{phase}" for name in ("hold", "holding", "held"))
 
     def stand_still() -> None:
         try:
-            ask.rename(said)  # of several processes and threads one is held
+            ask.rename(being_told)  # of several processes and threads one is held
         except FileNotFoundError:
             return
+        if command := shlex.split(being_told.read_text()):
+            subprocess.run(command, check=True)
+        being_told.rename(said)
         deadline = time.monotonic() + LONGEST
         while said.exists() and time.monotonic() < deadline:
             time.sleep(POLL)

@@ -35,6 +35,11 @@ class Hosts:
         """Nothing comes or goes any more."""
         _ip("link", "set", self._cable(name), "down")
 
+    def pulling_cable(self, name: str) -> list[str]:
+        """The same as a command, for a process on whatever host."""
+        here = f"--net=/proc/{os.getpid()}/ns/net"
+        return ["nsenter", here, "ip", "link", "set", self._cable(name), "down"]
+
     def plug_in(self, name: str) -> None:
         """Undo that."""
         _ip("link", "set", self._cable(name), "up")

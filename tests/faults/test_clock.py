@@ -13,7 +13,7 @@ from tests.faults.faulty_swarm import FaultySwarm
 from tests.peers.small_swarm import text_of
 
 pytestmark = pytest.mark.swarm
-STEP_SAMPLES = 2560  # two seconds of two trainers
+STEP_SAMPLES = 8192  # some four seconds of two trainers: whoever comes back needs longer than matchmaking takes
 OFF = 120  # seconds
 SOURCE = Path(__file__).with_name("wrong_clock.c")
 Clock = tuple[dict[str, str], Callable[[int], None]]
@@ -74,7 +74,7 @@ def test_a_clock_that_goes_wrong_harms_nothing(swarm: FaultySwarm, clock: Clock,
 
 def test_whoever_comes_with_a_wrong_clock_is_told(swarm: FaultySwarm, clock: Clock):
     environment, put = clock
-    put(OFF)
+    put(OFF + 10)  # it is measured to a second or two
     swarm.coordinator()
     bela = swarm.trainer("bela", by_command=True, environment=environment)
     swarm.wait(lambda: bela.process.poll() is not None, "end of the trainer")

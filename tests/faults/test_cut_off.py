@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.faulty_swarm import FaultySwarm
 from tests.faults.hosts import NoHosts, made_hosts
-from tests.peers.small_swarm import newest_step_said, text_of
+from tests.peers.small_swarm import STEPS_DONE, newest_step_said, text_of
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 12288  # some six seconds of two trainers: TCP tries again only seconds after the cable is back
@@ -38,8 +38,7 @@ def swarm(corpus: Path, tokenizer_folder: Path, tmp_path_factory: pytest.TempPat
 def test_a_peer_is_cut_off_and_comes_back(swarm: FaultySwarm, name: str, phase: str):
     peer, before = swarm.living(name), swarm.newest()
     assert swarm.hosts is not None
-    swarm.catch(peer, phase)
-    swarm.hosts.pull_cable(name)
+    swarm.catch(peer, phase, cut_off=True)
     swarm.let_go(peer, phase)
     time.sleep(AWAY)
     swarm.hosts.plug_in(name)
@@ -50,6 +49,8 @@ def test_a_peer_is_cut_off_and_comes_back(swarm: FaultySwarm, name: str, phase: 
 def test_a_trainer_that_is_cut_off_for_long_takes_no_steps_of_its_own(swarm: FaultySwarm):
     bela = swarm.living("bela")
     assert swarm.hosts is not None
+    lines = len(bela.said(STEPS_DONE))
+    swarm.wait(lambda: len(bela.said(STEPS_DONE)) > lines, "newer line of the trainer")
     before, said = newest_step_said(bela), text_of(bela).count(ALONE)
     swarm.hosts.pull_cable("bela")
     swarm.wait(lambda: text_of(bela).count(ALONE) > said, "word that nobody is there")

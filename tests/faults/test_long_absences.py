@@ -38,7 +38,7 @@ def start(corpus: Path, tokenizer_folder: Path, tmp_path: Path) -> Iterator[Star
 
 
 def test_all_trainers_are_gone_for_a_minute(start: Start):
-    swarm = start()
+    swarm = start(target=4 * STEP_SAMPLES)  # whoever comes back needs longer than matchmaking takes
     for name in ("asha", "bela"):
         swarm.living(name).kill()
     coordinator = swarm.living("coordinator")

@@ -192,9 +192,9 @@ def test_where_nobody_can_be_asked_a_line_says_where_to_put_the_token(
         kernel.join(picky, coordinator(False))
 
 
-def interrupt_once_it_is_heard(before: object) -> None:
-    """As somebody does who presses the button; earlier it would end the tests."""
-    while signal.getsignal(signal.SIGINT) is before:
+def interrupt_once_it_is_heard(before: object, ready: Path | None = None) -> None:
+    """As somebody does who presses the button, once that file is there; earlier it would end the tests."""
+    while signal.getsignal(signal.SIGINT) is before or not (ready is None or ready.exists()):
         time.sleep(0.02)
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -208,15 +208,22 @@ def test_an_interrupt_before_the_peer_has_begun_ends_it_quietly(capfd: pytest.Ca
     assert "Traceback" not in capfd.readouterr().out
 
 
-def test_an_interrupt_reaches_the_peer_once_and_what_it_says_then_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_reaches_the_peer_once_and_what_it_says_then_is_shown(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
     program = (
-        "import json, os, signal, sys, time\n"
+        "import json, pathlib, signal, time\n"
         "asked = []\n"
         "signal.signal(signal.SIGINT, lambda *_: asked.append(1))\n"
         "print(json.dumps({'text/plain': 'page'}), flush=True)\n"
-        f"time.sleep(0.5); os.kill({os.getpid()}, signal.SIGINT)\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
+        "while not asked: time.sleep(0.05)\n"
         "time.sleep(1)\n"
         "print('asked', len(asked))\n"
     )
-    assert kernel.show(kernel.start([sys.executable, "-c", program], "")) == 0
+    peer = kernel.start([sys.executable, "-c", program], "")
+    before = signal.getsignal(signal.SIGINT)
+    threading.Thread(target=interrupt_once_it_is_heard, args=(before, ready)).start()
+    assert kernel.show(peer) == 0
     assert "asked 1" in capfd.readouterr().out

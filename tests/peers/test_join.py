@@ -32,7 +32,8 @@ def test_members_train_together_and_others_stay_outside(
 
     swarm.wait(lambda: sum(step.peers == 2 for step in swarm.steps()) >= 2, "two global steps of both members")
     assert {session.user for session in swarm.ledger.sessions()} == {"alice", "bob"}
-    logged = b"".join(path.read_bytes() for path in swarm.folder.rglob("logs/*.jsonl*"))
+    folders = [swarm.state / "logs", *(swarm.folder / "peers").rglob("logs")]
+    logged = b"".join(path.read_bytes() for folder in folders for path in folder.glob("*.jsonl*"))
     assert b"alice was given a pass" in logged and b"First sample counted" in logged
     for token in tokens.values():
         assert all(token not in text_of(peer) for peer in swarm.peers), "a token was shown"

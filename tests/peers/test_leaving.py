@@ -93,7 +93,7 @@ def test_a_coordinator_that_is_stopped_saves_and_can_go_on(small_swarm: Callable
     assert coordinator.process.wait(2 * SOON) == 0
     (stopped_at,) = map(int, re.findall(r"has stopped at global step (\d+)", text_of(coordinator)))
     assert not FRIGHTENING.search(text_of(coordinator).replace("did not work", ""))
-    assert not living_processes(coordinator)
+    swarm.wait(lambda: not living_processes(coordinator), "end of the helpers", 1.0)
     assert (swarm.state / "checkpoints" / f"checkpoint-{stopped_at}").is_dir()
 
 

@@ -50,7 +50,7 @@ def test_a_release_is_loaded_by_its_name_and_a_lost_disk_is_restored_from_it(
         shutil.rmtree(swarm.state)
         swarm.move_to(swarm.state, swarm.port)
         again = swarm.coordinator()
-        assert f"is open at global step {released} of" in text_of(again), text_of(again)
+        swarm.wait(lambda: f"is open at global step {released} of" in text_of(again), "coordinator that is open again")
         assert [one.step for one in list_checkpoints(swarm.state / "checkpoints")] == [released]
         swarm.trainer("bela")
         swarm.wait(lambda: newest_step_said(again) > released, "global step after the one from the Hub")

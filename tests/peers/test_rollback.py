@@ -34,6 +34,7 @@ def test_the_swarm_goes_back_to_a_checkpoint_and_on_from_it(small_swarm: Callabl
     words = f"goes back to the state of global step {chosen}, as global step "
     (went_on_at,) = (int(line.rsplit(" ", 1)[1]) for line in text_of(swarm.peers[0]).splitlines() if words in line)
     assert went_on_at > before
+    swarm.wait((folder / f"checkpoint-{went_on_at}").is_dir, "checkpoint of what it went back to")
     restored = load_checkpoint(folder / f"checkpoint-{went_on_at}").model_state
     assert all(torch.equal(tensor, restored[name]) for name, tensor in older.items())
     # steps that are numbered from 0 in the ledger: both are beyond the leap, together

@@ -27,7 +27,7 @@ def test_a_trainer_leaves_within_the_notice_of_its_cloud(
     assert volunteer.process.returncode == 0
     said = text_of(volunteer)
     assert "Amazon takes this machine away (terminate at 2026-11-22T08:22:00Z)" in said
-    assert "Traceback" not in said and not living_processes(volunteer)
-    (samples,) = CONTRIBUTED.findall(said)
-    swarm.wait(lambda: swarm.ledger.sessions()[0].left, "goodbye")
-    assert swarm.ledger.sessions()[0].samples == int(samples.replace(",", ""))
+    assert "Traceback" not in said
+    swarm.wait(lambda: not living_processes(volunteer), "end of its helpers", 1.0)
+    (samples,) = (int(one.replace(",", "")) for one in CONTRIBUTED.findall(said))
+    swarm.wait(lambda: [(one.left, one.samples) for one in swarm.ledger.sessions()] == [(True, samples)], "all of it")

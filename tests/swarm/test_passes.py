@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hivemind.p2p import PeerID
 
+from swarm import clock
 from swarm.errors import SwarmError
 from swarm.gate import AUTHORITY_AWAY, Gate
 from swarm.identity import load_identity, peer_id_of
@@ -155,3 +156,14 @@ def test_passes_do_not_expire_while_the_authority_is_away(authority: Authority, 
     here = gate_of(tmp_path / "here", authority, Notices(time=time.time()))
     with pytest.raises(PassRefused, match="expired"):
         here.admit(ALICE, expired)
+
+
+def test_where_passes_are_short_the_authority_is_away_before_they_expire(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever finds it away has half of the lifetime left; a gate of ten minutes would see that pass expire."""
+    now = time.time()
+    own, its = authority.issue(RUN, "bob", BOB, 20.0), authority.issue(RUN, "alice", ALICE, 10.0)
+    gate = Gate(tmp_path, RUN, authority.public_key, own, sign_notices(Notices(time=now), authority, RUN))
+    monkeypatch.setattr(clock, "now", lambda: now + HOUR)
+    assert gate.admit(ALICE, its).user == "alice"

@@ -36,7 +36,7 @@ from swarm.shut_out import note_refusal
 from trainer.averaging.claims import is_beside
 from trainer.averaging.lines.caps import NO_CAPS, Caps
 from trainer.averaging.lines.measured import OwnLine
-from trainer.averaging.moshpit.grid import Cell, packed
+from trainer.averaging.moshpit.grid import Cell, packed, read_cell
 from trainer.averaging.moshpit.sums import mean_weight, say_weight
 from trainer.averaging.newcomers import WelcomingAverager
 from trainer.averaging.roles import Assigned
@@ -163,10 +163,11 @@ class StepwiseAverager(WelcomingAverager):
         # upstream names these classes where it makes the objects
         self._matchmaking.__class__ = Search
         self._matchmaking.is_enough = self._is_enough
-        self._matchmaking.usual_seconds = self.matchmaking_kwargs["min_matchmaking_time"]
+        self._matchmaking.usual_seconds = usual = self.matchmaking_kwargs["min_matchmaking_time"]
         self._matchmaking.group_key_manager.__class__ = PacedKeys
         step._data_for_gather = self._with_lines(step.data_for_gather)
-        giving_up = asyncio.create_task(give_up(step, GROUP_PATIENCE * self._matchmaking.min_matchmaking_time))
+        cell = read_cell(step.data_for_gather)
+        giving_up = asyncio.create_task(give_up(step, GROUP_PATIENCE * (cell.seconds if cell else usual)))
         try:
             await super()._step(step=step, **kwargs)
         finally:

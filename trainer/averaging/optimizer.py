@@ -39,7 +39,7 @@ from trainer.averaging.moshpit.rounds import GridControl
 from trainer.averaging.moshpit.swarm_grid import SwarmGrid
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.roles import Role, SwarmStep
-from trainer.averaging.rounds import RoundFailed, RoundReport
+from trainer.averaging.rounds import RoundFailed, RoundReport, reason
 from trainer.averaging.state import SwarmStateAverager
 
 logger = get_logger(__name__)
@@ -106,7 +106,10 @@ class SwarmOptimizer(Meeting):
                 else SwarmStep(averaging.target_batch_size, averaging.overlap),
             ),
             averager_opts={"request_timeout": averaging.request_timeout},
-            tracker_opts={"max_refresh_period": min(10.0, max(1.0, averaging.matchmaking_time))},
+            tracker_opts={
+                "max_refresh_period": min(10.0, max(1.0, averaging.matchmaking_time)),
+                "default_refresh_period": min(3.0, averaging.matchmaking_time / 4),  # while nobody is there
+            },
             shutdown_timeout=GOODBYE,
         )
 
@@ -186,9 +189,13 @@ class SwarmOptimizer(Meeting):
 
     @property
     def settled_step(self) -> int:
-        """Global steps that this peer has taken, without one whose round is still open."""
-        in_flight = self._round_open or not self.state_averager.settled.is_set()  # before the step, which may go back
-        return self.local_epoch - in_flight
+        """Global steps that this peer has taken, without one whose round is still open. Threads may ask."""
+        while True:
+            step = self.local_epoch
+            in_flight = self._round_open or not self.state_averager.settled.is_set()
+            _, begun_at, *_ = self._round
+            if self.local_epoch == step:  # it was neither begun nor undone meanwhile
+                return step - (in_flight and step != begun_at)
 
     def ended_rounds(self) -> list[RoundReport]:
         """The rounds that ended since this was last asked."""
@@ -250,7 +257,7 @@ class SwarmOptimizer(Meeting):
         except BaseException as error:
             control.cancel()
             self._go_back(self._round[1])
-            self._report(group, problem=str(error) or type(error).__name__)
+            self._report(group, problem=reason(error))
             raise RoundFailed(str(error)) from None
         return group, norm
 

@@ -1,11 +1,26 @@
 """How a round of gradient averaging ends."""
 
+import asyncio
+import concurrent.futures
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
 class RoundFailed(RuntimeError):
     """A round of averaging did not give a gradient that can be used; the step was not taken."""
+
+
+def reason(error: BaseException) -> str:
+    """Why a round failed, for people: some errors have no words of their own."""
+    match error:
+        case _ if str(error):
+            return str(error)
+        case TimeoutError() | asyncio.TimeoutError() | concurrent.futures.TimeoutError():  # one class since Python 3.11
+            return "it took too long"
+        case asyncio.CancelledError() | concurrent.futures.CancelledError():
+            return "it was given up"
+        case _:
+            return type(error).__name__
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ class FiniteReducer(WeighingReducer):
 
     own: int
     not_finite: set[int]  # indices of senders
+    added: list[int]  # pieces that are in the mean, by index of the sender
     arrivals: Arrivals
 
     async def accumulate_part(
@@ -61,7 +62,12 @@ class FiniteReducer(WeighingReducer):
         if sender_index != self.own and not self._is_usable(tensor_part, part_index, weight):
             self.not_finite.add(sender_index)
             raise NotFinite("a member's numbers are not finite, or of another shape")
-        return await asyncio.shield(super().accumulate_part(sender_index, part_index, tensor_part, weight))
+        return await asyncio.shield(self._add(sender_index, part_index, tensor_part, weight))
+
+    async def _add(self, sender_index: int, part_index: int, tensor_part: torch.Tensor, weight: float) -> torch.Tensor:
+        mean = await super().accumulate_part(sender_index, part_index, tensor_part, weight)
+        self.added[sender_index] += 1
+        return mean
 
     def _is_usable(self, part: torch.Tensor, index: int, weight: float) -> bool:
         is_silent = weight == 0.0 and part.numel() == 1  # `silent.py`
@@ -95,6 +101,7 @@ def watch(registered: "asyncio.Future[AllReduceRunner]", own: PeerID) -> None:
         reducer, container = runner.tensor_part_reducer, runner.tensor_part_container
         reducer.__class__, container.__class__ = FiniteReducer, FiniteContainer
         reducer.own, reducer.not_finite = runner.sender_peer_ids.index(own), set()
+        reducer.added = [0] * len(runner.sender_peer_ids)
         reducer.arrivals = Arrivals(len(runner.sender_peer_ids), time.monotonic())
         container.own, container.not_finite, container.newest = runner.ordered_peer_ids.index(own), set(), {}
 
@@ -104,15 +111,14 @@ def watch(registered: "asyncio.Future[AllReduceRunner]", own: PeerID) -> None:
 def brought(
     runner: AllReduceRunner, weighed: Iterable[tuple[PeerID, Weighed]], own: PeerID
 ) -> dict[PeerID, float] | None:
-    """By member, the weight with which it is in the part that this peer reduced; None if it reduced none."""
+    """By member, the weight with which it is in the part that this peer reduced; None if it reduced none.
+
+    Whoever fell silent after its last piece was left out of nothing, though upstream bans it.
+    """
     if not runner.parts_for_local_averaging:
         return None
-    received, parts = runner.tensor_part_reducer.num_parts_received, len(runner.parts_for_local_averaging)
-    whole = {
-        peer_id
-        for peer_id, count in zip(runner.sender_peer_ids, received, strict=True)
-        if count == parts and peer_id not in runner.banned_senders
-    }
+    added, parts = runner.tensor_part_reducer.added, len(runner.parts_for_local_averaging)
+    whole = {peer_id for peer_id, count in zip(runner.sender_peer_ids, added, strict=True) if count == parts}
     there = {peer_id: one.weight for peer_id, one in weighed if peer_id in whole}
     return {peer_id: weight for peer_id, weight in there.items() if weight is not None} | {own: runner.weight}
 

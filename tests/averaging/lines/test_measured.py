@@ -57,6 +57,29 @@ def test_an_upload_that_did_not_wait_for_the_line_is_no_measurement_of_it():
     assert known.upload == pytest.approx(3.0 * MEGA)
 
 
+def test_a_round_in_which_there_was_little_to_carry_says_nothing():
+    line = OwnLine(Line())
+    line.take_in(rates((0.3, 0.4), (5, 0.0), waited=False))
+    assert (line.upload, line.download) == (0.0, 0.0)
+
+
+def test_a_line_that_is_cut_is_not_taken_for_a_thin_one():
+    def sent(packets: int, arrived: int) -> list[Connection]:
+        return [Connection(b"a", arrived, 0, 1, packets, 0.0)]
+
+    books = Books(sent(1, 0), 0.0)
+    for number in range(1, 100):
+        books.add(sent(1, 4000 if number > 1 else 0), number * EVERY)
+    assert not books.samples[5].stood_still and books.samples[8].stood_still
+    line = OwnLine(Line())
+    line.take_in(books.samples)
+    assert line.upload == 0.0
+    for number in range(100, 150):
+        books.add(sent(1, 4000 + (number - 99) * 12_500), number * EVERY)
+    line.take_in(books.samples)
+    assert line.upload == pytest.approx(125_000.0), "one Mbit/s is thin and not cut"
+
+
 def test_one_bad_round_changes_nothing_and_two_do():
     line = OwnLine(Line())
     for _ in range(3):
@@ -115,7 +138,7 @@ def test_processes_that_were_forked_share_what_they_measure():
 
 def test_connections_come_and_go():
     def one(name: bytes, sent: int, waiting: int = 0, full: float = 0.0) -> Connection:
-        return Connection(name, sent, 0, waiting, full)
+        return Connection(name, sent, 0, waiting, 0, full)
 
     books = Books([one(b"a", 1000)], 0.0)
     books.add([one(b"a", 1500, 1), one(b"b", 10)], 0.1)

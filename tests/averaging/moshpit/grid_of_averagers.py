@@ -56,7 +56,7 @@ def start_averagers(
         network = Network(initial_peers=known, listen=("/ip4/127.0.0.1/tcp/0",), client_mode=number == CLIENT)
         dht = join_dht("grid", load_identity(folder / f"{number}.key"), network)
         stack.callback(dht.shutdown)
-        known = known or addresses(dht)  # now and then hivemind's DHT answers this no more once it has an averager
+        known = known or addresses(dht)
         averager = Faulty(
             [torch.full((ELEMENTS,), float(number))],
             dht,

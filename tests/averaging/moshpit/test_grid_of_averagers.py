@@ -26,20 +26,20 @@ def test_after_three_rounds_in_groups_of_two_eight_peers_have_the_exact_mean(tmp
 
 
 def average(folder: Path) -> None:
-    """In two global steps, in which peers meet others; one is in client mode."""
+    """In some global steps, in which peers meet others; one is in client mode."""
     with contextlib.ExitStack() as stack:
         averagers = start_averagers(folder, PEERS, stack)
         assert [one.client_mode for one in averagers] == [number == CLIENT for number in range(PEERS)]
         met = []
-        for step in range(2):
+        for step in range(3):  # of 105 ways to make pairs three steps hardly choose the same
             for number, averager in enumerate(averagers):
                 with averager.get_tensors() as (held,):
                     held.fill_(float(number))
             ended = one_step(averagers, WEIGHTS, step)
             assert [(len(group), group.problem) for group, _ in ended] == [(2, None)] * PEERS
             torch.testing.assert_close(values(averagers), torch.full((PEERS, 10), MEAN), rtol=0.0, atol=1e-5)
-            met.append({frozenset(group) for group, _ in ended})
-        assert met[0] != met[1]
+            met.append(frozenset(frozenset(group) for group, _ in ended))
+        assert len(set(met)) > 1
     end_process()
 
 

@@ -29,7 +29,9 @@ SAMPLED_EVERY = 0.1  # seconds; a look at the books takes about one thousandth
 STRETCH_BYTES = 2**20  # a stretch has so many bytes and lasts STRETCH_LEAST seconds ...
 STRETCH_LEAST = 0.3
 STRETCH_MOST = 2.0  # ... or lasts so long
+IDLE_BYTES = 2**18  # fewer in a stretch that did not wait: there was little to carry, and it says nothing of the line
 BUSY = 0.5  # fraction of a stretch in which data has to wait for the line
+STANDSTILL = 0.5  # seconds in which nothing of what was sent arrives: the line, or the other one, is not thin but cut
 _NOTHING_KNOWN = Line()
 _NUMBERS = KEPT + 1  # of a direction
 
@@ -50,6 +52,7 @@ class Sample:
     sent: int  # bytes since the round began
     received: int  # bytes
     waited: bool  # for the line, since the last sample: there was more to send, and the other side had room for it
+    stood_still: bool = False  # nothing has arrived for `STANDSTILL` though something was on its way
 
 
 @dataclass(frozen=True)
@@ -72,30 +75,38 @@ class Books:
     def __init__(self, connections: Sequence[Connection], now: float):
         self._last = {one.cookie: one for one in connections}
         self.samples = [Sample(now, 0, 0, False)]
+        self._moved = now  # when something last arrived on the other side, or nothing was on its way
 
     def add(self, connections: Sequence[Connection], now: float) -> None:
         """Another look at them."""
-        newest, sent, received, waited = self.samples[-1], 0, 0, False
+        newest, sent, received, waited, under_way = self.samples[-1], 0, 0, False, False
         for one in connections:
-            before = self._last.get(one.cookie) or Connection(one.cookie, 0, 0, 0, 0.0)
+            before = self._last.get(one.cookie) or Connection(one.cookie, 0, 0, 0, 0, 0.0)
             sent += max(0, one.sent - before.sent)
             received += max(0, one.received - before.received)
             no_room = one.receiver_limited - before.receiver_limited
             waited |= bool(one.waiting and before.waiting) and no_room < (now - newest.time) / 2.0
+            under_way |= bool((one.waiting or one.unconfirmed) and (before.waiting or before.unconfirmed))
             self._last[one.cookie] = one
-        self.samples.append(Sample(now, newest.sent + sent, newest.received + received, waited))
+        if sent or not under_way:
+            self._moved = now
+        stood_still = now - self._moved >= STANDSTILL
+        self.samples.append(Sample(now, newest.sent + sent, newest.received + received, waited, stood_still))
 
 
 def fastest_stretch(samples: Sequence[Sample], count: Callable[[Sample], int]) -> Stretch | None:
-    """The fastest one, of what `count` says of each sample; None if the round was too short."""
-    fastest, end, waited = None, 0, [0.0]
+    """The fastest one, of what `count` says of each sample, without a standstill; None if there is none so long."""
+    fastest, end, waited, still = None, 0, [0.0], [0]
     for before, after in pairwise(samples):
         waited.append(waited[-1] + (after.time - before.time) * after.waited)
+        still.append(still[-1] + after.stood_still)
     for start, first in enumerate(samples):
         while end < len(samples) and not _is_enough(count(samples[end]) - count(first), samples[end].time - first.time):
             end += 1
         if end == len(samples):
             break
+        if still[end] > still[start]:
+            continue
         seconds = samples[end].time - first.time
         busy = waited[end] - waited[start] >= BUSY * seconds
         stretch = Stretch(count(samples[end]) - count(first), seconds, busy)
@@ -147,9 +158,9 @@ class OwnLine:
             known = self.line
             self._keep(
                 Line(
-                    known.upload.observed(up.carried, up.seconds, busy=up.busy) if up else known.upload,
+                    _observed(known.upload, up),
                     # whether a download waits for this line or for another one, nobody sees at this end
-                    known.download.observed(down.carried, down.seconds, busy=False) if down else known.download,
+                    _observed(known.download, replace(down, busy=False) if down else None),
                 )
             )
 
@@ -197,6 +208,12 @@ async def _sample(books: Books, daemon: int) -> None:
         while True:
             await asyncio.sleep(SAMPLED_EVERY)
             books.add(connections(daemon), time.monotonic())
+
+
+def _observed(direction: Direction, stretch: Stretch | None) -> Direction:
+    if stretch is None or not (stretch.busy or stretch.carried >= IDLE_BYTES):
+        return direction
+    return direction.observed(stretch.carried, stretch.seconds, busy=stretch.busy)
 
 
 def _numbers(direction: Direction) -> list[float]:

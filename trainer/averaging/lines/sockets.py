@@ -20,7 +20,8 @@ HEADER, ANSWER, ATTRIBUTE = 16, 72, 4  # bytes
 RECEIVE = 1 << 18  # bytes; the kernel fills at most 32 KiB at a time
 PATIENCE = 1.0  # seconds
 # of struct tcp_info in <linux/tcp.h>: where its fields begin
-MAXIMUM_SEGMENT, CONFIRMED_OUT_OF_ORDER, CONFIRMED, RECEIVED, NOT_SENT, RECEIVER_LIMITED = 16, 28, 120, 128, 144, 176
+MAXIMUM_SEGMENT, UNCONFIRMED, CONFIRMED_OUT_OF_ORDER, CONFIRMED, RECEIVED = 16, 24, 28, 120, 128
+NOT_SENT, RECEIVER_LIMITED = 144, 176
 FIELDS_END = RECEIVER_LIMITED + 8
 
 
@@ -32,6 +33,7 @@ class Connection:
     sent: int  # bytes that have arrived on the other side
     received: int  # bytes
     waiting: int  # bytes that the kernel has not sent yet
+    unconfirmed: int  # packets that it has sent and the other side has not confirmed
     receiver_limited: float  # seconds, in all, in which the other side had no room
 
 
@@ -118,6 +120,7 @@ def _connection(cookie: bytes, info: bytes) -> Connection:
         sent=number("Q", CONFIRMED) + ahead,
         received=number("Q", RECEIVED),
         waiting=number("I", NOT_SENT),
+        unconfirmed=number("I", UNCONFIRMED),
         receiver_limited=number("Q", RECEIVER_LIMITED) / 1e6,
     )
 

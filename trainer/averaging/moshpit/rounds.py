@@ -18,6 +18,7 @@ from trainer.averaging.groups import Group
 from trainer.averaging.moshpit.grid import Cell
 from trainer.averaging.moshpit.keys import indices, next_key
 from trainer.averaging.moshpit.sums import LIGHTEST
+from trainer.averaging.rounds import reason
 
 logger = get_logger(__name__)
 
@@ -170,5 +171,5 @@ class GridControl:
         except Exception as error:
             if not control.done():
                 control.cancel()
-            failed.problem = str(error) or type(error).__name__
+            failed.problem = reason(error)
             return failed
