@@ -4,6 +4,9 @@ asyncio refers to a task weakly, and so does a stream's protocol to its reader. 
 daemon is often referred to by nothing else: then the garbage collection may take the task away while it waits. Upstream
 keeps no reference to what it begins for other processes, so now and then one of their questions to the DHT, or one of
 their rounds of averaging, was never answered.
+
+What serves a stream of another peer is not kept: its connection has it, and it ends with that. Kept, a stranger could
+leave behind handlers that wait for ever.
 """
 
 import asyncio
@@ -31,6 +34,12 @@ def _begin_loop() -> asyncio.AbstractEventLoop:
 
 def _kept(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **named: Any) -> "asyncio.Task[Any]":
     task = asyncio.Task(coroutine, loop=loop, **named)
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
+    if not _serves_a_stream(coroutine):
+        _tasks.add(task)
+        task.add_done_callback(_tasks.discard)
     return task
+
+
+def _serves_a_stream(coroutine: Coroutine[Any, Any, Any]) -> bool:
+    frame = getattr(coroutine, "cr_frame", None)
+    return frame is not None and str(frame.f_globals.get("__name__")).startswith("hivemind.p2p.")

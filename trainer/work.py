@@ -140,19 +140,22 @@ class Work:
 
     def settle(self) -> list[str]:
         """Take in how rounds ended; returns what a volunteer should hear."""
+        if self._take_in_rounds():
+            self.publish(urgent=True)
         messages, self._messages = self._messages, []
+        return messages
+
+    def _take_in_rounds(self) -> bool:
         ended = self._optimizer.ended_rounds()
         for report in ended:
             self._session.contributions.round_ended(report)
             if report.news:
-                messages.append(f"From now on: {report.news}.")
+                self._messages.append(f"From now on: {report.news}.")
             if report.problem:
-                messages.append(report.describe_failure())
+                self._messages.append(report.describe_failure())
             else:
                 self._catch_ups = 0
-        if ended:
-            self.publish(urgent=True)
-        return messages
+        return bool(ended)
 
     @property
     def data_wait_fraction(self) -> float:
@@ -166,8 +169,12 @@ class Work:
 
     def leave(self) -> None:
         """Tell the swarm that this session is over, and what came of the round that it was in."""
+        self._say_goodbye()
         self._optimizer.linger()
-        self.settle()
+        if self._take_in_rounds():
+            self._say_goodbye()
+
+    def _say_goodbye(self) -> None:
         self._session.leave(self._optimizer.local_epoch, self.data_wait_fraction)
 
     def view(self) -> View:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 import torch
+from hivemind.averaging.allreduce import AllreduceException
 
-from trainer.averaging.lines.waits import Arrivals
 from trainer.averaging.runner import (
     AHEAD_BYTES,
     AHEAD_LEAST,
@@ -35,7 +35,7 @@ def test_who_is_silent_for_longer_than_a_round_should_take_is_left_out():
 def test_a_sender_that_breaks_off_does_not_break_the_piece_of_the_others():
     async def average() -> list[torch.Tensor]:
         reducer = FiniteReducer((torch.Size([2]),), 3)
-        reducer.own, reducer.not_finite, reducer.added, reducer.arrivals = 0, set(), [0] * 3, Arrivals(3, 0.0)
+        reducer.begin(own=0, now=0.0)
         senders = [asyncio.create_task(reducer.accumulate_part(i, 0, torch.full((2,), float(i)))) for i in range(2)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -49,11 +49,30 @@ def test_a_sender_that_breaks_off_does_not_break_the_piece_of_the_others():
         torch.testing.assert_close(mean, torch.full((2,), 3.0))
 
 
+def test_a_piece_that_a_member_sends_twice_takes_nobodys_place():
+    async def reduce() -> tuple[torch.Tensor, dict[int, int]]:
+        reducer = FiniteReducer((torch.Size([2]),), 3)
+        reducer.begin(own=0, now=0.0)
+        pieces = [asyncio.create_task(reducer.accumulate_part(i, 0, torch.full((2,), float(i)))) for i in range(2)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        with pytest.raises(AllreduceException, match="twice"):
+            await reducer.accumulate_part(1, 0, torch.full((2,), 100.0))
+        reducer.on_sender_failed(1)  # which upstream does then
+        mean = await reducer.accumulate_part(2, 0, torch.full((2,), 8.0))
+        await asyncio.gather(*pieces)
+        return mean, dict(reducer.added)
+
+    mean, added = asyncio.run(reduce())
+    torch.testing.assert_close(mean, torch.full((2,), 3.0))
+    assert added == {0: 1, 1: 1, 2: 1}, "who was left out after its last piece is in the mean all the same"
+
+
 @pytest.mark.parametrize(("size", "weight"), [(1, 2.0), (3, 1.0), (3, 0.0)])
 def test_a_part_of_another_shape_is_left_out_and_harms_nobody(size: int, weight: float) -> None:
     async def reduce() -> torch.Tensor:
         reducer = FiniteReducer((torch.Size([2]),), 2)
-        reducer.own, reducer.not_finite, reducer.added, reducer.arrivals = 0, set(), [0] * 2, Arrivals(2, 0.0)
+        reducer.begin(own=0, now=0.0)
         own = asyncio.create_task(reducer.accumulate_part(0, 0, torch.ones(2), 1.0))
         with pytest.raises(NotFinite):
             await reducer.accumulate_part(1, 0, torch.ones(size), weight)

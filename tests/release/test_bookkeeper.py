@@ -38,6 +38,15 @@ class Swarm:
     step: int = 0
     worries: list[int] = field(default_factory=list)
     left_behind: tuple[int, ...] = ()
+    has_stopped: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.has_stopped.set()
+
+    @property
+    def settled_step(self) -> int:
+        """The step; no round is open."""
+        return self.step
 
     def snapshot(self) -> Snapshot:
         """The newest state."""

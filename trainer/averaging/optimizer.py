@@ -258,7 +258,7 @@ class SwarmOptimizer(Meeting):
             control.cancel()
             self._go_back(self._round[1])
             self._report(group, problem=reason(error))
-            raise RoundFailed(str(error)) from None
+            raise RoundFailed(reason(error)) from None
         return group, norm
 
     def _go_back(self, step: int) -> None:

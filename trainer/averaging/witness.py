@@ -5,11 +5,13 @@ What this changes in hivemind's `TensorPartReducer` and `TensorPartContainer`:
 - a member that sends numbers that are not finite is left out of the mean. Upstream adds them up.
 - a member that breaks off while its piece is averaged leaves alone. Upstream cancels the piece for all of them,
   and whoever averages it waits for it until the round times out.
+- a piece that a member sends twice is refused. Upstream adds both up, and leaves another member out for it.
 - a mean that is not finite counts as lost with the member that reduced it. Upstream takes it over.
 """
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -51,13 +53,22 @@ class FiniteReducer(WeighingReducer):
 
     own: int
     not_finite: set[int]  # indices of senders
-    added: list[int]  # pieces that are in the mean, by index of the sender
+    came: set[tuple[int, int]]  # indices of senders and pieces
+    added: Counter[int]  # pieces that are in the mean, by index of the sender
     arrivals: Arrivals
+
+    def begin(self, own: int, now: float) -> None:
+        """Upstream made the object, as one of its own class; `now` in seconds of the monotonic clock."""
+        self.own, self.not_finite, self.came, self.added = own, set(), set(), Counter()
+        self.arrivals = Arrivals(self.num_senders, now)
 
     async def accumulate_part(
         self, sender_index: int, part_index: int, tensor_part: torch.Tensor, weight: float = 1.0
     ) -> torch.Tensor:
         """See upstream."""
+        if (sender_index, part_index) in self.came:  # by another stream; in the mean it would push somebody else out
+            raise AllreduceException("a member has sent a piece twice")
+        self.came.add((sender_index, part_index))
         self.arrivals.come(sender_index, part_index, time.monotonic())
         if sender_index != self.own and not self._is_usable(tensor_part, part_index, weight):
             self.not_finite.add(sender_index)
@@ -100,9 +111,7 @@ def watch(registered: "asyncio.Future[AllReduceRunner]", own: PeerID) -> None:
         # upstream names these classes where it makes the objects
         reducer, container = runner.tensor_part_reducer, runner.tensor_part_container
         reducer.__class__, container.__class__ = FiniteReducer, FiniteContainer
-        reducer.own, reducer.not_finite = runner.sender_peer_ids.index(own), set()
-        reducer.added = [0] * len(runner.sender_peer_ids)
-        reducer.arrivals = Arrivals(len(runner.sender_peer_ids), time.monotonic())
+        reducer.begin(runner.sender_peer_ids.index(own), time.monotonic())
         container.own, container.not_finite, container.newest = runner.ordered_peer_ids.index(own), set(), {}
 
     registered.add_done_callback(begin)
@@ -118,7 +127,7 @@ def brought(
     if not runner.parts_for_local_averaging:
         return None
     added, parts = runner.tensor_part_reducer.added, len(runner.parts_for_local_averaging)
-    whole = {peer_id for peer_id, count in zip(runner.sender_peer_ids, added, strict=True) if count == parts}
+    whole = {peer_id for index, peer_id in enumerate(runner.sender_peer_ids) if added[index] == parts}
     there = {peer_id: one.weight for peer_id, one in weighed if peer_id in whole}
     return {peer_id: weight for peer_id, weight in there.items() if weight is not None} | {own: runner.weight}
 

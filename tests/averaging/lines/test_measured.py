@@ -80,6 +80,19 @@ def test_a_line_that_is_cut_is_not_taken_for_a_thin_one():
     assert line.upload == pytest.approx(125_000.0), "one Mbit/s is thin and not cut"
 
 
+def test_a_peer_that_hangs_does_not_hide_what_another_one_sends():
+    def received(seconds: float) -> list[Connection]:
+        hanging = Connection(b"a", 0, 0, 1, 10, 0.0)
+        return [hanging, Connection(b"b", 0, round(125_000 * seconds), 0, 0, 0.0)]
+
+    books = Books(received(0.0), 0.0)
+    for number in range(1, 50):
+        books.add(received(number * EVERY), number * EVERY)
+    line = OwnLine(Line())
+    line.take_in(books.samples, Source.DOWNLOAD)
+    assert line.download == pytest.approx(125_000.0)
+
+
 def test_one_bad_round_changes_nothing_and_two_do():
     line = OwnLine(Line())
     for _ in range(3):

@@ -29,9 +29,9 @@ SAMPLED_EVERY = 0.1  # seconds; a look at the books takes about one thousandth
 STRETCH_BYTES = 2**20  # a stretch has so many bytes and lasts STRETCH_LEAST seconds ...
 STRETCH_LEAST = 0.3
 STRETCH_MOST = 2.0  # ... or lasts so long
-IDLE_BYTES = 2**18  # fewer in a stretch that did not wait: there was little to carry, and it says nothing of the line
+IDLE_BYTES = 200_000  # fewer in a stretch of a round that did not wait: there was little to carry, which says nothing
 BUSY = 0.5  # fraction of a stretch in which data has to wait for the line
-STANDSTILL = 0.5  # seconds in which nothing of what was sent arrives: the line, or the other one, is not thin but cut
+STANDSTILL = 0.5  # seconds in which nothing arrives at either end though something was sent: a line is cut, not thin
 _NOTHING_KNOWN = Line()
 _NUMBERS = KEPT + 1  # of a direction
 
@@ -75,7 +75,7 @@ class Books:
     def __init__(self, connections: Sequence[Connection], now: float):
         self._last = {one.cookie: one for one in connections}
         self.samples = [Sample(now, 0, 0, False)]
-        self._moved = now  # when something last arrived on the other side, or nothing was on its way
+        self._moved = now  # when something last arrived at either end, or nothing was on its way
 
     def add(self, connections: Sequence[Connection], now: float) -> None:
         """Another look at them."""
@@ -88,7 +88,7 @@ class Books:
             waited |= bool(one.waiting and before.waiting) and no_room < (now - newest.time) / 2.0
             under_way |= bool((one.waiting or one.unconfirmed) and (before.waiting or before.unconfirmed))
             self._last[one.cookie] = one
-        if sent or not under_way:
+        if sent or received or not under_way:
             self._moved = now
         stood_still = now - self._moved >= STANDSTILL
         self.samples.append(Sample(now, newest.sent + sent, newest.received + received, waited, stood_still))
@@ -158,9 +158,9 @@ class OwnLine:
             known = self.line
             self._keep(
                 Line(
-                    _observed(known.upload, up),
+                    _observed(known.upload, up, source),
                     # whether a download waits for this line or for another one, nobody sees at this end
-                    _observed(known.download, replace(down, busy=False) if down else None),
+                    _observed(known.download, replace(down, busy=False) if down else None, source),
                 )
             )
 
@@ -210,8 +210,10 @@ async def _sample(books: Books, daemon: int) -> None:
             books.add(connections(daemon), time.monotonic())
 
 
-def _observed(direction: Direction, stretch: Stretch | None) -> Direction:
-    if stretch is None or not (stretch.busy or stretch.carried >= IDLE_BYTES):
+def _observed(direction: Direction, stretch: Stretch | None, source: Source) -> Direction:
+    if stretch is None:
+        return direction
+    if source is Source.ROUND and not stretch.busy and stretch.carried < IDLE_BYTES:
         return direction
     return direction.observed(stretch.carried, stretch.seconds, busy=stretch.busy)
 
