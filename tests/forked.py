@@ -81,6 +81,22 @@ def start_function(function: Callable[..., None], *arguments: object, out: Path)
     return _start(function, arguments, out, out, {}, Path.cwd())
 
 
+def runs_well(function: Callable[..., None], folder: Path, *arguments: object, patience: float = 90.0) -> None:
+    """Call `function(folder, *arguments)` as above, and see that it ends with status 0 within so many seconds.
+
+    hivemind forks its processes: from one that has no threads, not from that of pytest.
+    """
+    said = folder / "said"
+    process = start_function(function, folder, *arguments, out=said)
+    try:
+        status = process.wait(patience)
+    except subprocess.TimeoutExpired:
+        status = -1
+    finally:
+        process.kill()
+    assert status == 0, said.read_text()
+
+
 def _start(
     function: Callable[..., None],
     arguments: tuple[object, ...],

@@ -179,9 +179,7 @@ def test_progress_from_another_time(inside: Inside):
 def test_samples_that_nobody_can_have_computed(swarm: GuardedSwarm, inside: Inside):
     assert inside.attack.got("absurd_samples")["stored"] > 0, "nobody heard the lies"
     taken = [step for step in swarm.steps() if inside.first_step < step.step < inside.steps_done]
-    together = [step for step in taken if step.peers >= len(TRAINERS)]  # others lack a trainer that missed its group
-    assert len(together) >= 2
-    poor = [step for step in together if step.samples < WELL_FILLED * swarm.target]
+    poor = [step for step in taken if step.samples < WELL_FILLED * swarm.target]
     assert len(poor) <= 1, f"global steps on a part of the batch: {poor}"
 
 

@@ -4,10 +4,9 @@ import asyncio
 import contextlib
 import math
 import re
-import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from hivemind.proto.averaging_pb2 import AveragingData
 
 from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
-from tests.forked import start_function
+from tests.forked import runs_well
 from trainer.averaging import groups
 from trainer.averaging.groups import StepwiseAverager
 from trainer.averaging.lines.caps import NO_CAPS, Caps
@@ -29,7 +28,6 @@ from trainer.averaging.witness import Weighed
 from trainer.leaving import end_process
 
 pytestmark = pytest.mark.swarm
-PATIENCE = 90.0  # seconds
 MATCHMAKING = 2.0  # seconds; both begin to look well within it
 PARTS = 3 * 2**15  # numbers that three peers cut in three, each in whole chunks
 SLOW = 2 * ALONE  # seconds that the DHT takes
@@ -199,13 +197,3 @@ def average_with_a_broken_one(folder: Path) -> None:
                 assert torch.isfinite(mean).all()
                 assert (mean == 1.0).sum() >= 0.6 * PARTS
     end_process()
-
-
-def runs_well(function: Callable[..., None], folder: Path, *arguments: str) -> None:
-    """hivemind forks its processes: from one that has no threads, not from that of pytest."""
-    said = folder / "said"
-    try:
-        status = start_function(function, folder, *arguments, out=said).wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        status = -1
-    assert status == 0, said.read_text()

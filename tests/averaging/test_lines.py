@@ -17,9 +17,8 @@ from hivemind.averaging.group_info import GroupInfo
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
 from swarm.identity import load_identity
-from tests.averaging.test_groups import runs_well
 from tests.faults.hosts import NoHosts, made_hosts, move_to
-from tests.forked import start_function
+from tests.forked import runs_well, start_function
 from trainer.averaging.groups import StepwiseAverager
 from trainer.averaging.lines.caps import Cap, Caps
 from trainer.averaging.lines.measured import OwnLine

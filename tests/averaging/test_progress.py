@@ -7,7 +7,7 @@ import pytest
 
 from swarm.dht import Network, join_dht
 from swarm.identity import load_identity
-from tests.forked import start_function
+from tests.forked import runs_well
 from trainer.averaging.progress import SwarmProgress
 from trainer.leaving import end_process
 
@@ -19,11 +19,7 @@ PATIENCE = 60.0  # seconds
 
 @pytest.mark.swarm
 def test_whoever_leaves_in_the_first_moment_of_a_global_step_waits_until_its_end_can_be_told(tmp_path: Path):
-    peer = start_function(leave_early, tmp_path, out=tmp_path / "log")
-    try:
-        assert peer.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
-    finally:
-        peer.kill()
+    runs_well(leave_early, tmp_path, patience=PATIENCE)
 
 
 def leave_early(folder: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.peers.small_swarm import COUNTING, TAKEN_OVER, SmallSwarm, without_record
+from tests.peers.small_swarm import COUNTING, TAKEN_OVER, SmallSwarm, newest_step_said, without_record
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 4096  # some seconds of two trainers
@@ -21,10 +21,10 @@ def test_a_newcomer_takes_over_from_the_coordinator_when_all_trainers_are_killed
     trainers = [swarm.trainer("asha"), swarm.trainer("bela")]
     swarm.wait_for_step(2)
     coordinator = swarm.peers[0]
-    swarm.wait(lambda: coordinator.said(SAVED), "checkpoint of the coordinator")
+    swarm.wait(lambda: newest_step_said(coordinator) >= 2, "two global steps of the coordinator")
     for trainer in trainers:
         trainer.kill()
-    finished = max(map(int, coordinator.said(SAVED)))
+    finished = newest_step_said(coordinator)
     newcomer = swarm.trainer("chandra")
     swarm.wait(lambda: newcomer.said(TAKEN_OVER), "state taken over")
     taken_over = int(newcomer.said(TAKEN_OVER)[0])

@@ -12,7 +12,7 @@ import pytest
 
 from swarm.dht import Network, join_dht
 from swarm.identity import load_identity
-from tests.forked import start_function
+from tests.forked import runs_well
 from trainer.leaving import end_process
 
 ANSWER = b"here it is"
@@ -21,11 +21,7 @@ PATIENCE = 60.0  # seconds
 
 @pytest.mark.swarm
 def test_a_question_is_answered_though_garbage_is_collected_meanwhile(tmp_path: Path):
-    asking = start_function(ask, tmp_path, out=tmp_path / "log")
-    try:
-        assert asking.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
-    finally:
-        asking.kill()
+    runs_well(ask, tmp_path, patience=PATIENCE)
 
 
 def ask(folder: Path) -> None:

@@ -257,8 +257,9 @@ class SwarmOptimizer(Meeting):
         except BaseException as error:
             control.cancel()
             self._go_back(self._round[1])
-            self._report(group, problem=reason(error))
-            raise RoundFailed(reason(error)) from None
+            problem = reason(error)
+            self._report(group, problem=problem)
+            raise RoundFailed(problem) from None
         return group, norm
 
     def _go_back(self, step: int) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.averaging.test_groups import MATCHMAKING, addresses, averager, end_process, runs_well
+from tests.averaging.test_groups import MATCHMAKING, addresses, averager, end_process
+from tests.forked import runs_well
 from trainer.averaging.lines.caps import Cap, Caps
 
 SPEED = 1e6  # bytes a second

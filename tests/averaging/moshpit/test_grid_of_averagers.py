@@ -1,15 +1,13 @@
 """Eight real averagers in groups of two: three rounds make one mean, and one that dies costs the others little."""
 
 import contextlib
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.averaging.moshpit.grid_of_averagers import CLIENT, SETTINGS, Fault, one_step, start_averagers, values
-from tests.forked import start_function
+from tests.forked import runs_well
 from trainer.averaging.moshpit.swarm_grid import GATHERING
 from trainer.leaving import end_process
 
@@ -22,7 +20,7 @@ MEAN = float((VALUES * torch.tensor(WEIGHTS)).sum() / sum(WEIGHTS))
 
 
 def test_after_three_rounds_in_groups_of_two_eight_peers_have_the_exact_mean(tmp_path: Path):
-    runs_well(average, tmp_path)
+    runs_well(average, tmp_path, patience=PATIENCE)
 
 
 def average(folder: Path) -> None:
@@ -45,7 +43,7 @@ def average(folder: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["dies", "hangs"])
 def test_a_peer_that_dies_or_hangs_in_a_round_costs_the_others_little(tmp_path: Path, fault: Fault):
-    runs_well(average_with_a_fault, tmp_path, fault)
+    runs_well(average_with_a_fault, tmp_path, fault, patience=PATIENCE)
 
 
 def average_with_a_fault(folder: Path, fault: Fault) -> None:
@@ -62,13 +60,3 @@ def average_with_a_fault(folder: Path, fault: Fault) -> None:
         of_a_round = GATHERING * SETTINGS.request_timeout + SETTINGS.matchmaking_time
         assert max(seconds for _, seconds in ended) < of_a_round * ROUNDS + 2 * SETTINGS.chunk_timeout
     end_process()
-
-
-def runs_well(function: Callable[..., None], folder: Path, *arguments: object) -> None:
-    """hivemind forks its processes: from one that has no threads, not from that of pytest."""
-    said = folder / "said"
-    try:
-        status = start_function(function, folder, *arguments, out=said).wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        status = -1
-    assert status == 0, said.read_text()
