@@ -23,7 +23,7 @@ from tests.forked import runs_well
 from trainer.averaging import groups
 from trainer.averaging.groups import StepwiseAverager
 from trainer.averaging.lines.caps import NO_CAPS, Caps
-from trainer.averaging.search import ALONE, PacedKeys
+from trainer.averaging.search import ALONE, PacedKeys, Search
 from trainer.averaging.witness import Weighed
 from trainer.leaving import end_process
 
@@ -135,6 +135,56 @@ def leave_a_round(folder: Path) -> None:
         threading.Timer(1.0, alone.leave_round).start()
         with pytest.raises(CancelledError):
             waited_for.result(60.0)
+    end_process()
+
+
+def test_whoever_stops_looking_may_look_anew_at_once(tmp_path: Path):
+    runs_well(stop_looking, tmp_path)
+
+
+def stop_looking(folder: Path) -> None:
+    """A search that would last for two minutes is left, and the next one finds the other peer."""
+    with averager(folder, 0, []) as first, averager(folder, 1, addresses(first.dht)) as second:
+        settings: dict[str, Any] = {"wait": False, "require_trigger": True}
+        left = first.step(gather=0, timeout=120.0, **settings)
+        while left.stage != AveragingStage.LOOKING_FOR_GROUP:
+            time.sleep(0.1)
+        first.stop_looking()
+        with pytest.raises(MatchmakingException, match="looks for no group any more"):
+            left.result(5.0)
+        rounds = [one.step(gather=1, timeout=60.0, **settings) for one in (first, second)]
+        while not all(one.stage == AveragingStage.AWAITING_TRIGGER for one in rounds):
+            time.sleep(0.1)
+        first.stop_looking()  # too late: the other one counts on this peer
+        for one in rounds:
+            one.allow_allreduce()
+        assert [(len(one), one.problem) for one in (each.result(60.0) for each in rounds)] == [(2, None)] * 2
+    end_process()
+
+
+def test_whoever_stops_looking_waits_for_a_group_in_sight(tmp_path: Path):
+    runs_well(stop_looking_in_company, tmp_path)
+
+
+def stop_looking_in_company(folder: Path) -> None:
+    """Both stop looking when one of them leads the other."""
+    leads = folder / "leads"  # averagers are processes of their own
+    refusal = Search._check_reasons_to_reject
+
+    def noted(search: Search, *args: Any) -> object:
+        refused = refusal(search, *args)
+        if refused is None:
+            leads.touch()
+        return refused
+
+    Search._check_reasons_to_reject = noted
+    with averager(folder, 0, []) as first, averager(folder, 1, addresses(first.dht)) as second:
+        rounds = [one.step(gather=0, wait=False, timeout=60.0, allow_retries=False) for one in (first, second)]
+        while not leads.exists():
+            time.sleep(0.02)
+        for one in (first, second):
+            one.stop_looking()
+        assert [(len(one), one.problem) for one in (each.result(60.0) for each in rounds)] == [(2, None)] * 2
     end_process()
 
 

@@ -2,6 +2,8 @@
 
 What this changes in hivemind's `Optimizer`:
 - downloading the state ends after a while, whether it worked or not, and never fetches gradients.
+- a peer that is behind looks for no group any more before it downloads (`search.py`). Upstream looks on for as long as
+  a round may last, while the others take steps; then it is late for the next one again.
 """
 
 import time
@@ -103,6 +105,8 @@ class StateFollower(Optimizer):
 
     def _leave_round(self) -> None:
         """Have no part in the next round, and be done with the last one."""
+        for averager in (self.grad_averager, self.state_averager):
+            averager.stop_looking()
         if self.scheduled_grads is not None and not self.scheduled_grads.done():
             if isinstance(self.scheduled_grads, GridControl):
                 self.scheduled_grads.tag_along()

@@ -41,7 +41,7 @@ from trainer.averaging.moshpit.sums import mean_weight, say_weight
 from trainer.averaging.newcomers import WelcomingAverager
 from trainer.averaging.roles import Assigned
 from trainer.averaging.runner import StreamingRunner
-from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
+from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up, leave
 from trainer.averaging.silent import be_silent
 from trainer.averaging.streams import until_end, with_end
 from trainer.averaging.told import (
@@ -100,7 +100,7 @@ class StepwiseAverager(WelcomingAverager):
         self.own_caps = own_caps
         self.gate, self.heaviest, self.assists = gate, heaviest, assists
         self._weighed: dict[bytes, dict[PeerID, Weighed]] = {}  # by group, while its round lasts
-        self._newest_round: StepControl | None = None
+        self._newest_round: StepControl | None = None  # here, and in the averager's own process
         super().__init__(*args, own_line=own_line or OwnLine.within(own_caps), **kwargs)
 
     def run(self) -> None:
@@ -159,7 +159,16 @@ class StepwiseAverager(WelcomingAverager):
         if self._newest_round is not None and not self._newest_round.done():
             self._newest_round.cancel()
 
+    def stop_looking(self) -> None:
+        """From any thread: whoever waits for the newest round waits no longer than for a group that is in sight."""
+        self._outer_pipe.send(("_stop_looking", [], {}))
+
+    async def _stop_looking(self) -> None:
+        if self._newest_round is not None:
+            await leave(self._newest_round, self._matchmaking.is_alone)
+
     async def _step(self, *, step: StepControl, **kwargs: Any) -> None:
+        self._newest_round = step
         # upstream names these classes where it makes the objects
         self._matchmaking.__class__ = Search
         self._matchmaking.is_enough = self._is_enough

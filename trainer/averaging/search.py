@@ -5,8 +5,8 @@ What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
   a while. Upstream keeps it to itself until the round is to begin, and the round fails then.
 - a group without most of the peers, or of peers that only rest, is none (`told.py`), and the search goes on. Upstream
   takes any, and when a swarm comes together in two groups, both take the step, each with a part of the batch.
-- a search that finds nobody when the round could begin is given up after a while. Upstream goes on for as long as a
-  round may last, and a peer that missed the others' state round would miss their next gradient rounds, too.
+- a search that finds nobody when the round could begin is given up after a while, and at once by a peer that leaves.
+  Upstream goes on for as long as a round may last, and who missed one round of the others would miss their next, too.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
 - each search may be at a place of its own, with a time of its own (`moshpit/grid.py`).
@@ -56,11 +56,11 @@ class Search(Matchmaking):
         try:
             while self.step_control is not step and not search.done():  # an earlier search is being put away
                 await asyncio.wait({search}, timeout=SEARCH_POLL)
-            await asyncio.wait({search}, timeout=self.min_matchmaking_time + ALONE)
+            patience_ends = time.monotonic() + self.min_matchmaking_time + ALONE
             while not search.done():
                 if step.done():
                     raise MatchmakingException("it took too long to find a group")
-                if self._is_alone():
+                if time.monotonic() >= patience_ends and self.is_alone():
                     raise MatchmakingException("nobody else was looking for a group")
                 await asyncio.wait({search}, timeout=SEARCH_POLL)
             group = search.result()
@@ -74,7 +74,7 @@ class Search(Matchmaking):
             raise MatchmakingException(f"{came}, which are not most of them or have nothing to average")
         return group
 
-    def _is_alone(self) -> bool:
+    def is_alone(self) -> bool:
         """Whether no group is there, and none is in sight.
 
         One that was found waits until the DHT knows that this peer looks no longer: on a busy machine for seconds.
@@ -88,8 +88,19 @@ async def give_up(step: StepControl, patience: float) -> None:
     while not step.triggered:
         await asyncio.sleep(SEARCH_POLL)
     await asyncio.sleep(patience)
-    if step.stage == AveragingStage.LOOKING_FOR_GROUP:
-        step.set_exception(MatchmakingException("nobody else averages now"))
+    _end_if_looking(step, "nobody else averages now")
+
+
+async def leave(step: StepControl, is_alone: Callable[[], bool]) -> None:
+    """End the round as soon as no group is in sight, if none has been found by then."""
+    while not is_alone():
+        await asyncio.sleep(SEARCH_POLL)
+    _end_if_looking(step, "this peer looks for no group any more")
+
+
+def _end_if_looking(step: StepControl, why: str) -> None:
+    if step.stage == AveragingStage.LOOKING_FOR_GROUP and not step.done():
+        step.set_exception(MatchmakingException(why))
 
 
 class PacedKeys(GroupKeyManager):
