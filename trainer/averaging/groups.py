@@ -165,7 +165,7 @@ class StepwiseAverager(WelcomingAverager):
 
     async def _stop_looking(self) -> None:
         if self._newest_round is not None:
-            await leave(self._newest_round, self._matchmaking.is_alone)
+            await leave(self._newest_round, self._matchmaking)
 
     async def _step(self, *, step: StepControl, **kwargs: Any) -> None:
         self._newest_round = step
@@ -176,7 +176,8 @@ class StepwiseAverager(WelcomingAverager):
         self._matchmaking.group_key_manager.__class__ = PacedKeys
         step._data_for_gather = self._with_lines(step.data_for_gather)
         cell = read_cell(step.data_for_gather)
-        giving_up = asyncio.create_task(give_up(step, GROUP_PATIENCE * (cell.seconds if cell else usual)))
+        patience = GROUP_PATIENCE * (cell.seconds if cell else usual)
+        giving_up = asyncio.create_task(give_up(step, patience, self._matchmaking))
         try:
             await super()._step(step=step, **kwargs)
         finally:

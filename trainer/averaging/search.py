@@ -9,6 +9,7 @@ What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
   Upstream goes on for as long as a round may last, and who missed one round of the others would miss their next, too.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
+- a peer that stood still for a while makes no group of those who waited for it then. Upstream does, and waits for them.
 - each search may be at a place of its own, with a time of its own (`moshpit/grid.py`).
   Upstream has one place for all, or moves it by itself.
 """
@@ -26,6 +27,7 @@ from hivemind.averaging.matchmaking import Matchmaking, MatchmakingException
 from hivemind.p2p import PeerID
 from hivemind.utils.asyncio import cancel_and_wait
 
+from swarm import clock
 from trainer.averaging.moshpit.grid import Cell, read_cell
 
 GROUP_PATIENCE = 2  # in units of matchmaking_time: how long a peer looks for a group before it looks who is where
@@ -38,6 +40,7 @@ class Search(Matchmaking):
 
     is_enough: Callable[[GroupInfo], bool]  # whether a group may average
     usual_seconds: float  # for which a group waits for more members where there is no grid
+    _follows_until = float("inf")  # DHT time, seconds; followers wait a request_timeout longer
 
     @contextlib.asynccontextmanager
     async def looking_for_group(self, step_control: StepControl) -> AsyncIterator[None]:
@@ -74,6 +77,30 @@ class Search(Matchmaking):
             raise MatchmakingException(f"{came}, which are not most of them or have nothing to average")
         return group
 
+    def get_request_expiration_time(self) -> float:
+        """See upstream; asked for each time that this peer asks for a leader."""
+        self._follows_until = float(super().get_request_expiration_time())
+        return self._follows_until
+
+    async def follower_assemble_group(self, *args: Any) -> GroupInfo:
+        """See upstream; a group that began while this peer stood still has gone on without it."""
+        if self._waits_no_longer(self._follows_until):
+            raise asyncio.TimeoutError
+        return await super().follower_assemble_group(*args)
+
+    async def leader_assemble_group(self) -> GroupInfo | None:
+        """See upstream; whoever waits no longer because this peer stood still is left out.
+
+        If nobody is left there is no group, and the search ends as one that found nobody.
+        """
+        for follower, request in list(self.current_followers.items()):
+            if self._waits_no_longer(request.expiration):
+                del self.current_followers[follower]
+        return await super().leader_assemble_group() if self.current_followers else None
+
+    def _waits_no_longer(self, expiration: float) -> bool:
+        return clock.now() > expiration + self.request_timeout
+
     def is_alone(self) -> bool:
         """Whether no group is there, and none is in sight.
 
@@ -83,24 +110,20 @@ class Search(Matchmaking):
         return not (asks or self.current_leader or self.current_followers or self.assembled_group.done())
 
 
-async def give_up(step: StepControl, patience: float) -> None:
-    """End the round if no group has been found so many seconds after it could begin."""
+async def give_up(step: StepControl, patience: float, search: Search) -> None:
+    """Leave the search for a group so many seconds after the round could begin."""
     while not step.triggered:
         await asyncio.sleep(SEARCH_POLL)
     await asyncio.sleep(patience)
-    _end_if_looking(step, "nobody else averages now")
+    await leave(step, search)
 
 
-async def leave(step: StepControl, is_alone: Callable[[], bool]) -> None:
+async def leave(step: StepControl, search: Search) -> None:
     """End the round as soon as no group is in sight, if none has been found by then."""
-    while not is_alone():
+    while step.stage == AveragingStage.LOOKING_FOR_GROUP and not step.done():
+        if search.step_control is step and search.is_alone():
+            step.set_exception(MatchmakingException("this peer looks for no group any more"))
         await asyncio.sleep(SEARCH_POLL)
-    _end_if_looking(step, "this peer looks for no group any more")
-
-
-def _end_if_looking(step: StepControl, why: str) -> None:
-    if step.stage == AveragingStage.LOOKING_FOR_GROUP and not step.done():
-        step.set_exception(MatchmakingException(why))
 
 
 class PacedKeys(GroupKeyManager):
