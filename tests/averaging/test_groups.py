@@ -1,12 +1,11 @@
 """Real averagers, each a process of its own, look for a group on a machine that is too busy for its DHT."""
 
 import asyncio
-import contextlib
 import math
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
@@ -17,46 +16,17 @@ from hivemind.averaging.control import AveragingStage
 from hivemind.averaging.matchmaking import MatchmakingException
 from hivemind.proto.averaging_pb2 import AveragingData
 
-from swarm.dht import Network, addresses, join_dht
-from swarm.identity import load_identity
+from swarm.dht import addresses
+from tests.averaging.averagers import MATCHMAKING, averager
 from tests.forked import runs_well
 from trainer.averaging import groups
-from trainer.averaging.groups import StepwiseAverager
-from trainer.averaging.lines.caps import NO_CAPS, Caps
-from trainer.averaging.search import ALONE, PacedKeys, Search
+from trainer.averaging.search import ALONE, PacedKeys
 from trainer.averaging.witness import Weighed
 from trainer.leaving import end_process
 
 pytestmark = pytest.mark.swarm
-MATCHMAKING = 2.0  # seconds; both begin to look well within it
 PARTS = 3 * 2**15  # numbers that three peers cut in three, each in whole chunks
 SLOW = 2 * ALONE  # seconds that the DHT takes
-
-
-@contextlib.contextmanager
-def averager(
-    folder: Path, number: float, known: list[str], size: int = 10, own_caps: Caps = NO_CAPS
-) -> Iterator[StepwiseAverager]:
-    network = Network(initial_peers=known, listen=("/ip4/127.0.0.1/tcp/0",))
-    dht = join_dht("groups", load_identity(folder / f"{number}.key"), network)
-    one = StepwiseAverager(
-        [torch.full((size,), float(number))],
-        dht,
-        prefix="groups",
-        gate=None,
-        heaviest=1.0,
-        own_caps=own_caps,
-        min_matchmaking_time=MATCHMAKING,
-        request_timeout=MATCHMAKING / 2,
-        next_chunk_timeout=5.0,
-        allreduce_timeout=20.0,
-        start=True,
-    )
-    try:
-        yield one
-    finally:
-        one.shutdown()
-        dht.shutdown()
 
 
 def test_a_group_that_was_found_is_kept_while_the_dht_is_slow(tmp_path: Path):
@@ -135,56 +105,6 @@ def leave_a_round(folder: Path) -> None:
         threading.Timer(1.0, alone.leave_round).start()
         with pytest.raises(CancelledError):
             waited_for.result(60.0)
-    end_process()
-
-
-def test_whoever_stops_looking_may_look_anew_at_once(tmp_path: Path):
-    runs_well(stop_looking, tmp_path)
-
-
-def stop_looking(folder: Path) -> None:
-    """A search that would last for two minutes is left, and the next one finds the other peer."""
-    with averager(folder, 0, []) as first, averager(folder, 1, addresses(first.dht)) as second:
-        settings: dict[str, Any] = {"wait": False, "require_trigger": True}
-        left = first.step(gather=0, timeout=120.0, **settings)
-        while left.stage != AveragingStage.LOOKING_FOR_GROUP:
-            time.sleep(0.1)
-        first.stop_looking()
-        with pytest.raises(MatchmakingException, match="looks for no group any more"):
-            left.result(5.0)
-        rounds = [one.step(gather=1, timeout=60.0, **settings) for one in (first, second)]
-        while not all(one.stage == AveragingStage.AWAITING_TRIGGER for one in rounds):
-            time.sleep(0.1)
-        first.stop_looking()  # too late: the other one counts on this peer
-        for one in rounds:
-            one.allow_allreduce()
-        assert [(len(one), one.problem) for one in (each.result(60.0) for each in rounds)] == [(2, None)] * 2
-    end_process()
-
-
-def test_whoever_stops_looking_waits_for_a_group_in_sight(tmp_path: Path):
-    runs_well(stop_looking_in_company, tmp_path)
-
-
-def stop_looking_in_company(folder: Path) -> None:
-    """Both stop looking when one of them leads the other."""
-    leads = folder / "leads"  # averagers are processes of their own
-    refusal = Search._check_reasons_to_reject
-
-    def noted(search: Search, *args: Any) -> object:
-        refused = refusal(search, *args)
-        if refused is None:
-            leads.touch()
-        return refused
-
-    Search._check_reasons_to_reject = noted
-    with averager(folder, 0, []) as first, averager(folder, 1, addresses(first.dht)) as second:
-        rounds = [one.step(gather=0, wait=False, timeout=60.0, allow_retries=False) for one in (first, second)]
-        while not leads.exists():
-            time.sleep(0.02)
-        for one in (first, second):
-            one.stop_looking()
-        assert [(len(one), one.problem) for one in (each.result(60.0) for each in rounds)] == [(2, None)] * 2
     end_process()
 
 

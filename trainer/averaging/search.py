@@ -40,7 +40,6 @@ class Search(Matchmaking):
 
     is_enough: Callable[[GroupInfo], bool]  # whether a group may average
     usual_seconds: float  # for which a group waits for more members where there is no grid
-    _follows_until = float("inf")  # DHT time, seconds; followers wait a request_timeout longer
 
     @contextlib.asynccontextmanager
     async def looking_for_group(self, step_control: StepControl) -> AsyncIterator[None]:
@@ -77,29 +76,15 @@ class Search(Matchmaking):
             raise MatchmakingException(f"{came}, which are not most of them or have nothing to average")
         return group
 
-    def get_request_expiration_time(self) -> float:
-        """See upstream; asked for each time that this peer asks for a leader."""
-        self._follows_until = float(super().get_request_expiration_time())
-        return self._follows_until
-
-    async def follower_assemble_group(self, *args: Any) -> GroupInfo:
-        """See upstream; a group that began while this peer stood still has gone on without it."""
-        if self._waits_no_longer(self._follows_until):
-            raise asyncio.TimeoutError
-        return await super().follower_assemble_group(*args)
-
     async def leader_assemble_group(self) -> GroupInfo | None:
-        """See upstream; whoever waits no longer because this peer stood still is left out.
+        """See upstream; followers that wait no longer because this peer stood still are left out.
 
         If nobody is left there is no group, and the search ends as one that found nobody.
         """
         for follower, request in list(self.current_followers.items()):
-            if self._waits_no_longer(request.expiration):
+            if clock.now() > request.expiration + self.request_timeout:
                 del self.current_followers[follower]
         return await super().leader_assemble_group() if self.current_followers else None
-
-    def _waits_no_longer(self, expiration: float) -> bool:
-        return clock.now() > expiration + self.request_timeout
 
     def is_alone(self) -> bool:
         """Whether no group is there, and none is in sight.
