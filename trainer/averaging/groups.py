@@ -165,7 +165,7 @@ class StepwiseAverager(WelcomingAverager):
 
     async def _stop_looking(self) -> None:
         if self._newest_round is not None:
-            await leave(self._newest_round, self._matchmaking)
+            await leave(self._newest_round, self._matchmaking, "this peer looks for no group any more")
 
     async def _step(self, *, step: StepControl, **kwargs: Any) -> None:
         self._newest_round = step

@@ -100,14 +100,14 @@ async def give_up(step: StepControl, patience: float, search: Search) -> None:
     while not step.triggered:
         await asyncio.sleep(SEARCH_POLL)
     await asyncio.sleep(patience)
-    await leave(step, search)
+    await leave(step, search, "nobody else averages now")
 
 
-async def leave(step: StepControl, search: Search) -> None:
+async def leave(step: StepControl, search: Search, why: str) -> None:
     """End the round as soon as no group is in sight, if none has been found by then."""
     while step.stage == AveragingStage.LOOKING_FOR_GROUP and not step.done():
         if search.step_control is step and search.is_alone():
-            step.set_exception(MatchmakingException("this peer looks for no group any more"))
+            step.set_exception(MatchmakingException(why))
         await asyncio.sleep(SEARCH_POLL)
 
 
