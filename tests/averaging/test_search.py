@@ -12,7 +12,6 @@ from hivemind.averaging.control import AveragingStage, StepControl
 from hivemind.averaging.matchmaking import MatchmakingException
 
 from swarm.dht import addresses
-from swarm.durable import write_file
 from tests.averaging.averagers import MATCHMAKING, averager
 from tests.forked import runs_well
 from trainer.averaging.groups import Group
@@ -26,13 +25,14 @@ SEARCH: dict[str, Any] = {"wait": False, "timeout": 60.0, "require_trigger": Tru
 
 def note_who_leads(folder: Path) -> Callable[[], int]:
     """Returns what waits until one of the averagers made from now on leads another, and says that process's id."""
-    leads = folder / "leads"
+    told, leads = folder / "told", folder / "leads"
     refusal = Search._check_reasons_to_reject
 
     def noted(search: Search, *args: Any) -> object:
         refused = refusal(search, *args)
         if refused is None:
-            write_file(leads, str(os.getpid()))
+            told.write_text(str(os.getpid()))
+            told.rename(leads)
         return refused
 
     Search._check_reasons_to_reject = noted
@@ -47,6 +47,7 @@ def note_who_leads(folder: Path) -> Callable[[], int]:
 
 def wait_for_groups(rounds: list[StepControl]) -> None:
     while not all(one.stage == AveragingStage.AWAITING_TRIGGER for one in rounds):
+        assert not any(one.done() for one in rounds)
         time.sleep(0.1)
 
 

@@ -12,7 +12,7 @@ from tests.faults.faulty_swarm import FaultySwarm
 from tests.peers.small_swarm import COUNTING, newest_step_said, signal_group
 
 pytestmark = pytest.mark.swarm
-STEP_SAMPLES = 16384  # some six seconds of two trainers, three times what matchmaking takes: who is back is in time
+STEP_SAMPLES = 16384  # some six seconds of two trainers: whoever comes back needs longer than matchmaking takes
 STOPPED = 8.0  # seconds; others wait five for a part of a mean
 OF_TRAINERS = ("accumulating", "matchmaking", "reducing", "stepping")
 OF_COORDINATOR = ("matchmaking", "reducing", "stepping", "saving")

@@ -21,6 +21,7 @@ import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, AsyncIterator  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
+from weakref import WeakKeyDictionary
 
 import hivemind.averaging.averager
 from hivemind.averaging.control import StepControl
@@ -41,7 +42,7 @@ from trainer.averaging.moshpit.sums import mean_weight, say_weight
 from trainer.averaging.newcomers import WelcomingAverager
 from trainer.averaging.roles import Assigned
 from trainer.averaging.runner import StreamingRunner
-from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up, leave
+from trainer.averaging.search import GROUP_PATIENCE, PacedKeys, Search, give_up
 from trainer.averaging.silent import be_silent
 from trainer.averaging.streams import until_end, with_end
 from trainer.averaging.told import (
@@ -101,6 +102,7 @@ class StepwiseAverager(WelcomingAverager):
         self.gate, self.heaviest, self.assists = gate, heaviest, assists
         self._weighed: dict[bytes, dict[PeerID, Weighed]] = {}  # by group, while its round lasts
         self._newest_round: StepControl | None = None  # here, and in the averager's own process
+        self._left: WeakKeyDictionary[StepControl, str] = WeakKeyDictionary()  # there (`search.py`)
         super().__init__(*args, own_line=own_line or OwnLine.within(own_caps), **kwargs)
 
     def run(self) -> None:
@@ -165,19 +167,20 @@ class StepwiseAverager(WelcomingAverager):
 
     async def _stop_looking(self) -> None:
         if self._newest_round is not None:
-            await leave(self._newest_round, self._matchmaking, "this peer looks for no group any more")
+            self._left[self._newest_round] = "this peer looks for no group any more"
 
     async def _step(self, *, step: StepControl, **kwargs: Any) -> None:
         self._newest_round = step
         # upstream names these classes where it makes the objects
         self._matchmaking.__class__ = Search
         self._matchmaking.is_enough = self._is_enough
+        self._matchmaking.left = self._left
         self._matchmaking.usual_seconds = usual = self.matchmaking_kwargs["min_matchmaking_time"]
         self._matchmaking.group_key_manager.__class__ = PacedKeys
         step._data_for_gather = self._with_lines(step.data_for_gather)
         cell = read_cell(step.data_for_gather)
         patience = GROUP_PATIENCE * (cell.seconds if cell else usual)
-        giving_up = asyncio.create_task(give_up(step, patience, self._matchmaking))
+        giving_up = asyncio.create_task(give_up(step, patience, self._left))
         try:
             await super()._step(step=step, **kwargs)
         finally:

@@ -5,8 +5,9 @@ What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
   a while. Upstream keeps it to itself until the round is to begin, and the round fails then.
 - a group without most of the peers, or of peers that only rest, is none (`told.py`), and the search goes on. Upstream
   takes any, and when a swarm comes together in two groups, both take the step, each with a part of the batch.
-- a search that finds nobody when the round could begin is given up after a while, and at once by a peer that leaves.
-  Upstream goes on for as long as a round may last, and who missed one round of the others would miss their next, too.
+- a search that finds nobody when the round could begin is given up after a while, or as soon as a peer leaves it, but
+  not while a group is in sight. Upstream goes on for as long as a round may last, and whoever missed one round of the
+  others would miss their next, too.
 - a peer asks the DHT for others a few times a second. Upstream asks again as soon as it has an answer,
   for as long as nobody is there, and keeps everybody's DHT node busy until the group forms.
 - a peer that stood still for a while makes no group of those who waited for it then. Upstream does, and waits for them.
@@ -17,10 +18,10 @@ What this changes in hivemind's `Matchmaking` and `GroupKeyManager`:
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from typing import Any
 
-from hivemind.averaging.control import AveragingStage, StepControl
+from hivemind.averaging.control import StepControl
 from hivemind.averaging.group_info import GroupInfo
 from hivemind.averaging.key_manager import GroupKeyManager
 from hivemind.averaging.matchmaking import Matchmaking, MatchmakingException
@@ -40,6 +41,7 @@ class Search(Matchmaking):
 
     is_enough: Callable[[GroupInfo], bool]  # whether a group may average
     usual_seconds: float  # for which a group waits for more members where there is no grid
+    left: MutableMapping[StepControl, str]  # rounds for which this peer makes no group any more, and why
 
     @contextlib.asynccontextmanager
     async def looking_for_group(self, step_control: StepControl) -> AsyncIterator[None]:
@@ -58,12 +60,16 @@ class Search(Matchmaking):
         try:
             while self.step_control is not step and not search.done():  # an earlier search is being put away
                 await asyncio.wait({search}, timeout=SEARCH_POLL)
-            patience_ends = time.monotonic() + self.min_matchmaking_time + ALONE
+            patience_ends = clock.now() + self.min_matchmaking_time + ALONE
             while not search.done():
                 if step.done():
                     raise MatchmakingException("it took too long to find a group")
-                if time.monotonic() >= patience_ends and self.is_alone():
-                    raise MatchmakingException("nobody else was looking for a group")
+                if self._is_alone():
+                    if why := self.left.get(step):
+                        step.set_exception(MatchmakingException(why))
+                        raise MatchmakingException(why)
+                    if clock.now() >= patience_ends:
+                        raise MatchmakingException("nobody else was looking for a group")
                 await asyncio.wait({search}, timeout=SEARCH_POLL)
             group = search.result()
         finally:
@@ -79,14 +85,14 @@ class Search(Matchmaking):
     async def leader_assemble_group(self) -> GroupInfo | None:
         """See upstream; followers that wait no longer because this peer stood still are left out.
 
-        If nobody is left there is no group, and the search ends as one that found nobody.
+        If nobody is left there is no group, and the search goes on or ends as one that found nobody.
         """
         for follower, request in list(self.current_followers.items()):
             if clock.now() > request.expiration + self.request_timeout:
                 del self.current_followers[follower]
         return await super().leader_assemble_group() if self.current_followers else None
 
-    def is_alone(self) -> bool:
+    def _is_alone(self) -> bool:
         """Whether no group is there, and none is in sight.
 
         One that was found waits until the DHT knows that this peer looks no longer: on a busy machine for seconds.
@@ -95,20 +101,12 @@ class Search(Matchmaking):
         return not (asks or self.current_leader or self.current_followers or self.assembled_group.done())
 
 
-async def give_up(step: StepControl, patience: float, search: Search) -> None:
+async def give_up(step: StepControl, patience: float, left: MutableMapping[StepControl, str]) -> None:
     """Leave the search for a group so many seconds after the round could begin."""
     while not step.triggered:
         await asyncio.sleep(SEARCH_POLL)
     await asyncio.sleep(patience)
-    await leave(step, search, "nobody else averages now")
-
-
-async def leave(step: StepControl, search: Search, why: str) -> None:
-    """End the round as soon as no group is in sight, if none has been found by then."""
-    while step.stage == AveragingStage.LOOKING_FOR_GROUP and not step.done():
-        if search.step_control is step and search.is_alone():
-            step.set_exception(MatchmakingException(why))
-        await asyncio.sleep(SEARCH_POLL)
+    left[step] = "nobody else averages now"
 
 
 class PacedKeys(GroupKeyManager):
