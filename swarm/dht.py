@@ -24,8 +24,9 @@ from swarm.clock import describe_offset, keep_time
 from swarm.errors import SwarmError
 from swarm.gate import Gate
 from swarm.guarded_dht import GuardedProtocol, PassAuthorizer
+from swarm.hivemind_patches.kept_tasks import keep_tasks
+from swarm.hivemind_patches.whole_messages import WholeMessages
 from swarm.identity import Identity
-from swarm.kept_tasks import keep_tasks
 from swarm.logs import adopt_hivemind
 from swarm.messages import limit_messages
 from swarm.noticing import keep_noticing
@@ -54,7 +55,7 @@ class Network:
     relays: Sequence[str] = field(default=())  # relays through which a firewalled peer can be reached
 
 
-class Node(DHT):
+class Node(WholeMessages, DHT):
     """hivemind's DHT node, whose process does not outlive its peer; with an authorizer, it is guarded."""
 
     def run(self) -> None:

@@ -24,6 +24,7 @@ from hivemind.utils import get_logger
 from hivemind.utils.asyncio import enter_asynchronously
 
 from swarm.gate import Gate
+from swarm.hivemind_patches.whole_messages import WholeMessages
 from trainer.averaging.lines.late import Memory, believed, blamed, carried
 from trainer.averaging.lines.measured import OwnLine
 from trainer.averaging.roles import Assigned, SwarmStep, assigned
@@ -35,7 +36,7 @@ from trainer.averaging.witness import waits
 logger = get_logger(__name__)
 
 
-class SharingAverager(DecentralizedAverager):
+class SharingAverager(WholeMessages, DecentralizedAverager):
     """hivemind's averager, with the changes above.
 
     Args:
