@@ -29,6 +29,7 @@ from coordinator.state_folder import CHECKPOINTS, LEDGER
 from coordinator.tracking import open_tracker
 from swarm import known_peers, logs
 from swarm.dht import Network, addresses, is_loopback, join_dht
+from swarm.dht_watch import DHTWatch
 from swarm.durable import write_file
 from swarm.fingerprint import Fingerprint, differences, fingerprint
 from swarm.hosts import is_this_machine
@@ -37,7 +38,7 @@ from swarm.run_file import RunFile, load_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, read_tokenizer, tokenizer_digest
 from trainer.data import Batch, validation_batches
-from trainer.leaving import end_helpers, leaving_on_signal
+from trainer.leaving import end_helpers, end_process, leaving_on_signal
 from trainer.model import build_model
 
 EVALUATION_BATCH = 16  # samples at a time: little memory, and the processor is busy with it
@@ -62,6 +63,8 @@ class CoordinatorOptions:
 
 def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], None]) -> None:
     """Lead the run until Ctrl-C or SIGTERM. Started again, it goes on from where the swarm is.
+
+    If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
 
     Raises:
         SahajError: no usable tokenizer, probes or held-out text, a used port, a ledger or checkpoint that does not fit,
@@ -104,6 +107,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             ) as asked_to_leave,
             contextlib.ExitStack() as open_doors,
         ):
+            watch = DHTWatch(dht, say, asked_to_leave.fail)
             reachable = addresses(dht)
             orders: queue.SimpleQueue[int] = queue.SimpleQueue()
             way_in = join_command(options.run_file, reachable)
@@ -119,6 +123,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                     gathered=lambda: replica.samples_gathered,
                     stepped_at=lambda: replica.stepped_at,
                     restore=orders.put,
+                    trouble=lambda: watch.trouble,
                     folder=folder,
                     notebook_at_hub=releaser.notebook if releaser else str,
                 )
@@ -175,12 +180,16 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             office.tracker.finish(timeout=1.0)
             if releaser:
                 releaser.finish()
-            replica.optimizer.shutdown()
-            dht.shutdown()
+            if not asked_to_leave.status:
+                watch.stop()
+                replica.optimizer.shutdown()
+                dht.shutdown()
         say(f"The coordinator has stopped at global step {replica.step}. Start it again to go on.")
     finally:
         ledger.close()
         end_helpers()
+    if asked_to_leave.status:  # threads of hivemind may wait for the DHT that is gone
+        end_process(asked_to_leave.status)
 
 
 def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Batch]:

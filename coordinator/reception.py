@@ -38,6 +38,7 @@ class Reception:
     gathered: Callable[[], int]  # samples of all peers towards the next global step
     stepped_at: Callable[[], float]
     restore: Callable[[int], None]  # takes the order to go back to a checkpoint
+    trouble: Callable[[], str]  # what keeps the coordinator from working, empty if nothing does
     folder: Path  # of the coordinator's state
     notebook_at_hub: Callable[[], str] = str  # empty while no release has it
 
@@ -63,6 +64,7 @@ def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Ident
         gathered=reception.gathered,
         stepped_at=reception.stepped_at,
         restore=reception.restore,
+        trouble=reception.trouble,
         checkpoints=folder / CHECKPOINTS,
         admin_key=load_admin_key(folder / FILE),
         notebook_at_hub=reception.notebook_at_hub,

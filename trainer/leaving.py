@@ -10,15 +10,23 @@ from types import FrameType
 
 import psutil
 
+from swarm.errors import SwarmError
+
 PATIENCE = 8.0  # seconds from the signal to the end, whatever the process is waiting for
 AFTER_GRACE = 4.0  # seconds to the end from when a global step may no longer be finished; `docker stop` leaves ten
 GRACE = 5.0  # seconds after SIGTERM to finish a global step in
 
 
 class Asked(threading.Event):
-    """Set when somebody has asked this process to leave."""
+    """Set when somebody has asked this process to leave, or it has failed."""
 
     until = 0.0  # monotonic seconds until which what was begun may be finished
+    status = 0  # with which the process has to end
+
+    def fail(self) -> None:
+        """The swarm is lost to this process, and somebody was told why."""
+        self.status = SwarmError.exit_status
+        self.set()
 
     def left(self) -> float:
         """Seconds that are left for that."""
@@ -32,8 +40,8 @@ def leaving_on_signal(
     """Yield an event that SIGINT or SIGTERM sets; SIGTERM leaves `grace` seconds to finish what was begun.
 
     If the block has not ended `patience` seconds after the signal, nor `AFTER_GRACE` after the grace (it may be waiting
-    for peers that are gone), `say_goodbye` is called and the process ends with status 0. A second signal ends it at
-    once.
+    for peers that are gone), `say_goodbye` is called and the process ends with the event's status. A second signal ends
+    it at once.
     Enter it after hivemind's processes have started: they make the main process deaf to SIGINT.
     """
     asked, left = Asked(), threading.Event()
@@ -42,12 +50,12 @@ def leaving_on_signal(
         asked.wait()
         if not left.wait(max(patience, asked.left() + AFTER_GRACE)):
             say_goodbye()
-            end_process()
+            end_process(asked.status)
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         if asked.is_set():
             say_goodbye()
-            end_process()
+            end_process(asked.status)
         if number == signal.SIGTERM:
             asked.until = time.monotonic() + grace
         asked.set()
@@ -81,10 +89,10 @@ def end_at_once_on_signal(say_goodbye: Callable[[], None]) -> None:
         signal.signal(number, on_signal)
 
 
-def end_process() -> None:
-    """End this process and its helpers now, with status 0."""
+def end_process(status: int = 0) -> None:
+    """End this process and its helpers now."""
     end_helpers()
-    os._exit(0)
+    os._exit(status)
 
 
 def end_helpers() -> None:

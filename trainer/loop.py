@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from swarm.dht import Network, join_dht
+from swarm.dht_watch import DHTWatch
 from swarm.gate import Gate
 from swarm.identity import Identity, load_identity
 from swarm.run_file import RunFile
@@ -16,7 +17,7 @@ from trainer.averaging import make_optimizer
 from trainer.averaging.lines.caps import Caps
 from trainer.console import ConsoleView
 from trainer.data import Feed
-from trainer.leaving import GRACE, end_helpers, leaving_on_signal
+from trainer.leaving import GRACE, end_helpers, end_process, leaving_on_signal
 from trainer.micro_batch import find_pace
 from trainer.model import build_model, parameter_groups
 from trainer.organizer import Organizer
@@ -48,6 +49,8 @@ class TrainerOptions:
 
 def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_started: float) -> None:
     """Train until the run's last global step, or until Ctrl-C or SIGTERM.
+
+    If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
 
     Args:
         process_started: unix time in seconds, for the figure that says how long a volunteer waits.
@@ -95,6 +98,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             Feed(documents, tokenizer, run, batch_size=options.micro_batch or 4, seed=seed) as feed,
             leaving_on_signal(lambda: view.farewell(session.contributions.thanks()), grace=options.grace) as asked,
         ):
+            watch = DHTWatch(dht, view.message, asked.fail)
             with steps("asking the swarm for its state"):
                 if optimizer.load_state_from_peers():
                     view.message(f"Took over the state of global step {optimizer.local_epoch} from the swarm.")
@@ -120,9 +124,13 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
                 view.update(work.view())
             if reason := organizer.ending():
                 view.message(reason)
-            work.leave()
-            optimizer.shutdown()
-            dht.shutdown()
+            watch.stop()
+            if not asked.status:
+                work.leave()
+                optimizer.shutdown()
+                dht.shutdown()
             view.farewell(session.contributions.thanks())
+            if asked.status:  # threads of hivemind may wait for the DHT that is gone
+                end_process(asked.status)
     finally:
         end_helpers()

@@ -49,6 +49,7 @@ class Desk:
     checkpoints: Path  # folder
     admin_key: str
     limits: Limits = Limits()
+    trouble: Callable[[], str] = str  # what keeps the coordinator from working, empty if nothing does
     notebook_at_hub: Callable[[], str] = str  # where a release has it for everybody to open, empty if none has
 
 

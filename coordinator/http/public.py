@@ -85,10 +85,13 @@ def public_routes(
             return Response(status_code=304, headers=headers)
         return Response(file.content, headers=headers, media_type="application/octet-stream")
 
-    @router.get("/healthz", response_model=HealthAnswer, tags=["operation"])
+    @router.get("/healthz", response_model=HealthAnswer, responses={503: {"model": HealthAnswer}}, tags=["operation"])
     def health() -> Response:
-        """A sign of life."""
-        return kept(HealthAnswer(status="ok", step=desk.step()), 0)()
+        """A sign of life; with status 503 where the coordinator knows why it does not work."""
+        trouble = desk.trouble()
+        answer = kept(HealthAnswer(status=trouble or "ok", step=desk.step()), 0)()
+        answer.status_code = 503 if trouble else 200
+        return answer
 
     @router.get("/metrics", response_class=Response, tags=["operation"])
     def prometheus() -> Response:

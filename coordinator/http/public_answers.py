@@ -130,5 +130,5 @@ class NoticesAnswer(Answer):
 class HealthAnswer(Answer):
     """A sign of life."""
 
-    status: str
+    status: str = Field(description="ok, or what is wrong")
     step: int

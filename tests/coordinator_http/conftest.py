@@ -148,6 +148,7 @@ def serve(
         limits: Limits | None = None,
         run: RunFile | None = None,
         notebook_at_hub: Callable[[], str] = str,
+        trouble: Callable[[], str] = str,
         **access: Any,
     ) -> Service:
         authority = load_authority(state / "authority.key")
@@ -167,6 +168,7 @@ def serve(
             restore=lambda step: None,
             checkpoints=state / "checkpoints",
             admin_key=load_admin_key(state / "admin.key"),
+            trouble=trouble,
             notebook_at_hub=notebook_at_hub,
         )
         desk = replace(desk, limits=limits) if limits else desk

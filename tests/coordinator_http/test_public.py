@@ -39,6 +39,16 @@ def test_public_answers_may_be_kept_and_only_read(serve: Serve) -> None:
     assert (missing.status_code, missing.json()["error"]) == (404, "not_found")
 
 
+def test_a_coordinator_that_does_not_work_says_why(serve: Serve) -> None:
+    trouble = ["this peer's DHT has not answered for 17 s"]
+    client = serve(open=True, trouble=lambda: trouble[0]).client
+    health = client.get("/healthz")
+    assert (health.status_code, health.json()["status"]) == (503, trouble[0])
+    assert client.get("/api/run").status_code == 200  # what it knows it tells
+    trouble[0] = ""
+    assert client.get("/healthz").status_code == 200
+
+
 def test_what_the_run_is_and_where_it_is(serve: Serve) -> None:
     client = serve(open=True, users=["asha"], organizations=["river"]).client
     run = client.get("/api/run").json()
