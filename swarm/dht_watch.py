@@ -61,7 +61,7 @@ class DHTWatch:
     """Asks the DHT all the time, in threads of its own, until `stop`.
 
     A DHT that has ended, or has been silent for too long, is given up: its processes are killed, what is written to it
-    is read and forgotten, so that whoever writes goes on, people are told, and `give_up` is called once.
+    is read and forgotten, so that no thread waits for room to write, people are told, and `give_up` is called once.
     """
 
     def __init__(self, dht: DHT, say: Callable[[str], None], give_up: Callable[[], None]):

@@ -7,7 +7,7 @@ Nothing keeps two senders apart either, be they threads of a peer or its average
 in the pipe lets another one write into the middle of its message. Commands of up to 16 KiB, which are written at once,
 mostly survived both; a session record or the organizer's notices may be larger.
 
-Here whoever reads waits for the rest of a message, and senders wait for each other. Results come back through another
+Here the reader waits for the rest of a message, and senders wait for each other. Results come back through another
 pipe (`MPFuture`), which a thread reads without an event loop, and whose senders share a lock: that one is as it was.
 """
 
@@ -52,7 +52,7 @@ class Whole:
 
 
 class WholeMessages:
-    """To stand before hivemind's DHT or averager among the bases of a class."""
+    """A mixin for hivemind's DHT and averagers: their pipes are `Whole`. It stands before them among the bases."""
 
     _inner_pipe: Any
     _outer_pipe: Any
@@ -63,5 +63,5 @@ class WholeMessages:
         super().start()  # type: ignore[misc]
 
     def forget_commands(self) -> None:
-        """Once its process is gone: have nobody wait for room to write a command. Returns when this peer ends."""
+        """Once its process is gone: let no thread wait for room to write a command. Returns when this peer ends."""
         self._inner_pipe.discard()

@@ -85,7 +85,7 @@ def test_how_a_process_has_ended_is_told():
 
 
 @pytest.mark.swarm
-def test_whoever_writes_to_a_dht_that_is_given_up_goes_on(tmp_path: Path):
+def test_threads_that_write_to_a_dht_go_on_when_it_is_given_up(tmp_path: Path):
     runs_well(write_to_a_frozen_dht, tmp_path)
 
 

@@ -5,6 +5,7 @@ What this changes in hivemind's `DecentralizedAverager`:
   (`lines/measured.py`) and when a state is downloaded. Upstream's are equal, or follow one number for each peer that
   somebody types.
 - whose line carries less than its owner says is found out by the others (`lines/late.py`).
+- commands arrive whole (`swarm/hivemind_patches/whole_messages.py`).
 - streams are as fast as the thinnest line of those who need them, and nobody waits for a peer that has fallen
   silent (`runner.py`).
 """
