@@ -21,34 +21,35 @@ from trainer.leaving import end_process
 
 pytestmark = pytest.mark.swarm
 MIB = 2**20
-COMMANDS, THREADS = 1000, 4
+COMMANDS, THREADS = 200, 4  # of each thread, and of a process: a thousand in all
 ANSWER_WITHIN = 60.0  # seconds
+PATIENCE = 240.0  # seconds, on a machine with much other work; usually some six
 
 
 def test_a_thousand_long_commands_are_all_understood_by_a_busy_node(tmp_path: Path):
-    runs_well(send_commands, tmp_path)
+    runs_well(send_commands, tmp_path, patience=PATIENCE)
 
 
 def test_long_answers_of_a_node_come_back_whole(tmp_path: Path):
-    runs_well(ask_for_answers, tmp_path)
+    runs_well(ask_for_answers, tmp_path, patience=PATIENCE)
 
 
 def test_an_averager_understands_long_commands_and_gives_long_answers(tmp_path: Path):
-    runs_well(send_bits, tmp_path)
+    runs_well(send_bits, tmp_path, patience=PATIENCE)
 
 
 def send_commands(folder: Path) -> None:
     """From threads and from a process, while other threads store and get."""
     dht = node(folder)
     assert dht.run_coroutine(checksum_of(b"short")) == zlib.crc32(b"short")
-    other = multiprocessing.get_context("fork").Process(target=send, args=(dht, COMMANDS // 5, 0))
+    other = multiprocessing.get_context("fork").Process(target=send, args=(dht, COMMANDS, THREADS))
     other.start()
     sent = threading.Event()
     busy = threading.Thread(target=keep_busy, args=(dht, sent))
     busy.start()
     try:
-        in_threads(lambda number: send(dht, COMMANDS // THREADS, number))
-        other.join(ANSWER_WITHIN)
+        in_threads(lambda number: send(dht, COMMANDS, number))
+        other.join(PATIENCE)
         assert other.exitcode == 0
     finally:
         sent.set()
@@ -95,7 +96,7 @@ def in_threads(work: Callable[[int], None]) -> None:
     with ThreadPoolExecutor(THREADS) as pool:
         try:
             for done in [pool.submit(work, number) for number in range(THREADS)]:
-                done.result(ANSWER_WITHIN)
+                done.result(PATIENCE)
         except BaseException as error:
             print(repr(error), flush=True)  # noqa: T201
             end_process(1)  # the other threads may wait for ever
@@ -114,7 +115,7 @@ def send(dht: Any, times: int, seed: int) -> None:
 def keep_busy(dht: Any, until: threading.Event) -> None:
     """Have it store and find what it was told, a few things at a time."""
     while not until.is_set():
-        names = [f"name-{i}" for i in range(20)]
+        names = [f"name-{i}" for i in range(5)]
         stored = [dht.store(one, one * 100, clock.now() + 100.0, return_future=True) for one in names]
         assert all(one.result(ANSWER_WITHIN) for one in stored)
         found = [dht.get(one, return_future=True) for one in names]
