@@ -2,6 +2,7 @@
 
 What this changes in hivemind's `Optimizer`:
 - downloading the state ends after a while, whether it worked or not, and never fetches gradients.
+- a peer whose parameters are far from those of the others takes over a state, too (`copies.py`).
 - a peer that is behind looks for no group any more before it downloads (`search.py`). Upstream looks on for as long as
   a round may last, while the others take steps; then it is late for the next one again.
 """
@@ -18,7 +19,7 @@ from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.moshpit.rounds import GridControl
 from trainer.averaging.progress import SwarmProgress
 from trainer.averaging.rounds import RoundFailed
-from trainer.averaging.state import SwarmStateAverager
+from trainer.averaging.state import SwarmStateAverager, set_steps
 
 LOAD_RETRY = 0.5  # seconds between two attempts to get the state
 CATCH_UP_PATIENCE = 10.0  # seconds in which a download of a newer step begins that somebody claims to have
@@ -33,10 +34,13 @@ class StateFollower(Optimizer):
     state_averager: SwarmStateAverager
     grad_averager: SwarmGradientAverager
     hurries = False  # this peer is about to leave: it takes over nothing new
+    states_taken = 0  # from others
 
     def adopt(self, step: int, optimizer_state: dict[str, Any]) -> None:
-        """Go on from a saved state: LAMB's state and the global step; the parameters are in place already."""
+        """Go on from a saved state: the optimizer's and the global step; the parameters are in place already."""
         self.state_averager.optimizer.load_state_dict(optimizer_state)
+        set_steps(self.state_averager.optimizer, step)
+        self.state_averager.copies.forget()
         self.state_averager.local_epoch = step
         self.state_averager._update_scheduler()
         self.tracker.report_local_progress(step, samples_accumulated=0)
@@ -77,7 +81,7 @@ class StateFollower(Optimizer):
         return step
 
     def load_state_from_peers(self, **kwargs: Any) -> bool:
-        """Take over the newest state of the swarm; samples gathered so far are dropped.
+        """Take over the newest state of the swarm (`downloads.py`); samples gathered so far are dropped.
 
         Returns whether a state was taken. It is not when nobody is there, or nobody offers one that is
         new enough in time (a download that has begun may take longer); then this peer goes on from what it has.
@@ -91,12 +95,16 @@ class StateFollower(Optimizer):
                 self.state_averager.local_epoch = wanted
             loaded = False
             while self.tracker.others and not self.hurries and time.monotonic() < deadline:
-                loaded = self.state_averager.load_state_from_peers(timeout=self.load_state_timeout)
+                loaded = self.state_averager.load_state_from_peers(
+                    newest=wanted, believes=self.tracker.believes, timeout=self.load_state_timeout
+                )
+                self.states_taken += loaded
                 if loaded and self.local_epoch >= wanted:
                     break
                 time.sleep(LOAD_RETRY)
             if self.local_epoch < wanted:
                 self.tracker.doubt_newer_steps(DOUBT)
+            self.state_averager.copies.forget()  # if there was no state, the next round tells again
             self.grad_averager.reset_accumulated_grads_()
             self.tracker.report_local_progress(self.local_epoch, samples_accumulated=0)
             if not self.client_mode:
@@ -128,6 +136,9 @@ class StateFollower(Optimizer):
         return True
 
     def _should_load_state_from_peers(self) -> bool:
-        """Others have taken a step without this peer, or the swarm that it follows went on from an older state."""
+        """Others have taken a step without this peer, or the swarm that it follows went on from an older state.
+
+        Or its parameters are not those of the others.
+        """
         behind = self.tracker.global_epoch - self.local_epoch
-        return behind > 0 or (behind < 0 and self.client_mode)
+        return behind > 0 or (behind < 0 and self.client_mode) or self.state_averager.copies.is_off
