@@ -41,17 +41,20 @@ def filled(value: float) -> list[torch.Tensor]:
     return [torch.full(shape, value) for shape in SHAPES]
 
 
-def load(newcomer: SwarmStateAverager, others: int) -> bool:
+def load(newcomer: SwarmStateAverager, others: int, newest: int = STEP) -> bool:
     """Once so many others are known to give a state."""
     key = f"{RUN}_state_averager.all_averagers"
     deadline = time.monotonic() + PATIENCE
     while True:
         told = newcomer.dht.get(key, latest=True)
-        if told and sum(one.value is not None for one in told.value.values()) == others:
+        own = newcomer.peer_id.to_bytes()
+        if told and sum(one.value is not None for peer, one in told.value.items() if peer != own) == others:
             break
         assert time.monotonic() < deadline, told
         time.sleep(0.2)
-    return newcomer.load_state_from_peers(newest=STEP, believes=lambda step: step <= STEP, timeout=PATIENCE)
+    return newcomer.load_state_from_peers(
+        newest=newest, disputed=newest > STEP, believes=lambda step: step <= newest, timeout=PATIENCE
+    )
 
 
 def join_among_liars(folder: Path) -> None:
@@ -83,6 +86,10 @@ def join_among_liars(folder: Path) -> None:
             assert got.numel() == 1 or torch.equal(got, true)
         for own in newcomer.optimizer.state.values():
             assert float(own["step"]) == STEP
+
+        for one in (newcomer, coordinator):
+            assert not load(one, others=4 - (one is coordinator), newest=STEP + 1), "nobody but the liar is there"
+            assert one.local_epoch == STEP
 
         newcomer.local_epoch = 0
         coordinator.allow_state_sharing = False

@@ -3,7 +3,8 @@
 What this changes in hivemind's `DecentralizedAverager`:
 - in a guarded run the coordinator's state is taken. While the coordinator is away the states of three users are asked
   for, and each number is the middle one of theirs, so that one of them who lies changes nothing. Where there are fewer,
-  and in a run without passes, it is the newest. Upstream takes the state of whoever says that it is the newest.
+  and in a run without passes, it is the newest, unless most others are a step short of it. Upstream takes the state of
+  whoever says that it is the newest.
 - a state of another form, of an older step or with numbers that are not finite is refused, and another peer is asked.
 - in a guarded run the request for a state carries a pass, and the state its giver's. Upstream serves everybody who
   knows an address.
@@ -47,6 +48,7 @@ class Wanted:
 
     at_least: int = 0  # its global step
     newest: int = 0  # the newest global step of the swarm, as far as this peer believes it
+    disputed: bool = False  # most others are one step short of that: a state of it is not believed of one or two
     shapes: tuple[tuple[int, ...], ...] | None = None  # of its tensors; None: any
 
 
@@ -102,7 +104,7 @@ class DownloadingAverager(SharingAverager):
         found = list(states.values())
         if len(found) == VOICES:
             return await asyncio.get_running_loop().run_in_executor(None, middle, found)
-        return found[0] if found and not leads else None
+        return next((state for state in found if state.step < wanted.newest or not wanted.disputed), None)
 
     def _coordinator(self) -> PeerID | None:
         """On the authority's word; None: it is not known."""

@@ -15,6 +15,7 @@ import torch
 from hivemind.averaging.control import StepControl
 from hivemind.optim.optimizer import Optimizer
 
+from swarm import clock
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.moshpit.rounds import GridControl
 from trainer.averaging.progress import SwarmProgress
@@ -96,7 +97,10 @@ class StateFollower(Optimizer):
             loaded = False
             while self.tracker.others and not self.hurries and time.monotonic() < deadline:
                 loaded = self.state_averager.load_state_from_peers(
-                    newest=wanted, believes=self.tracker.believes, timeout=self.load_state_timeout
+                    newest=wanted,
+                    disputed=self.tracker.company.disputes(wanted, clock.now()),
+                    believes=self.tracker.believes,
+                    timeout=self.load_state_timeout,
                 )
                 self.states_taken += loaded
                 if loaded and self.local_epoch >= wanted:

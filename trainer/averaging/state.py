@@ -104,11 +104,14 @@ class SwarmStateAverager(TrainingStateAverager, _Between):
                 return {"epoch": step, "pass": self._own_pass()}, tensors
         raise TimeoutError("no whole state to give out now")
 
-    def load_state_from_peers(self, *, newest: int, believes: Callable[[int], bool], timeout: float) -> bool:
+    def load_state_from_peers(
+        self, *, newest: int, disputed: bool, believes: Callable[[int], bool], timeout: float
+    ) -> bool:
         """Take over a state of this peer's global step or a newer one; returns whether one was taken.
 
         Args:
             newest: global step of the swarm; if this peer is behind, the state has to be newer than its own.
+            disputed: most others have not taken that step.
             believes: whether the swarm has reached a global step.
             timeout: seconds.
         """
@@ -116,6 +119,7 @@ class SwarmStateAverager(TrainingStateAverager, _Between):
         wanted = Wanted(
             at_least=self.local_epoch + (newest > self.local_epoch),
             newest=newest,
+            disputed=disputed,
             shapes=tuple(tuple(tensor.shape) for tensor in held),
         )
         try:
