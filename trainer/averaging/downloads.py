@@ -3,8 +3,8 @@
 What this changes in hivemind's `DecentralizedAverager`:
 - in a guarded run the coordinator's state is taken. While the coordinator is away the states of three users are asked
   for, and each number is the middle one of theirs, so that one of them who lies changes nothing. Where there are fewer,
-  and in a run without passes, it is the newest, unless most others are a step short of it. Upstream takes the state of
-  whoever says that it is the newest.
+  and in a run without passes, it is the newest; in a guarded run of one group only if most others are not a step short
+  of it. Upstream takes the state of whoever says that it is the newest.
 - a state of another form, of an older step or with numbers that are not finite is refused, and another peer is asked.
 - in a guarded run the request for a state carries a pass, and the state its giver's. Upstream serves everybody who
   knows an address.
