@@ -36,6 +36,7 @@ def post_guard(run_name: str, folder: Path, identity: Identity) -> Guard:
     """
     authority = load_authority(folder / AUTHORITY)
     board = NoticeBoard(folder, authority, run_name)
+    board.coordinator = str(identity.peer_id)
     own = authority.issue(run_name, COORDINATOR, identity.peer_id, OWN_PASS)
     gate = Gate(folder, run_name, authority.public_key, own, board.current())
     return Guard(authority, board, gate)

@@ -45,6 +45,7 @@ class NoticeBoard:
         self._decided = _read(self._path)
         self._last = self._decided.time
         self.url = ""  # of the HTTP service, once it is open
+        self.coordinator = ""  # the peer id of this run's coordinator, once it has one
 
     @property
     def decisions(self) -> Decisions:
@@ -123,6 +124,7 @@ class NoticeBoard:
             stopped=decided.stopped,
             restored_at=decided.restored_at,
             url=self.url,
+            coordinator=self.coordinator,
         )
         return sign_notices(notices, self._authority, self._run_name)
 

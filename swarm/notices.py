@@ -22,6 +22,7 @@ class Notices:
     stopped: bool = False  # the run is over: trainers say thank you and leave
     restored_at: int = 0  # global step at which the swarm goes on from an older state; 0: it never had to
     url: str = ""  # of the coordinator's HTTP service now, should it have moved to another machine
+    coordinator: str = ""  # its peer id
 
     def bans(self, user: str, peer_id: str) -> bool:
         """Whether this peer may not take part any more."""

@@ -37,7 +37,7 @@ class Work:
         self.batches = 0  # whose gradients count towards a global step
         self.not_finite = 0  # batches that contributed nothing because their loss or gradient was not a number
         self._messages: list[str] = []
-        self._catch_ups = 0  # since a round has last worked
+        self._catch_ups, self._states_taken = 0, optimizer.states_taken  # the first since a round has last worked
         self._run, self._name = run, name
         self._model, self._optimizer = model, optimizer
         self._session, self._feed, self._precision = session, feed, pace.precision
@@ -93,8 +93,10 @@ class Work:
     def _caught_up(self, before: int) -> None:
         """A newer state was taken over, or tried for; what was gathered for global step `before` is gone."""
         self._session.contributions.dropped()
-        self._catch_ups += self._optimizer.local_epoch != before
-        self._messages.append(describe_catch_up(before, self._optimizer.local_epoch, self._catch_ups))
+        took = self._optimizer.states_taken > self._states_taken
+        self._states_taken = self._optimizer.states_taken
+        self._catch_ups += took
+        self._messages.append(describe_catch_up(before, self._optimizer.local_epoch, self._catch_ups, took=took))
 
     def _unscaled_gradient_is_finite(self) -> bool:
         if self._scaler.is_enabled():
@@ -213,19 +215,21 @@ def status_of(optimizer: SwarmOptimizer) -> str:
     return "nobody answers; waiting for the others" if tracker.company.is_gone else "training alone until others join"
 
 
-def describe_catch_up(before: int, step: int, times: int) -> str:
-    """One line for people, when others have taken a step without this peer, which is at `step` now.
+def describe_catch_up(before: int, step: int, times: int, *, took: bool) -> str:
+    """One line for people, after a peer has looked for a state of others; it is at `step` now.
 
     Args:
         before: the global step that it was at.
         times: how often a state was taken over since a round has last worked.
+        took: whether one was taken over now.
     """
-    if step == before:
+    if not took:
         return "Others say that they are ahead, but nobody has a newer state to show for it; training goes on."
-    took = f"Others were ahead: took over the state of global step {step:,}."
+    why = "Others were ahead" if step != before else "This peer's parameters were not those of the others"
+    said = f"{why}: took over the state of global step {step:,}."
     if times < IN_VAIN:
-        return took
+        return said
     return (
-        f"{took} {times} times in a row now without a round that worked, so nothing that you compute counts: this "
+        f"{said} {times} times in a row now without a round that worked, so nothing that you compute counts: this "
         "machine or its line may be too slow for this run, or a firewall in the way. Ctrl-C ends it."
     )

@@ -37,6 +37,17 @@ def test_a_group_is_made_of_those_who_told_lately_that_they_are_here(others: Com
     assert len(others.others) == 5  # all of them count until their records expire
 
 
+@pytest.mark.parametrize(("steps", "disputed"), [([6, 5], True), ([6, 6, 5], False), ([6], False), ([6, 1, 2], False)])
+def test_a_step_that_one_of_several_has_taken_is_disputed(others: Company, steps: list[int], disputed: bool):
+    others.look({bytes([number]): told(step) for number, step in enumerate(steps)}, ())
+    assert others.disputes(6, NOW) == disputed
+
+
+def test_who_went_silent_disputes_nothing(others: Company):
+    others.look({b"a": told(6), b"b": told(5, ago=LATELY + 1)}, ())
+    assert not others.disputes(6, NOW)
+
+
 def test_who_is_gone_without_a_goodbye_is_missed_until_somebody_is_there(others: Company):
     assert not others.is_gone  # nobody ever was
     others.look({b"a": told(5), b"b": told(5)}, ())

@@ -19,6 +19,7 @@ from swarm.durable import write_file
 from swarm.identity import load_identity
 from tests.faults.hosts import NoHosts, made_hosts, move_to
 from tests.forked import runs_well, start_function
+from trainer.averaging.downloads import Wanted
 from trainer.averaging.groups import StepwiseAverager
 from trainer.averaging.lines.caps import Cap, Caps
 from trainer.averaging.lines.measured import OwnLine
@@ -215,7 +216,7 @@ def get_state(folder: Path, namespace: str) -> None:
     with state_averager(folder, 1, (folder / "addresses").read_text().splitlines(), line) as newcomer:
         loaded = None
         while loaded is None:  # the donor may not have said yet that it has one
-            loaded = newcomer.load_state_from_peers(timeout=60.0)
+            loaded = newcomer.download_state(Wanted(), timeout=60.0)
         torch.testing.assert_close(loaded[1][0], torch.zeros(MEGA))
         assert line.download == pytest.approx(1.0 * MEGA, rel=0.15)
         deadline = time.monotonic() + PATIENCE / 2

@@ -56,6 +56,11 @@ class Company:
         """How many told lately that they are at this global step, or ahead of it; `now` is DHT time, seconds."""
         return sum(other.progress.epoch >= step and other.told_at >= now - LATELY for other in self.others)
 
+    def disputes(self, step: int, now: float) -> bool:
+        """Whether as many told lately that they are a step short of this one as that they are there; `now` as above."""
+        epochs = [other.progress.epoch for other in self.others if other.told_at >= now - LATELY]
+        return sum(epoch >= step for epoch in epochs) <= epochs.count(step - 1)
+
     def near(self, step: int, now: float) -> list[bytes]:
         """Ids of those who told lately that they are at this global step or will soon be; `now` as above."""
         return [

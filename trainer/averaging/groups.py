@@ -5,7 +5,8 @@ What this changes in hivemind's `DecentralizedAverager`, for gradients and state
   others learn that they are behind. Upstream averages whatever comes together.
 - a leader takes along only peers at its own global step or one beside it, and believes nobody else's word.
 - in a guarded run they show their passes too: whoever has none cannot join a group, and is left out of one.
-- nobody weighs more in a mean than some target batches. Upstream takes any weight that it is told.
+- nobody weighs more in a mean than some target batches, and where parameters are averaged nobody moves them by more
+  than rounding has (`copies.py`). Upstream takes any weight and any numbers.
 - whoever reduces a part tells afterwards what each member brought to it (`witness.py`).
 - whoever brings no samples sends no gradients (`silent.py`).
 - a part of the mean that was lost with the peer that reduced it is a failure. Upstream keeps the
@@ -35,6 +36,7 @@ from swarm.gate import Gate
 from swarm.orphans import end_with_parent
 from swarm.shut_out import note_refusal
 from trainer.averaging.claims import is_beside
+from trainer.averaging.copies import Copies, bound
 from trainer.averaging.lines.caps import NO_CAPS, Caps
 from trainer.averaging.lines.measured import OwnLine
 from trainer.averaging.moshpit.grid import Cell, packed, read_cell
@@ -88,6 +90,8 @@ class StepwiseAverager(WelcomingAverager):
         own_line: what is known of its line; None: nothing but the caps, and the averager has a line of its own.
     """
 
+    copies: Copies | None = None  # of the parameters, where they are what is averaged
+
     def __init__(
         self,
         *args: Any,
@@ -109,7 +113,6 @@ class StepwiseAverager(WelcomingAverager):
         """See upstream; in the averager's own process."""
         end_with_parent()
         StepwiseAverager.caps = self.own_caps  # streams are begun by class methods
-        self.__dict__["get_stub"] = self._stub_with_pass  # a class method; downloads call it on the object
         hivemind.averaging.averager.AllReduceRunner = StreamingRunner  # upstream names it where it makes the object
         super().run()
 
@@ -217,12 +220,18 @@ class StepwiseAverager(WelcomingAverager):
         registered = self._running_groups[kept.group_id]
         watch(registered, self.peer_id)
         be_silent(registered)
+        told = {peer: read_told(words) for peer, words in zip(kept.peer_ids, kept.gathered, strict=True)}
+        if self.copies is not None:
+            self.copies.begin(told[self.peer_id].step)
+            bound(registered, self.copies)
         try:
             await self._reduce(kept, **kwargs)
             averaged = Group(self._admitted(kept))
             runner = await registered
         finally:
             weighed = self._weighed.pop(kept.group_id, {})
+        if self.copies is not None:
+            self.copies.end([peer for peer, one in told.items() if one.is_coordinators(self.gate)])
         averaged.weights = brought(runner, weighed.items(), self.peer_id)
         averaged.not_finite = members_not_finite(runner)
         averaged.mean_weight, averaged.group_id = mean_weight(runner, self.heaviest), kept.group_id

@@ -20,7 +20,6 @@ class Meeting(StateFollower):
     """The part of `SwarmOptimizer` that has to do with whom to average with."""
 
     run: RunFile
-    _grid: SwarmGrid | None  # None: all peers are one group
     _round_open = False  # a round has begun, and whether the step is taken is not known yet
     _last_group = 0  # peers in it; 0 once a search has begun since
 

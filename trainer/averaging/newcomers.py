@@ -1,8 +1,7 @@
-"""Newcomers: they take over a state, and learn what their line carries before their first round.
+"""Newcomers learn what their line carries before their first round.
 
 What this changes in hivemind's `DecentralizedAverager`:
-- in a guarded run the request for a state carries a pass. Upstream serves everybody who knows an address.
-- among those with an equally new state, newcomers ask whose line is fat.
+- where any peer may give the state (`downloads.py`), newcomers ask those whose lines are fat.
 - the download shows what the line carries down. What it carries up a probe shows (`lines/probe.py`), which goes to
   whoever has given the state while the newcomer tries how it computes. Upstream asks people for a number.
 """
@@ -10,22 +9,18 @@ What this changes in hivemind's `DecentralizedAverager`:
 import asyncio
 import contextlib
 import functools
-from types import SimpleNamespace
 from typing import Any, AsyncIterator, ClassVar  # noqa: UP035  (hivemind looks for typing's, to tell streams from messages)
 
-from hivemind.p2p import P2P, P2PContext, PeerID
-from hivemind.proto import auth_pb2, averaging_pb2, runtime_pb2
+from hivemind.p2p import P2PContext, PeerID
+from hivemind.proto import averaging_pb2, runtime_pb2
 from hivemind.utils import MPFuture, get_logger
 from hivemind.utils.asyncio import anext
 
-from swarm.passes import PassRefused
-from swarm.shut_out import note_refusal
+from trainer.averaging.downloads import DownloadingAverager, Wanted
 from trainer.averaging.lines.caps import NO_CAPS, Caps
 from trainer.averaging.lines.measured import Source
 from trainer.averaging.lines.probe import MOST, pieces
 from trainer.averaging.lines.speeds import ease
-from trainer.averaging.shared_rounds import SharingAverager
-from trainer.averaging.streams import with_end
 
 logger = get_logger(__name__)
 
@@ -33,11 +28,10 @@ SLACK = 1.0  # seconds beyond the last piece of a probe until the answer
 LONGEST = 2 * MOST  # seconds that whoever takes in a probe gives to it
 
 
-class WelcomingAverager(SharingAverager):
+class WelcomingAverager(DownloadingAverager):
     """hivemind's averager, with the changes above."""
 
     caps: ClassVar[Caps] = NO_CAPS  # of this process, which has one averager
-    _giver: PeerID | None = None  # who was last asked for a state
     _probing: "asyncio.Task[None] | None" = None
 
     @functools.cached_property
@@ -52,14 +46,12 @@ class WelcomingAverager(SharingAverager):
 
     @state_sharing_priority.setter
     def state_sharing_priority(self, step: float) -> None:
-        SharingAverager.state_sharing_priority.fset(self, step)
+        DownloadingAverager.state_sharing_priority.fset(self, step)
 
-    async def _load_state_from_peers(self, future: "MPFuture[Any]", *args: Any, **kwargs: Any) -> None:
-        async with self.own_line.measured(self._p2p, Source.DOWNLOAD):
-            await super()._load_state_from_peers(future, *args, **kwargs)
-        giver = None if future.cancelled() or future.result() is None else self._giver
-        if giver is not None and self._probing is None and not self.own_line.upload_was_seen:
-            self._probing = asyncio.create_task(self._probe(giver))
+    async def _download_state(self, wanted: Wanted, future: "MPFuture[Any]") -> None:
+        await super()._download_state(wanted, future)
+        if self._giver is not None and self._probing is None and not self.own_line.upload_was_seen:
+            self._probing = asyncio.create_task(self._probe(self._giver))
 
     async def _probe(self, peer: PeerID) -> None:
         """Measure what this line carries up, on the way to another peer; if that fails the first round will tell."""
@@ -97,35 +89,3 @@ class WelcomingAverager(SharingAverager):
         if self._admits(peer, first.metadata):
             async for _ in stream:
                 pass
-
-    async def rpc_download_state(
-        self, request: auth_pb2.AccessToken, context: P2PContext
-    ) -> AsyncIterator[averaging_pb2.DownloadData]:
-        """See upstream, where the request is empty; here it carries a pass."""
-        end = averaging_pb2.DownloadData()
-        if not self._admits(context.remote_id, request.signature):
-            yield end
-            return
-        async for message in with_end(self.caps.sent(super().rpc_download_state(request, context)), end):
-            yield message
-
-    def _stub_with_pass(self, p2p: P2P, peer: PeerID, **kwargs: Any) -> SimpleNamespace:
-        """What upstream downloads a state with: the call, with our pass in it."""
-        stub, self._giver = type(self).get_stub(p2p, peer, **kwargs), peer
-        request = auth_pb2.AccessToken(signature=self._own_pass())
-        return SimpleNamespace(rpc_download_state=lambda _: stub.rpc_download_state(request))
-
-    def _own_pass(self) -> bytes:
-        return self.gate.own.to_bytes() if self.gate else b""
-
-    def _admits(self, peer_id: PeerID, shown: bytes) -> bool:
-        """Whether a peer may have what it asks for."""
-        if self.gate is None:
-            return True
-        try:
-            self.gate.admit(peer_id, shown)
-        except PassRefused as error:
-            logger.info(f"{peer_id} was refused: {error}")
-            note_refusal()
-            return False
-        return True

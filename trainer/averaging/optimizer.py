@@ -29,6 +29,7 @@ from swarm.identity import Identity
 from swarm.run_file import RunFile
 from trainer.averaging.claims import HEAVIEST
 from trainer.averaging.compression import gradient_compression, state_compression
+from trainer.averaging.copies import REACH, REACH_ON_GRID
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
 from trainer.averaging.lamb import learning_rate_at, make_lamb
@@ -143,10 +144,10 @@ class SwarmOptimizer(Meeting):
             next_chunk_timeout=self.next_chunk_timeout,
             client_mode=self.client_mode,
             gate=self.gate,
-            heaviest=self._heaviest,
             own_caps=self.caps,
             own_line=self.line,
             grid=self._grid,
+            reach=(REACH_ON_GRID if self._grid else REACH) * self.run.averaging.state_every,
             start=True,
             **kwargs,
         )

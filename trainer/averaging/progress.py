@@ -38,6 +38,7 @@ from trainer.averaging.company import Company
 FASTEST_REPORT = 0.5  # seconds between two reports of this peer's progress at the end of a global step
 SLOWEST_REPORT = 5.0  # and while it is far from done
 NO_ESTIMATE = 7 * 86400.0  # seconds; a global step is never that long, and upstream says so of one that just began
+TOLD_WITHIN = 5.0  # seconds after which a step that was taken is told, and can be read
 PROGRESS_LIFETIME = 30.0  # seconds until a peer that went silent stops counting
 
 
@@ -166,6 +167,15 @@ class SwarmProgress(ProgressTracker):
         self.should_report_progress.set()
         self.global_progress.next_fetch_time = clock.now() + FASTEST_REPORT
         self.global_state_updated.set()
+
+    def believes(self, step: int) -> bool:
+        """Whether the swarm has reached a global step, as far as can be seen within seconds; updates are paused."""
+        patience_ends = time.monotonic() + TOLD_WITHIN
+        while step > self.global_epoch and time.monotonic() < patience_ends:
+            found = self.dht.get(self.training_progress_key, latest=True)
+            self.global_progress = self._parse_swarm_progress_data(found.value if found else None)
+            time.sleep(FASTEST_REPORT)
+        return step <= self.global_epoch
 
     def doubt_newer_steps(self, seconds: float) -> None:
         """Do not believe in steps beyond ours for a while: nobody has a state to show for them."""
