@@ -1,4 +1,4 @@
-"""The time by which passes expire: it stands still while the HTTP service, by which they are renewed, does not answer."""
+"""The time by which passes expire: it stands still while the HTTP service, where they are renewed, is shut."""
 
 import http.client
 import logging

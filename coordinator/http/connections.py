@@ -19,8 +19,13 @@ EXCHANGE_PATIENCE = 120.0  # seconds for request and answer, until the client ha
 class Held(Protocol):
     """What the choice depends on."""
 
-    address: str  # what counts as one address
-    since: float  # when it was accepted, or its last answer was complete
+    @property
+    def address(self) -> str:
+        """What counts as one address."""
+
+    @property
+    def since(self) -> float:
+        """When it was accepted, or its last answer was complete."""
 
     @property
     def waits(self) -> bool:
@@ -31,7 +36,7 @@ T = TypeVar("T", bound=Held)
 
 
 def to_close(held: Collection[T]) -> list[T]:
-    """The connections that make room: of the address with most of those that wait for their clients, the oldest quarter.
+    """The connections that make room: the oldest quarter of those that wait, of the address that has most of them.
 
     So connections of one address, a crowd behind a router or a reverse proxy among them, shut out nobody: those that
     are held in vain go first, a request that has just come in goes last, and one that is being answered is not closed.

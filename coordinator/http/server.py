@@ -91,7 +91,7 @@ class Server:
 
 
 def most_connections() -> int:
-    """How many connections may be held: half of the files that this process may open, which are made more if need be."""
+    """How many connections may be held: half of the files that this process may open, after asking for more of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= soft < OPEN_FILES:
         wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
