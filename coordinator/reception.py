@@ -17,6 +17,7 @@ from coordinator.http.service import Desk, make_app
 from coordinator.ledger import Ledger
 from coordinator.monitor import other_ways_in
 from coordinator.pass_time import keep_pass_time
+from coordinator.renewals import open_renewals
 from coordinator.state_folder import CHECKPOINTS, URL
 from swarm.dht import addresses, is_loopback
 from swarm.durable import write_file
@@ -45,7 +46,7 @@ class Reception:
 
 @contextlib.contextmanager
 def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Identity) -> Iterator[str]:
-    """Serve HTTP and tell the notices while the block runs; gives the URL to join by.
+    """Serve HTTP, renew passes and tell the notices while the block runs; gives the URL to join by.
 
     Raises:
         SahajError: the port is taken, or a file of the state folder cannot be used.
@@ -79,7 +80,8 @@ def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Ident
     try:
         url = guard.board.url = access.url or server.url
         write_file(folder / URL, url + "\n")
-        yield url
+        with open_renewals(desk, dht):
+            yield url
     finally:
         closing.set()
         server.stop()

@@ -5,10 +5,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from coordinator.http.vouched import Vouched
 from coordinator.ledger import Ledger
 from coordinator.notice_board import NoticeBoard
 from swarm.errors import TokenizerError
@@ -49,6 +50,7 @@ class Desk:
     checkpoints: Path  # folder
     admin_key: str
     limits: Limits = Limits()
+    vouched: Vouched = field(default_factory=Vouched)
     notebook_at_hub: Callable[[], str] = str  # where a release has it for everybody to open, empty if none has
 
 
