@@ -3,12 +3,14 @@
 import asyncio
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from coordinator.http.desk import Limits
 from swarm.identity import load_identity
 from tests.access.credentials import Scene, schema_hash
+from tests.access.crowd import Crowd
 from tests.access.intruder import Intruder, ask_at_door, join_body, say
 from tests.access.reading import told_step
 
@@ -18,6 +20,25 @@ AT_ONCE = 20  # connections
 LOOK_EVERY = 2.0  # seconds
 WATCHES = 100.0  # seconds in which a banned peer goes on trying
 QUIET = 2  # looks in a row without any gain until nothing is to be had any more
+
+
+async def crowd(scene: Scene, seconds: float, attempts: float = 0.0) -> dict[str, Any]:
+    """A thousand sockets that are held in vain, and attempts to join in a second, all from the volunteers' address."""
+    parts = urlsplit(scene.url)
+    pressing = Crowd(parts.hostname or "", parts.port or 0, source="127.0.0.1")
+    press = asyncio.create_task(pressing.press())
+    while pressing.opened < pressing.sockets:
+        await asyncio.sleep(0.1)
+    say({"began": time.time()})
+    statuses: list[int] = []
+    until = time.monotonic() + seconds
+    async with httpx.AsyncClient(timeout=60.0) as client:
+        while time.monotonic() < until:
+            if attempts:
+                statuses.append((await client.post(f"{scene.url}/api/join", json={})).status_code)
+            await asyncio.sleep(1 / attempts if attempts else 1.0)
+    press.cancel()
+    return {"opened": pressing.opened, "held": pressing.held, "refused": statuses.count(429)}
 
 
 async def flood(scene: Scene) -> dict[str, Any]:
