@@ -40,7 +40,7 @@ class GuardedSwarm(SmallSwarm):
     """A run that gives passes, open to everybody, with two trainers that joined by its link."""
 
     def __init__(self, folder: Path, corpus: Path, tokenizer: Path, *, pass_lifetime: float = 3600.0, **settings: Any):
-        access = {"open": True, "pass_lifetime": pass_lifetime}
+        access: dict[str, object] = {"open": True, "pass_lifetime": pass_lifetime}
         super().__init__(folder, corpus, tokenizer, access=access, **settings)
         self._attackers: list[subprocess.Popen[bytes]] = []
 
