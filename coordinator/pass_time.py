@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 5.0  # seconds between two requests
 ANSWERED_WITHIN = 5.0  # seconds
-GRACE = 90.0  # seconds after a gap in which everybody can renew: a peer that could not tries again within a minute
+GRACE = 120.0  # seconds after a gap in which everybody can renew: peers that could not try again about each minute
 
 
 class PassTime:
