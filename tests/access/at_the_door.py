@@ -23,8 +23,8 @@ WATCHES = 100.0  # seconds in which a banned peer goes on trying
 QUIET = 2  # looks in a row without any gain until nothing is to be had any more
 
 
-async def crowd(scene: Scene, seconds: float, attempts: float = 0.0) -> dict[str, Any]:
-    """A thousand sockets that are held in vain, and attempts to join in a second, all from the volunteers' address."""
+async def crowd(scene: Scene, seconds: float, knocking: int = 0) -> dict[str, Any]:
+    """A thousand sockets that are held in vain, and so many who try to join on and on, at the volunteers' address."""
     parts = urlsplit(scene.url)
     pressing = Crowd(parts.hostname or "", parts.port or 0, source="127.0.0.1")
     press = asyncio.create_task(pressing.press())
@@ -33,12 +33,15 @@ async def crowd(scene: Scene, seconds: float, attempts: float = 0.0) -> dict[str
     say({"began": time.time()})
     statuses: list[int] = []
     until = time.monotonic() + seconds
-    async with httpx.AsyncClient(timeout=60.0) as client:
+
+    async def knock(client: httpx.AsyncClient) -> None:
         while time.monotonic() < until:
-            if attempts:
-                with contextlib.suppress(httpx.TransportError):  # this connection has made room, too
-                    statuses.append((await client.post(f"{scene.url}/api/join", json={})).status_code)
-            await asyncio.sleep(1 / attempts if attempts else 1.0)
+            with contextlib.suppress(httpx.TransportError):  # this connection has made room, too
+                statuses.append((await client.post(f"{scene.url}/api/join", json={})).status_code)
+            await asyncio.sleep(0.2)
+
+    async with httpx.AsyncClient(timeout=60.0) as client:
+        await asyncio.gather(asyncio.sleep(seconds), *(knock(client) for _ in range(knocking)))
     press.cancel()
     return {"opened": pressing.opened, "held": pressing.held, "refused": statuses.count(429)}
 
