@@ -93,7 +93,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         listen=options.listen or tuple(run.coordinator.listen),
         announce=options.announce or tuple(run.coordinator.announce),
     )
-    guard = post_guard(run.name, folder, identity) if run.access else None
+    guard = post_guard(run.name, folder, identity, run.access.pass_lifetime) if run.access else None
     gate = guard.gate if guard else None
     # hivemind forks its processes: that has to come before threads of ours are running
     dht = join_dht(run.name, identity, network, gate)

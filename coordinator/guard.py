@@ -28,8 +28,8 @@ class Guard:
     gate: Gate
 
 
-def post_guard(run_name: str, folder: Path, identity: Identity) -> Guard:
-    """The guard of a run whose coordinator keeps its things in `folder`.
+def post_guard(run_name: str, folder: Path, identity: Identity, lifetime: float) -> Guard:
+    """The guard of a run whose coordinator keeps its things in `folder`; its passes last for `lifetime` seconds.
 
     Raises:
         SwarmError: the authority's key or the notice board there cannot be read.
@@ -38,7 +38,7 @@ def post_guard(run_name: str, folder: Path, identity: Identity) -> Guard:
     board = NoticeBoard(folder, authority, run_name)
     board.coordinator = str(identity.peer_id)
     own = authority.issue(run_name, COORDINATOR, identity.peer_id, OWN_PASS)
-    gate = Gate(folder, run_name, authority.public_key, own, board.current())
+    gate = Gate(folder, run_name, authority.public_key, own, board.current(), lifetime)
     return Guard(authority, board, gate)
 
 

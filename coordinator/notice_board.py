@@ -28,6 +28,7 @@ class Decisions:
     stopped: bool = False
     restored_at: int = 0  # global step
     time: float = 0.0
+    pass_time: float = 0.0  # unix seconds, by which passes expired then
 
 
 class NoticeBoard:
@@ -45,7 +46,8 @@ class NoticeBoard:
         self._decided = _read(self._path)
         self._last = self._decided.time
         self.url = ""  # of the HTTP service, once it is open
-        self.coordinator = ""  # the peer id of this run's coordinator, once it has one
+        self.coordinator = ""  # the coordinator's peer id
+        self.pass_time = self._decided.pass_time  # unix seconds, by which passes expire
 
     @property
     def decisions(self) -> Decisions:
@@ -57,7 +59,7 @@ class NoticeBoard:
         with self._lock:
             self._last = max(clock.now(), self._last + TICK)
             if self._last > self._decided.time + MARK_EVERY:
-                self._decided = replace(self._decided, time=self._last)
+                self._decided = replace(self._decided, time=self._last, pass_time=self.pass_time)
                 with contextlib.suppress(StorageError):  # a full disk must not silence the authority
                     write_file(self._path, _as_json(self._decided))
             return self._signed(self._decided)
@@ -107,7 +109,7 @@ class NoticeBoard:
         """
         with self._lock:
             self._last = max(clock.now(), self._last + TICK)
-            decided = replace(self._decided, time=self._last, **changes)  # type: ignore[arg-type]
+            decided = replace(self._decided, time=self._last, pass_time=self.pass_time, **changes)  # type: ignore[arg-type]
             try:
                 self._signed(decided)
             except ValueError as error:
@@ -125,6 +127,7 @@ class NoticeBoard:
             restored_at=decided.restored_at,
             url=self.url,
             coordinator=self.coordinator,
+            pass_time=self.pass_time,
         )
         return sign_notices(notices, self._authority, self._run_name)
 
@@ -148,8 +151,9 @@ def _read(path: Path) -> Decisions:
             announcement=str(content["announcement"]),
             paused=content["paused"] is True,
             stopped=content["stopped"] is True,
-            restored_at=int(content.get("restored_at", 0)),  # boards of older versions have none
+            restored_at=int(content["restored_at"]),
             time=float(content["time"]),
+            pass_time=float(content["pass_time"]),
         )
     except FileNotFoundError:
         return Decisions()

@@ -16,6 +16,8 @@ from coordinator.http.server import Server
 from coordinator.http.service import Desk, make_app
 from coordinator.ledger import Ledger
 from coordinator.monitor import other_ways_in
+from coordinator.pass_time import keep_pass_time
+from coordinator.renewals import open_renewals
 from coordinator.state_folder import CHECKPOINTS, URL
 from swarm.dht import addresses, is_loopback
 from swarm.durable import write_file
@@ -45,7 +47,7 @@ class Reception:
 
 @contextlib.contextmanager
 def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Identity) -> Iterator[str]:
-    """Serve HTTP and tell the notices while the block runs; gives the URL to join by.
+    """Serve HTTP, renew passes and tell the notices while the block runs; gives the URL to join by.
 
     Raises:
         SahajError: the port is taken, or a file of the state folder cannot be used.
@@ -71,16 +73,22 @@ def open_reception(reception: Reception, guard: Guard, dht: DHT, identity: Ident
     )
     server = Server(make_app(desk), access.host, access.port)
     closing = threading.Event()
-    telling = threading.Thread(target=keep_telling, args=(guard, dht, identity, closing), name="notices-out")
-    telling.start()
+    threads = [
+        threading.Thread(target=keep_pass_time, args=(server.url, guard.board, closing), name="pass-time"),
+        threading.Thread(target=keep_telling, args=(guard, dht, identity, closing), name="notices-out"),
+    ]
+    for thread in threads:
+        thread.start()
     try:
         url = guard.board.url = access.url or server.url
         write_file(folder / URL, url + "\n")
-        yield url
+        with open_renewals(desk, dht):
+            yield url
     finally:
         closing.set()
         server.stop()
-        telling.join()
+        for thread in threads:
+            thread.join()
 
 
 def _ways_in(dht: DHT, run_name: str, guard: Guard) -> list[str]:

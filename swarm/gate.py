@@ -17,17 +17,22 @@ from swarm.notices import Notices, read_notices
 from swarm.passes import Pass, PassRefused, check_pass, read_pass
 
 T = TypeVar("T")
-AUTHORITY_AWAY = 600.0  # seconds without a sign of life after which the authority counts as away
-AWAY_FRACTION = 0.25  # of a pass's lifetime, where that is less: passes are renewed when half of it is left
+SHUT_AFTER = 600.0  # seconds after the last word that passes can be renewed, in which they still expire
+SHUT_FRACTION = 0.25  # of a pass's lifetime, where that is less: passes are renewed when half of it is left
 
 
 class Gate:
-    """Makes and checks what peers of a guarded run show each other. `folder` is the peer's own."""
+    """Makes and checks what peers of a guarded run show each other. `folder` is the peer's own.
 
-    def __init__(self, folder: Path, run_name: str, authority: bytes, own: Pass, notices: bytes):
+    `lifetime` is how many seconds the passes of the run's trainers last; as long as our own, which is new, if absent.
+    """
+
+    def __init__(
+        self, folder: Path, run_name: str, authority: bytes, own: Pass, notices: bytes, lifetime: float | None = None
+    ):
         self.run_name, self.authority = run_name, authority
-        lifetime = max(0.0, own.expires - clock.now())  # it is new, and all passes of a run last as long
-        self._away_after = min(AUTHORITY_AWAY, AWAY_FRACTION * lifetime)
+        lifetime = max(0.0, own.expires - clock.now()) if lifetime is None else lifetime
+        self._shut_after = min(SHUT_AFTER, SHUT_FRACTION * lifetime)
         self._taking = threading.Lock()  # several threads hear notices
         self._pass = _Followed(folder / "pass", read_pass)
         self._notices = _Followed(folder / "notices", lambda signed: read_notices(signed, authority, run_name))
@@ -60,14 +65,14 @@ class Gate:
     def admit(self, peer_id: PeerID, shown: bytes | Pass) -> Pass:
         """The checked pass of a peer that wants something from us.
 
-        While the authority is away nobody can renew a pass, and passes do not expire.
+        While nobody can renew a pass, because the coordinator is away or its door is shut, passes do not expire.
 
         Raises:
             PassRefused: with the reason.
         """
         its = shown if isinstance(shown, Pass) else read_pass(shown)
         notices = self.notices
-        check_pass(its, self.authority, self.run_name, peer_id, min(clock.now(), notices.time + self._away_after))
+        check_pass(its, self.authority, self.run_name, peer_id, min(clock.now(), notices.pass_time + self._shut_after))
         if notices.bans(its.user, str(peer_id)):
             raise PassRefused(f"{its.user} is banned from this run")
         return its

@@ -23,6 +23,12 @@ class JoinRequest(Message):
     )
 
 
+class RenewalRequest(JoinRequest):
+    """What a peer sends over libp2p to renew its pass without a token."""
+
+    pass_: Base64Bytes = Field(alias="pass", serialization_alias="pass", description="the one that it has")
+
+
 class TokenizerFile(Message):
     """One file of the tokenizer, served at /api/tokenizer/<name>."""
 
@@ -39,15 +45,20 @@ class Manifest(Message):
     tokenizer: list[TokenizerFile]
 
 
-class JoinAnswer(Message):
-    """A pass, and how to use it."""
+class Renewed(Message):
+    """A new pass for a peer that has had one."""
 
     user: str = Field(description="who the coordinator takes this peer for")
     pass_: Base64Bytes = Field(alias="pass", serialization_alias="pass")
     expires: float = Field(description="unix time, seconds")
-    authority: Base64Bytes = Field(description="public key that passes are checked with")
     notices: Base64Bytes
     initial_peers: list[str]
+
+
+class JoinAnswer(Renewed):
+    """A pass, and how to use it."""
+
+    authority: Base64Bytes = Field(description="public key that passes are checked with")
     manifest: Manifest
 
 

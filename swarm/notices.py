@@ -15,14 +15,15 @@ LONGEST = 64 * 1024  # bytes: more would be slow to spread through the DHT
 class Notices:
     """Everything that is decided now; what was signed later replaces what was signed earlier."""
 
-    time: float = 0.0  # unix time in seconds when they were signed; also a sign of life of the authority
+    time: float = 0.0  # unix time in seconds when they were signed
+    pass_time: float = 0.0  # unix time in seconds by which passes expire: until then they could be renewed
     banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
     announcement: str = ""
     paused: bool = False  # newcomers are asked to come back later; those who train go on
     stopped: bool = False  # the run is over: trainers say thank you and leave
     restored_at: int = 0  # global step at which the swarm goes on from an older state; 0: it never had to
     url: str = ""  # of the coordinator's HTTP service now, should it have moved to another machine
-    coordinator: str = ""  # its peer id
+    coordinator: str = ""  # its libp2p peer id: it renews passes, and gives states
 
     def bans(self, user: str, peer_id: str) -> bool:
         """Whether this peer may not take part any more."""

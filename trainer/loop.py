@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hivemind.dht import DHT
+
 from swarm.dht import Network, join_dht
 from swarm.dht_watch import DHTWatch
 from swarm.gate import Gate
@@ -43,7 +45,7 @@ class TrainerOptions:
     max_download: float | None = None  # Mbit/s
     identity: Identity | None = None  # loaded already; from the state folder if absent
     gate: Gate | None = None  # in a run that gives passes
-    when_joined: tuple[Callable[[], None], ...] = ()  # called once helper processes are there and threads may start
+    when_joined: tuple[Callable[[DHT], None], ...] = ()  # called once helper processes are there and threads may start
     steps: Steps = field(default_factory=Steps)  # of the way to the first sample
 
 
@@ -93,7 +95,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             gate=options.gate,
         )
         for begin in options.when_joined:
-            begin()
+            begin(dht)
         with (
             Feed(documents, tokenizer, run, batch_size=options.micro_batch or 4, seed=seed) as feed,
             leaving_on_signal(lambda: view.farewell(session.contributions.thanks()), grace=options.grace) as asked,

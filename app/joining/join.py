@@ -32,7 +32,7 @@ from app.joining.problems import (
 from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.token import HubToken, ask_for_token, check_token, find_token
 from swarm import known_peers, logs
-from swarm.joining import JoinAnswer, JoinRequest
+from swarm.joining import JoinAnswer, JoinRequest, Renewed
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
 from trainer.notebook_view import NotebookView
@@ -83,6 +83,7 @@ class Admitted:
     home: Path  # of the peer
     folder: Path  # of the run
     client_mode: bool
+    again: JoinRequest  # what a renewal asks
 
 
 def join(url: str, options: JoinOptions) -> None:
@@ -192,13 +193,14 @@ def _enter(
         # the peer has forked since: no connection is shared with its helpers
         return ask_where_it_is(base, gate.notices.url, lambda now: now.join(again, token.value if token else None))
 
-    return Admitted(base, answer, run, identity, gate, home, folder, client_mode), ask
+    return Admitted(base, answer, run, identity, gate, home, folder, client_mode, again), ask
 
 
 def _train(
     admitted: Admitted, ask: Callable[[], JoinAnswer], options: JoinOptions, steps: Steps, view: ConsoleView
 ) -> None:
     with steps("loading the libraries of training"):
+        from app.joining.direct import renew_directly
         from app.joining.renewal import Renewal
         from app.joining.spot import Spot
         from swarm.dht import Network
@@ -221,6 +223,7 @@ def _train(
 
     renewal = Renewal(
         ask,
+        lambda dht: renew_directly(dht, admitted.gate, admitted.again),
         hear,
         admitted.gate,
         admitted.identity.peer_id,
@@ -251,7 +254,7 @@ def _train(
         grace=GRACE if grace is None else grace,
         identity=admitted.identity,
         gate=admitted.gate,
-        when_joined=(renewal.start, spot.start) if spot else (renewal.start,),
+        when_joined=(renewal.start, lambda _: spot.start()) if spot else (renewal.start,),
         steps=steps,
     )
     try:
@@ -284,7 +287,7 @@ def _client_mode(url: str, options: JoinOptions) -> bool:
     return needs_client_mode(*addresses_towards(url))
 
 
-def _remember_newer(path: Path, answer: JoinAnswer) -> None:
+def _remember_newer(path: Path, answer: Renewed) -> None:
     with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop
         known_peers.remember(
             path, known_peers.merge(known_peers.usable(answer.initial_peers), known_peers.recall(path))

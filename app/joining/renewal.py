@@ -1,24 +1,29 @@
 """Renewing the pass in silence, long before it expires.
 
-The coordinator may be away: training goes on, and it is asked again and again. Only its word that the person
-is banned or the run is over ends the session.
+The coordinator is asked over HTTP, and over libp2p where that fails. It may be away: training goes on, and it is asked
+again and again. Only its word that the person is banned or the run is over ends the session.
 """
 
+import logging
 import random
 import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
+from app.joining.direct import INSTEAD
 from app.joining.hearing import Hearing, keep_hearing
 from app.joining.moved import AWAY
 from app.joining.problems import Banned, JoinProblem, RunFinished
 from swarm import clock
 from swarm.errors import SahajError
-from swarm.joining import JoinAnswer
+from swarm.joining import Renewed
 from swarm.logs import keep_story
 from swarm.passes import Pass, check_pass, read_pass
+
+logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 60.0  # seconds between two attempts
 SHORTEST_PAUSE = 1.0
@@ -40,7 +45,8 @@ class Renewal:
     """A thread that keeps the pass in the gate fresh, and one that hears notices which do not come by the swarm.
 
     Args:
-        ask: fetches a new answer of the coordinator; raises a JoinProblem.
+        ask: fetches a new pass over HTTP; raises a JoinProblem.
+        ask_directly: does so over libp2p, which the node of the DHT speaks.
         hear: fetches the signed notices of the coordinator; raises a JoinProblem.
         expires: of the first pass, unix time in seconds.
         say: told in one line when something changes.
@@ -50,7 +56,8 @@ class Renewal:
 
     def __init__(
         self,
-        ask: Callable[[], JoinAnswer],
+        ask: Callable[[], Renewed],
+        ask_directly: Callable[[DHT], Renewed],
         hear: Callable[[], bytes],
         gate: Renewable,
         peer_id: PeerID,
@@ -58,18 +65,18 @@ class Renewal:
         *,
         say: Callable[[str], None],
         ended: Callable[[str], None],
-        renewed: Callable[[JoinAnswer], None] = lambda _: None,
+        renewed: Callable[[Renewed], None] = lambda _: None,
     ):
-        self._ask, self._hear = ask, hear
+        self._ask, self._ask_directly, self._hear = ask, ask_directly, hear
         self._gate, self._peer_id, self._expires = gate, peer_id, expires
         self._say, self._ended, self._renewed = say, ended, renewed
         self._stop = threading.Event()
         self._trouble = ""  # what was last said about it
         self.ended_by: JoinProblem | None = None
 
-    def start(self) -> None:
+    def start(self, dht: DHT) -> None:
         """Begin; call it when the peer's processes have been forked."""
-        threading.Thread(target=self._run, name="renewal", daemon=True).start()
+        threading.Thread(target=self._run, args=(dht,), name="renewal", daemon=True).start()
         hearing = (self._gate, self._hear, self._stop)
         threading.Thread(target=keep_hearing, args=hearing, name="hearing", daemon=True).start()
 
@@ -77,11 +84,11 @@ class Renewal:
         """Renew and hear no more."""
         self._stop.set()
 
-    def _run(self) -> None:
+    def _run(self, dht: DHT) -> None:
         failures, asked_pause = 0, 0.0
         while not self._waited(max(asked_pause, pause(self._expires, clock.now(), failures, random.random()))):
             try:
-                self._take(self._ask())
+                self._take(self._ask_either_way(dht))
             except ENDING as problem:
                 self.ended_by = problem
                 self._ended(str(problem))
@@ -106,7 +113,19 @@ class Renewal:
                 return True
         return self._stop.is_set()
 
-    def _take(self, answer: JoinAnswer) -> None:
+    def _ask_either_way(self, dht: DHT) -> Renewed:
+        try:
+            return self._ask()
+        except INSTEAD as problem:
+            try:
+                return self._ask_directly(dht)
+            except ENDING:
+                raise
+            except Exception as another:
+                logger.debug("not over libp2p either: %r", another)
+            raise problem
+
+    def _take(self, answer: Renewed) -> None:
         own = read_pass(answer.pass_)
         check_pass(own, self._gate.authority, self._gate.run_name, self._peer_id)
         self._gate.take_notice(answer.notices)

@@ -5,10 +5,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from coordinator.http.vouched import Vouched
 from coordinator.ledger import Ledger
 from coordinator.notice_board import NoticeBoard
 from swarm.errors import TokenizerError
@@ -50,6 +51,7 @@ class Desk:
     admin_key: str
     limits: Limits = Limits()
     trouble: Callable[[], str] = str  # what keeps the coordinator from working, empty if nothing does
+    vouched: Vouched = field(default_factory=Vouched)
     notebook_at_hub: Callable[[], str] = str  # where a release has it for everybody to open, empty if none has
 
 

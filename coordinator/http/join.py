@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import functools
 import importlib.metadata
 import logging
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Security
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
+from hivemind.p2p import PeerID
 
 from coordinator.http.answers import NO_STORE, bearer, refuse
 from coordinator.http.desk import Desk, People, ServedFile
@@ -19,7 +21,7 @@ from coordinator.http.first_look import JOIN, too_many
 from coordinator.http.hub import Hub, HubAway, HubUser, TokenRejected
 from coordinator.public_run import without_secrets
 from swarm.identity import peer_id_of
-from swarm.joining import JoinAnswer, JoinRequest, Manifest, Refusal, Refused
+from swarm.joining import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed
 from swarm.rate_limit import RateLimit
 from swarm.run_file import RunFile, dump_run
 
@@ -55,7 +57,6 @@ def as_announced(run: RunFile) -> RunFile:
 def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins: Joins, hub: Hub) -> APIRouter:
     """The door of this desk. A Hub that is slow holds up those who wait for it, and no other route."""
     router = APIRouter()
-    version = importlib.metadata.version("sahaj")
     manifest = Manifest(
         run=dump_run(as_announced(desk.run)),
         fingerprint=desk.fingerprint.digest,
@@ -78,14 +79,7 @@ def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins:
             return Refused(error=Refusal.HUB_AWAY, message=message)
 
     async def decide(body: JoinRequest, token: str | None) -> Response:
-        house = House(
-            access=desk.run.access,
-            fingerprint=desk.fingerprint,
-            version=version,
-            step=desk.step(),
-            total_steps=desk.run.optimizer.total_steps,
-            decisions=desk.board.decisions,
-        )
+        house = house_of(desk)
         refused = look(body, house)
         if refused is not None:
             return _refuse(refused, joins)
@@ -101,6 +95,8 @@ def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins:
         # asked of the network and the disk, neither of which the other requests should wait for
         answer = await asyncio.to_thread(_welcome, desk, body, user, manifest)
         people.meet(user, who.avatar if who else None)
+        if who is not None:
+            desk.vouched.note(body.peer_id, who)
         joins.count("joined")
         logger.info("%s was given a pass", user)
         return JSONResponse(answer.model_dump(mode="json", by_alias=True), headers=NO_STORE)
@@ -115,20 +111,41 @@ def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins:
     return router
 
 
-def _welcome(desk: Desk, body: JoinRequest, user: str, manifest: Manifest) -> JoinAnswer:
+def house_of(desk: Desk) -> House:
+    """What decides at the door now."""
+    return House(
+        access=desk.run.access,
+        fingerprint=desk.fingerprint,
+        version=_our_version(),
+        step=desk.step(),
+        total_steps=desk.run.optimizer.total_steps,
+        decisions=desk.board.decisions,
+    )
+
+
+def give_pass(desk: Desk, user: str, peer: PeerID) -> Renewed:
+    """A new pass for whom the door lets in. Asks the network who else is there, and may write to the disk."""
     assert desk.run.access is not None, "look refuses where there is none"
-    lifetime = desk.run.access.pass_lifetime
-    given = desk.authority.issue(desk.run.name, user, peer_id_of(body.public_key), lifetime)
+    given = desk.authority.issue(desk.run.name, user, peer, desk.run.access.pass_lifetime)
     content: dict[str, Any] = {
         "user": user,
         "pass": base64.b64encode(given.to_bytes()),
         "expires": given.expires,
-        "authority": base64.b64encode(desk.authority.public_key),
         "notices": base64.b64encode(desk.board.current()),
         "initial_peers": desk.addresses(),
-        "manifest": manifest,
     }
-    return JoinAnswer.model_validate(content)
+    return Renewed.model_validate(content)
+
+
+def _welcome(desk: Desk, body: JoinRequest, user: str, manifest: Manifest) -> JoinAnswer:
+    given = give_pass(desk, user, peer_id_of(body.public_key)).model_dump(by_alias=True)
+    authority = base64.b64encode(desk.authority.public_key)
+    return JoinAnswer.model_validate(given | {"authority": authority, "manifest": manifest})
+
+
+@functools.cache
+def _our_version() -> str:
+    return importlib.metadata.version("sahaj")
 
 
 def _refuse(refused: Refused, joins: Joins) -> Response:

@@ -6,7 +6,7 @@ from fastapi.responses import Response
 from coordinator.http.answers import Problem, answer_problem
 from coordinator.http.desk import Desk
 from coordinator.http.kept import KEPT_LONGER, NOT_FOUND, kept_headers
-from coordinator.http.public import link
+from coordinator.http.public import link, link_kept_for
 from coordinator.notebook import FILE_NAME, notebook_for
 from coordinator.program import this_program
 
@@ -20,7 +20,7 @@ def notebook_routes(desk: Desk) -> APIRouter:
     def notebook(request: Request) -> Response:
         """A notebook for Colab, Kaggle or Jupyter that joins this run."""
         content = notebook_for(link(desk.run, str(request.base_url)) or "", ours, run=desk.run.name)
-        headers = kept_headers(KEPT_LONGER) | {"Content-Disposition": f'attachment; filename="{FILE_NAME}"'}
+        headers = kept_headers(link_kept_for(desk.run)) | {"Content-Disposition": f'attachment; filename="{FILE_NAME}"'}
         return Response(content, headers=headers, media_type="application/x-ipynb+json")
 
     @router.get("/program/{name}", response_class=Response, responses=NOT_FOUND)

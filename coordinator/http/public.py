@@ -49,7 +49,7 @@ def public_routes(
             "notebook": f"{here}/{FILE_NAME}" if here else "",
             "notebook_at_hub": desk.notebook_at_hub(),
         }
-        return kept(about_run.model_copy(update=ways), KEPT_LONGER)()
+        return kept(about_run.model_copy(update=ways), link_kept_for(desk.run))()
 
     @router.get("/api/progress", response_model=ProgressAnswer, responses=UNAVAILABLE, tags=["run"])
     def whole_progress_now() -> Response:
@@ -137,6 +137,11 @@ def link(run: RunFile, asked_at: str) -> str | None:
     url = ((run.access.url if run.access else None) or asked_at).rstrip("/")
     # the URL that was asked for is the visitor's own words, and this will be pasted into a shell
     return url if re.fullmatch(r"https?://[\w.:\[\]/~-]+", url, re.ASCII) else None
+
+
+def link_kept_for(run: RunFile) -> int:
+    """Seconds for which an answer with the link may be kept: what repeats one visitor's words is for nobody else."""
+    return KEPT_LONGER if run.access and run.access.url else 0
 
 
 def _checkpoints(desk: Desk) -> Callable[[], Response]:

@@ -1,17 +1,22 @@
 """The HTTP server: uvicorn in a thread of the coordinator's process."""
 
+import contextlib
 import logging
+import resource
 import socket
 import threading
 
 import uvicorn
 from fastapi import FastAPI
 
+from coordinator.http.connections import connections
 from swarm.errors import SwarmError
 
 logger = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 512  # more at once are turned away, so that other parts of the coordinator can open files
+MOST_CONNECTIONS = 512  # beyond it one makes room for another, so that other parts of the coordinator can open files
+ACCEPTED_AT_ONCE = 128  # connections that the system holds until they are accepted, all at once
+OPEN_FILES = 4096  # of this process, where the system lets it have so many
 IDLE = 5  # seconds after which an idle connection is closed
 GRACE = 2  # seconds for requests under way when the server stops
 START_PATIENCE = 10.0  # seconds
@@ -35,7 +40,7 @@ class Server:
         config = uvicorn.Config(
             app,
             loop="asyncio",
-            http="h11",  # it bounds the size of headers, and it is there on every platform
+            http=connections(most_connections()),  # h11 bounds the size of headers
             ws="none",
             lifespan="off",
             log_config=None,
@@ -45,7 +50,8 @@ class Server:
             date_header=False,  # the app tells the swarm's time
             proxy_headers=True,  # of a reverse proxy on this machine: limits are for whoever is behind it
             forwarded_allow_ips="127.0.0.1",
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=MOST_CONNECTIONS + 1,  # of requests: there are no more connections
+            backlog=ACCEPTED_AT_ONCE,
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=GRACE,
         )
@@ -84,6 +90,17 @@ class Server:
         raise SwarmError(f"port {self.port}: the HTTP service did not start; see what the coordinator printed")
 
 
+def most_connections() -> int:
+    """How many connections may be held: half of the files that this process may open, after asking for more of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= soft < OPEN_FILES:
+        wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return MOST_CONNECTIONS if soft < 0 else min(MOST_CONNECTIONS, soft // 2)
+
+
 def _listen(host: str, port: int) -> socket.socket:
     way_out = "set access.host and access.port in the run file"
     try:
@@ -96,7 +113,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of the last run may linger
         listening.bind(address)
-        listening.listen(MOST_CONNECTIONS)
+        listening.listen(ACCEPTED_AT_ONCE)
     except OSError as error:
         listening.close()
         raise SwarmError(f"{host}:{port}: HTTP cannot be served here ({error.strerror}); {way_out}") from None

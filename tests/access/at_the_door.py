@@ -1,14 +1,17 @@
 """Attacks on the coordinator's HTTP service, and the life of somebody who is banned."""
 
 import asyncio
+import contextlib
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from coordinator.http.desk import Limits
 from swarm.identity import load_identity
 from tests.access.credentials import Scene, schema_hash
+from tests.access.crowd import Crowd
 from tests.access.intruder import Intruder, ask_at_door, join_body, say
 from tests.access.reading import told_step
 
@@ -18,6 +21,29 @@ AT_ONCE = 20  # connections
 LOOK_EVERY = 2.0  # seconds
 WATCHES = 100.0  # seconds in which a banned peer goes on trying
 QUIET = 2  # looks in a row without any gain until nothing is to be had any more
+
+
+async def crowd(scene: Scene, seconds: float, knocking: int = 0) -> dict[str, Any]:
+    """A thousand sockets that are held in vain, and so many who try to join on and on, at the volunteers' address."""
+    parts = urlsplit(scene.url)
+    pressing = Crowd(parts.hostname or "", parts.port or 0, source="127.0.0.1")
+    press = asyncio.create_task(pressing.press())
+    while pressing.opened < pressing.sockets:
+        await asyncio.sleep(0.1)
+    say({"began": time.time()})
+    statuses: list[int] = []
+    until = time.monotonic() + seconds
+
+    async def knock(client: httpx.AsyncClient) -> None:
+        while time.monotonic() < until:
+            with contextlib.suppress(httpx.TransportError):  # this connection has made room, too
+                statuses.append((await client.post(f"{scene.url}/api/join", json={})).status_code)
+            await asyncio.sleep(0.2)
+
+    async with httpx.AsyncClient(timeout=60.0) as client:
+        await asyncio.gather(asyncio.sleep(seconds), *(knock(client) for _ in range(knocking)))
+    press.cancel()
+    return {"opened": pressing.opened, "held": pressing.held, "refused": statuses.count(429)}
 
 
 async def flood(scene: Scene) -> dict[str, Any]:

@@ -42,6 +42,7 @@ CASES: dict[str, Callable[..., Any]] = {
         freeloader.freeloader,
         noise.noise,
         noise.endless,
+        at_the_door.crowd,
         at_the_door.flood,
         at_the_door.patient,
         at_the_door.banned,

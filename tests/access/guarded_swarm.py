@@ -22,7 +22,7 @@ from tests.peers.small_swarm import NAME, SmallSwarm, newest_step_said, text_of
 ROOT = Path(__file__).parent.parent.parent
 TRAINERS = ("asha", "bela")
 SETTLED = 4  # global steps until a swarm of newcomers has found its pace
-ATTACK_PATIENCE = 180.0  # seconds for an attack from start to end
+ATTACK_PATIENCE = 300.0  # seconds for an attack from start to end
 RELOADS = 4  # of both trainers, that a crowd may see: who misses a group has to catch up
 CAUGHT_UP = re.compile(r"took over the state|nobody has a newer state")  # what a trainer says when it reloads
 FAILURES = 4  # of averaging, of both trainers, that a case may see: a busy machine loses a round now and then
@@ -39,8 +39,9 @@ class Health:
 class GuardedSwarm(SmallSwarm):
     """A run that gives passes, open to everybody, with two trainers that joined by its link."""
 
-    def __init__(self, folder: Path, corpus: Path, tokenizer: Path, **settings: Any):
-        super().__init__(folder, corpus, tokenizer, access={"open": True}, **settings)
+    def __init__(self, folder: Path, corpus: Path, tokenizer: Path, *, pass_lifetime: float = 3600.0, **settings: Any):
+        access: dict[str, object] = {"open": True, "pass_lifetime": pass_lifetime}
+        super().__init__(folder, corpus, tokenizer, access=access, **settings)
         self._attackers: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:

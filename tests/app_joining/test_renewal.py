@@ -5,12 +5,23 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hivemind.p2p import PeerID
 
 from app.joining import renewal as renewals
-from app.joining.problems import Banned, CoordinatorAway, JoinProblem, NotAllowed, RunFinished
+from app.joining.problems import (
+    Banned,
+    CoordinatorAway,
+    HubAway,
+    JoinProblem,
+    NoAnswer,
+    NotACoordinator,
+    NotAllowed,
+    RunFinished,
+    TooManyAttempts,
+)
 from app.joining.renewal import Renewal
 from swarm.gate import Gate
 from swarm.joining import JoinAnswer
@@ -19,6 +30,7 @@ from swarm.passes import Authority, load_authority
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 RUN = "little"
+NOBODY = NoAnswer("nobody answers over libp2p")
 
 
 def answer_of(authority: Authority, announcement: str = "", lifetime: float = 60.0, peer: PeerID = PEER) -> JoinAnswer:
@@ -41,7 +53,7 @@ class Told:
     def __init__(self) -> None:
         self.said: list[str] = []
         self.ended: list[str] = []
-        self.asked = 0
+        self.asked = self.asked_directly = 0
 
 
 @pytest.fixture
@@ -60,7 +72,12 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewals, "pause", lambda *_: 0.01)
 
 
-def run(gate: Gate, answers: list[JoinAnswer | Exception], until: Callable[[Told], bool]) -> Told:
+def run(
+    gate: Gate,
+    answers: list[JoinAnswer | Exception],
+    until: Callable[[Told], bool],
+    direct: JoinAnswer | Exception = NOBODY,
+) -> Told:
     told, done = Told(), threading.Event()
 
     def ask() -> JoinAnswer:
@@ -73,8 +90,16 @@ def run(gate: Gate, answers: list[JoinAnswer | Exception], until: Callable[[Told
     def hear() -> bytes:
         raise AssertionError("fresh notices are in the gate")
 
-    renewal = Renewal(ask, hear, gate, PEER, time.time() + 60, say=told.said.append, ended=told.ended.append)
-    renewal.start()
+    def ask_directly(dht: Any) -> JoinAnswer:
+        told.asked_directly += 1
+        if isinstance(direct, Exception):
+            raise direct
+        return direct
+
+    renewal = Renewal(
+        ask, ask_directly, hear, gate, PEER, time.time() + 60, say=told.said.append, ended=told.ended.append
+    )
+    renewal.start(None)
     deadline = time.monotonic() + 10
     while not until(told) and time.monotonic() < deadline:
         done.wait(0.01)
@@ -122,3 +147,27 @@ def test_a_pass_of_another_authority_or_for_another_peer_is_not_taken(gate: Gate
     elsewhere = PeerID(b"\x12\x20" + bytes(31) + b"\x01")
     run(gate, [answer_of(foreign), answer_of(authority, peer=elsewhere)], lambda told: told.asked > 3)
     assert gate.own == own
+
+
+@pytest.mark.parametrize("kind", [CoordinatorAway, NoAnswer, NotACoordinator, HubAway, TooManyAttempts])
+def test_what_cannot_be_renewed_over_http_is_renewed_over_libp2p(
+    gate: Gate, authority: Authority, kind: type[JoinProblem]
+):
+    newer = answer_of(authority, lifetime=600.0)
+    told = run(gate, [kind("the door is shut")], lambda _: gate.own.expires == newer.expires, direct=newer)
+    assert not told.said
+
+
+def test_a_refusal_over_http_stands(gate: Gate, authority: Authority):
+    told = run(gate, [NotAllowed("not on the list")], lambda told: told.asked > 3, direct=answer_of(authority))
+    assert told.asked_directly == 0
+
+
+def test_a_ban_over_libp2p_is_the_end(gate: Gate):
+    told = run(gate, [NoAnswer("shut")], lambda told: bool(told.ended), direct=Banned("you are banned"))
+    assert told.ended == ["you are banned"]
+
+
+def test_other_refusals_over_libp2p_leave_the_problem_of_http(gate: Gate):
+    told = run(gate, [HubAway("the Hub is away")], lambda told: told.asked > 3, direct=NotAllowed("no"))
+    assert told.said == ["The pass could not be renewed (the Hub is away); training goes on, and it is tried again."]

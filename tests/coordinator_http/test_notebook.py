@@ -15,7 +15,7 @@ Serve = Callable[..., Service]
 def test_the_notebook_is_served_with_the_link_by_which_one_has_come(serve: Serve) -> None:
     client = serve(open=True).client
     answer = client.get("/join.ipynb")
-    assert answer.headers["cache-control"].startswith("public, max-age=")
+    assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["content-disposition"] == 'attachment; filename="join.ipynb"'
     notebook = nbformat.reads(answer.text, as_version=4)
     nbformat.validate(notebook)

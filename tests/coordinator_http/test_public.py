@@ -24,7 +24,7 @@ PUBLIC = ("run", "progress", "leaderboard", "sessions", "checkpoints", "notices"
 
 
 def test_public_answers_may_be_kept_and_only_read(serve: Serve) -> None:
-    client = serve(open=True).client
+    client = serve(open=True, url="https://run.example.org").client
     for path in PUBLIC:
         answer = client.get(f"/api/{path}")
         assert answer.status_code == 200
@@ -74,6 +74,27 @@ def test_the_way_to_join_is_the_public_url_or_the_one_that_was_come_by(serve: Se
     assert link(make_run(open=True), "http://x$(reboot)/") is None
     public = serve(open=True, url="https://run.example.org/").client
     assert public.get("/api/run").json()["join"] == "sahaj join https://run.example.org"
+
+
+@pytest.mark.parametrize("path", ["/api/run", "/join.ipynb"])
+def test_the_host_that_one_visitor_names_is_told_to_nobody_else(serve: Serve, path: str) -> None:
+    """The attacker asks first, through a cache between the run and everybody that goes by paths."""
+    client, cache = serve(open=True).client, dict[str, str]()
+
+    def through_cache(host: str) -> str:
+        if path not in cache:
+            answer = client.get(path, headers={"Host": host, "X-Forwarded-Host": host})
+            if "public" not in answer.headers["cache-control"]:
+                return answer.text
+            cache[path] = answer.text
+        return cache[path]
+
+    assert "evil.example" in through_cache("evil.example")
+    visitor = through_cache("run.example")
+    assert "evil.example" not in visitor and "http://run.example" in visitor
+    public = serve(open=True, url="https://run.example.org").client
+    answer = public.get(path, headers={"Host": "evil.example"})
+    assert "evil.example" not in answer.text and answer.headers["cache-control"] == "public, max-age=60"
 
 
 def test_of_people_only_name_and_avatar_are_told(serve: Serve, hub_stand_in: HubStandIn) -> None:

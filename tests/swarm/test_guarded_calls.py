@@ -45,9 +45,8 @@ class Peers:
         self._daemons.append(daemon)
         own = (given_by or self.authority).issue(RUN, name, identity.peer_id, lifetime)
         shown = shown_by.gate.own if shown_by else own
-        gate = Gate(
-            folder, RUN, self.authority.public_key, shown, sign_notices(Notices(time=time.time()), self.authority, RUN)
-        )
+        notices = sign_notices(Notices(time=time.time(), pass_time=time.time()), self.authority, RUN)
+        gate = Gate(folder, RUN, self.authority.public_key, shown, notices)
         protocol = await GuardedProtocol.create(
             daemon, DHTID.generate(), 20, 5, 5, 10.0, client_mode=True, authorizer=PassAuthorizer(gate)
         )

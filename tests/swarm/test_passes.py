@@ -12,7 +12,7 @@ from hivemind.p2p import PeerID
 
 from swarm import clock
 from swarm.errors import SwarmError
-from swarm.gate import AUTHORITY_AWAY, Gate
+from swarm.gate import SHUT_AFTER, Gate
 from swarm.identity import load_identity, peer_id_of
 from swarm.notices import LONGEST, Notices, read_notices, sign_notices
 from swarm.passes import Authority, Pass, PassRefused, check_pass, load_authority, read_pass
@@ -149,21 +149,24 @@ def test_other_processes_of_the_peer_see_a_renewed_pass_and_new_notices(authorit
     assert twin.notices.announcement == "hello"
 
 
-def test_passes_do_not_expire_while_the_authority_is_away(authority: Authority, tmp_path: Path):
+def test_passes_do_not_expire_while_nobody_can_renew_them(authority: Authority, tmp_path: Path):
     expired = authority.issue(RUN, "alice", ALICE, -1.0)
-    away = gate_of(tmp_path / "away", authority, Notices(time=time.time() - 2 * AUTHORITY_AWAY))
+    now = time.time()
+    away = gate_of(tmp_path / "away", authority, Notices(time=now, pass_time=now - 2 * SHUT_AFTER))
     assert away.admit(ALICE, expired).user == "alice"
-    here = gate_of(tmp_path / "here", authority, Notices(time=time.time()))
+    here = gate_of(tmp_path / "here", authority, Notices(time=now, pass_time=now))
     with pytest.raises(PassRefused, match="expired"):
         here.admit(ALICE, expired)
 
 
-def test_where_passes_are_short_the_authority_is_away_before_they_expire(
+def test_where_passes_are_short_they_stop_expiring_sooner(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Whoever finds it away has half of the lifetime left; a gate of ten minutes would see that pass expire."""
+    """Who cannot renew has half of the lifetime left; a gate of ten minutes would see that pass expire."""
     now = time.time()
     own, its = authority.issue(RUN, "bob", BOB, 20.0), authority.issue(RUN, "alice", ALICE, 10.0)
-    gate = Gate(tmp_path, RUN, authority.public_key, own, sign_notices(Notices(time=now), authority, RUN))
+    gate = Gate(
+        tmp_path, RUN, authority.public_key, own, sign_notices(Notices(time=now, pass_time=now), authority, RUN)
+    )
     monkeypatch.setattr(clock, "now", lambda: now + HOUR)
     assert gate.admit(ALICE, its).user == "alice"

@@ -46,7 +46,7 @@ def author(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Ca
         folder: Path = tmp_path_factory.mktemp(name)
         identity = load_identity(folder / "identity.key")
         own = given_by.issue(RUN, name, identity.peer_id, lifetime)
-        notices = sign_notices(Notices(time=time.time()), authority, RUN)
+        notices = sign_notices(Notices(time=time.time(), pass_time=time.time()), authority, RUN)
         return Author(identity, PassValidator(Gate(folder, RUN, authority.public_key, own, notices), identity))
 
     return make
