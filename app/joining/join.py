@@ -33,6 +33,7 @@ from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.token import HubToken, ask_for_token, check_token, find_token
 from swarm import known_peers, logs
 from swarm.joining import JoinAnswer, JoinRequest
+from swarm.private_folder import keep_private
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
 from trainer.notebook_view import NotebookView
@@ -156,6 +157,8 @@ def _enter(
         from swarm.identity import load_identity
         from swarm.passes import check_pass, read_pass
     home = options.state or default_folder(door.base)
+    if problem := keep_private(home):
+        say(problem)
     identity = load_identity(home / IDENTITY)  # whoever has it has the folder, and its logs, to itself
     if problem := logs.write_to(home / logs.FOLDER, "trainer"):
         say(problem)
