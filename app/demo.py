@@ -20,6 +20,7 @@ from swarm import logs
 from swarm.durable import write_file
 from swarm.errors import SahajError
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
+from swarm.secret_variables import hidden_secrets
 from tokenizer.command import train_from_run
 
 DEFAULT_RUN = Path(__file__).parent.parent / "runs" / "demo.yaml"
@@ -63,6 +64,7 @@ def run_demo(options: DemoOptions) -> int:
         "coordinator",
         ["coordinator", str(out / "run.yaml"), "--state", str(state)],
         out / "logs" / "coordinator.log",
+        environment=hidden_secrets(),  # for a release or wandb, if the run file asks for that
     )
     trainers: list[Peer] = []
     dashboard: list[Peer] = []
