@@ -43,7 +43,8 @@ def prepare_corpus(run: RunFile, corpus: Path | None, folder: Path) -> str:
     if not held_out:
         raise DataError(
             f"{corpus}: {len(documents)} documents are too few, at least {HELD_OUT_EVERY} are needed "
-            "to keep some for the evaluation; add text, or give it as JSONL with one document a line"
+            "to keep some for the evaluation; add text (a text file of 200 KB is enough), or give it as JSONL with one "
+            "document a line"
         )
     training = [text for number, text in enumerate(documents, 1) if number % HELD_OUT_EVERY]
     write_file(folder / "train.jsonl", _lines(training))
