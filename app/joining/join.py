@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ from app.joining.token import HubToken, ask_for_token, check_token, find_token
 from swarm import known_peers, logs
 from swarm.joining import JoinAnswer, JoinRequest
 from swarm.private_folder import keep_private
+from swarm.program import program_version
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
 from trainer.notebook_view import NotebookView
@@ -166,7 +166,7 @@ def _enter(
         # pydantic takes bytes of this kind in base64
         public_key=base64.b64encode(identity.private_key.get_public_key().to_bytes()),
         peer_id=str(identity.peer_id),
-        version=version("sahaj"),
+        version=program_version(),
         name=name,
     )
     with steps("asking to be let in"):

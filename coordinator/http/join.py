@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import importlib.metadata
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,6 +19,7 @@ from coordinator.http.hub import Hub, HubAway, HubUser, TokenRejected
 from coordinator.public_run import without_secrets
 from swarm.identity import peer_id_of
 from swarm.joining import JoinAnswer, JoinRequest, Manifest, Refusal, Refused
+from swarm.program import program_version
 from swarm.rate_limit import RateLimit
 from swarm.run_file import RunFile, dump_run
 
@@ -55,7 +55,7 @@ def as_announced(run: RunFile) -> RunFile:
 def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins: Joins, hub: Hub) -> APIRouter:
     """The door of this desk. A Hub that is slow holds up those who wait for it, and no other route."""
     router = APIRouter()
-    version = importlib.metadata.version("sahaj")
+    version = program_version()
     manifest = Manifest(
         run=dump_run(as_announced(desk.run)),
         fingerprint=desk.fingerprint.digest,
