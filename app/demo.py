@@ -47,13 +47,16 @@ class DemoOptions:
     dashboard: bool = True
 
 
-def run_demo(options: DemoOptions) -> int:
+def run_demo(options: DemoOptions, console: Console | None = None) -> int:
     """Tell the whole story; returns the exit status: 0 only if all of it happened.
+
+    Args:
+        console: where it is told; by default standard output.
 
     Raises:
         SahajError: bad input, or a peer that ended early.
     """
-    console, out = Console(), options.out
+    console, out = console or Console(), options.out
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the peers are ended either way
     began = time.monotonic()
     run = prepare_run(options, console)
