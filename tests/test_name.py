@@ -60,7 +60,7 @@ def test_the_search_finds_what_it_should():
 
 
 def test_no_file_installs_the_other_project(pytestconfig: pytest.Config):
-    found = {}
+    found: dict[str, list[str]] = {}
     for path in tracked(pytestconfig.rootpath):
         if path.is_file() and path.name != Path(__file__).name:
             lines = found_in(path.read_text(encoding="utf-8", errors="replace"))
