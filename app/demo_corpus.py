@@ -7,7 +7,7 @@ import sysconfig
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from swarm.durable import write_file
@@ -107,8 +107,11 @@ def _lines(documents: Iterable[str]) -> str:
 
 
 def sample_sentences(folder: Path, language: str, count: int) -> list[str]:
-    """Held-out sentences of a length that fits on the screen, from different documents."""
+    """Held-out sentences of a length that fits on the screen, from as many documents as there are."""
     with (folder / "validation.jsonl").open(encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for line in islice(lines, 10 * count)]
-    fitting = ([one for one in split_sentences(text, language) if 50 <= len(one) <= 140] for text in texts)
-    return [sentences[len(sentences) // 2] for sentences in fitting if sentences][:count]
+    fitting = [[one for one in split_sentences(text, language) if 50 <= len(one) <= 140] for text in texts]
+    fitting = [sentences for sentences in fitting if sentences]
+    each = -(-count // max(1, len(fitting)))  # from the middle of equal stretches of a document
+    chosen = [dict.fromkeys(one[len(one) * (2 * n + 1) // (2 * each)] for n in range(each)) for one in fitting]
+    return list(chain.from_iterable(chosen))[:count]

@@ -131,6 +131,13 @@ def test_a_text_file_of_200_kb_is_enough(run: RunFile, tmp_path: Path, kind: str
         assert all(text.endswith("slow.") for text in training)
 
 
+def test_a_single_held_out_document_gives_several_sentences(tmp_path: Path):
+    sentences = [f"Sentence {number} tells of the wide river and of all the boats on it." for number in range(20)]
+    (tmp_path / "validation.jsonl").write_text(json.dumps({"text": "\n".join(sentences)}) + "\n")
+    assert sample_sentences(tmp_path, "en", 4) == [sentences[number] for number in (2, 7, 12, 17)]
+    assert sample_sentences(tmp_path, "en", 100) == sentences
+
+
 def test_too_few_documents_are_refused_before_anything_is_written(run: RunFile, tmp_path: Path):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"text": "A document on its own."}\n' * (HELD_OUT_EVERY - 1))
