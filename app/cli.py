@@ -30,6 +30,7 @@ from app.options import (
 from app.quiet import quiet as _quiet
 from swarm import logs
 from swarm.errors import SahajError
+from swarm.secret_variables import hide_secrets
 
 INTERRUPTED = 130  # the exit status of a command that was ended by Ctrl-C
 
@@ -268,6 +269,7 @@ app.command()(releasing.release)
 
 def main() -> None:
     """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
+    hide_secrets()
     logs.catch_what_threads_drop(_unknown_log())
     try:
         app()

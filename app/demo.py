@@ -20,6 +20,7 @@ from swarm import logs
 from swarm.durable import write_file
 from swarm.errors import SahajError
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
+from swarm.secret_variables import hidden_secrets
 from tokenizer.command import train_from_run
 
 DEFAULT_RUN = Path(__file__).parent.parent / "runs" / "demo.yaml"
@@ -46,13 +47,16 @@ class DemoOptions:
     dashboard: bool = True
 
 
-def run_demo(options: DemoOptions) -> int:
+def run_demo(options: DemoOptions, console: Console | None = None) -> int:
     """Tell the whole story; returns the exit status: 0 only if all of it happened.
+
+    Args:
+        console: where it is told; by default standard output.
 
     Raises:
         SahajError: bad input, or a peer that ended early.
     """
-    console, out = Console(), options.out
+    console, out = console or Console(), options.out
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the peers are ended either way
     began = time.monotonic()
     run = prepare_run(options, console)
@@ -63,6 +67,7 @@ def run_demo(options: DemoOptions) -> int:
         "coordinator",
         ["coordinator", str(out / "run.yaml"), "--state", str(state)],
         out / "logs" / "coordinator.log",
+        environment=hidden_secrets(),  # for a release or wandb, if the run file asks for that
     )
     trainers: list[Peer] = []
     dashboard: list[Peer] = []

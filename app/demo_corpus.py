@@ -7,7 +7,7 @@ import sysconfig
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from swarm.durable import write_file
@@ -43,7 +43,8 @@ def prepare_corpus(run: RunFile, corpus: Path | None, folder: Path) -> str:
     if not held_out:
         raise DataError(
             f"{corpus}: {len(documents)} documents are too few, at least {HELD_OUT_EVERY} are needed "
-            "to keep some for the evaluation; add text, or give it as JSONL with one document a line"
+            "to keep some for the evaluation; add text (a text file of 200 KB is enough), or give it as JSONL with one "
+            "document a line"
         )
     training = [text for number, text in enumerate(documents, 1) if number % HELD_OUT_EVERY]
     write_file(folder / "train.jsonl", _lines(training))
@@ -106,8 +107,11 @@ def _lines(documents: Iterable[str]) -> str:
 
 
 def sample_sentences(folder: Path, language: str, count: int) -> list[str]:
-    """Held-out sentences of a length that fits on the screen, from different documents."""
+    """Held-out sentences of a length that fits on the screen, from as many documents as there are."""
     with (folder / "validation.jsonl").open(encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for line in islice(lines, 10 * count)]
-    fitting = ([one for one in split_sentences(text, language) if 50 <= len(one) <= 140] for text in texts)
-    return [sentences[len(sentences) // 2] for sentences in fitting if sentences][:count]
+    fitting = [[one for one in split_sentences(text, language) if 50 <= len(one) <= 140] for text in texts]
+    fitting = [sentences for sentences in fitting if sentences]
+    each = -(-count // max(1, len(fitting)))  # from the middle of equal stretches of a document
+    chosen = [dict.fromkeys(one[len(one) * (2 * n + 1) // (2 * each)] for n in range(each)) for one in fitting]
+    return list(chain.from_iterable(chosen))[:count]

@@ -12,6 +12,7 @@ from rich.console import Console
 from swarm import logs
 from swarm.dht import Network
 from swarm.errors import RunFileError, SahajError
+from swarm.private_folder import keep_private
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
 from trainer.leaving import GRACE
@@ -67,8 +68,9 @@ def volunteer(
     with contextlib.ExitStack() as stack:
         folder = state or Path(stack.enter_context(_passing_folder()))
         with ConsoleView(Console()) as view:
-            if problem := logs.write_to(folder / logs.FOLDER, "trainer"):
-                view.message(problem)
+            for problem in (keep_private(folder), logs.write_to(folder / logs.FOLDER, "trainer")):
+                if problem:
+                    view.message(problem)
             options = TrainerOptions(
                 name=name,
                 state_folder=folder,

@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -16,6 +15,7 @@ import torch
 from swarm.durable import write_file
 from swarm.gate import Gate
 from swarm.identity import Identity
+from swarm.program import program_version
 from swarm.run_file import RunFile, load_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer
@@ -129,7 +129,7 @@ def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
     request = JoinRequest(
         public_key=base64.b64encode(identity.private_key.get_public_key().to_bytes()),
         peer_id=str(identity.peer_id),
-        version=version("sahaj"),
+        version=program_version(),
         name=f"worker {os.getpid()}",
     )
     with Door(url) as door:

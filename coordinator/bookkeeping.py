@@ -1,7 +1,6 @@
 """What the coordinator writes down while the swarm trains: the ledger, held-out losses, checkpoints."""
 
 import datetime
-import importlib.metadata
 import itertools
 import math
 import threading
@@ -26,6 +25,7 @@ from coordinator.tracking import Tracker
 from swarm import clock
 from swarm.errors import SahajError
 from swarm.logs import keep_story
+from swarm.program import program_version
 from swarm.run_file import RunFile
 from trainer.data import Batch
 from trainer.model import PretrainingModel
@@ -175,7 +175,7 @@ class Bookkeeper:
                 eval_loss=scores.masked_lm_loss if scores else None,
                 saved_at=saved_at.isoformat(timespec="seconds"),
                 fingerprint=office.fingerprint,
-                software=f"sahaj {importlib.metadata.version('sahaj')}, torch {torch.__version__}",
+                software=f"sahaj {program_version()}, torch {torch.__version__}",
                 perplexity=scores.perplexity if scores else None,
                 sentence_order_accuracy=scores.sentence_order_accuracy if scores else None,
             ),

@@ -34,6 +34,7 @@ from swarm.durable import write_file
 from swarm.fingerprint import Fingerprint, differences, fingerprint
 from swarm.hosts import is_this_machine
 from swarm.identity import load_identity
+from swarm.private_folder import keep_private
 from swarm.run_file import RunFile, load_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, read_tokenizer, tokenizer_digest
@@ -71,6 +72,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             or nothing to go on from where that was asked for.
     """
     folder = options.state_folder
+    if problem := keep_private(folder):
+        say(problem)
     tokenizer = load_tokenizer(run)
     ours = fingerprint(run, tokenizer_digest(tokenizer))
     held_out = held_out_batches(run, tokenizer)

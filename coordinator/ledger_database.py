@@ -17,6 +17,7 @@ from coordinator.ledger_backup import is_lost, put_back
 from coordinator.ledger_door import door_of
 from coordinator.ledger_upgrade import NewerLedger, is_up_to_date, upgrade
 from swarm.errors import SahajError, in_a_line
+from swarm.secret_variables import secret
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +127,8 @@ def _database_url(url: str, state_folder: Path) -> URL:
     if dialect not in INSERTS:
         raise LedgerError(f"coordinator.ledger: {dialect} is not supported; use sqlite or postgresql")
     if dialect == "postgresql":
-        return place.set(drivername="postgresql+psycopg") if place.drivername == "postgresql" else place
+        driver = "postgresql+psycopg" if place.drivername == "postgresql" else place.drivername
+        return place.set(drivername=driver, password=place.password or secret("PGPASSWORD") or None)
     if not place.database or place.database == ":memory:":
         raise LedgerError("coordinator.ledger names no file; write sqlite:///ledger.db")
     return place.set(database=str((state_folder / Path(place.database).expanduser()).absolute()))

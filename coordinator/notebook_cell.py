@@ -13,13 +13,14 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+PROGRAM = "sahaj-swarm"
 VERSION, WHEEL, SHA256 = "", "", ""  # of the program; it is installed beside the platform's packages, not among them
 PLATFORM = ("torch", "torchvision", "torchaudio", "triton")  # stay as they are
 
 
 def python_with_program(url: str) -> str:
     """The Python that has the program: this one, or a virtual environment that sees what the platform has."""
-    if not SHA256 and installed("sahaj") == VERSION:  # of a pinned one the version alone says too little
+    if not SHA256 and installed(PROGRAM) == VERSION:  # of a pinned one the version alone says too little
         return sys.executable
     private = url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "localhost")
     if not SHA256 and not private:
@@ -36,7 +37,7 @@ def python_with_program(url: str) -> str:
     seen = [f"import site; site.addsitedir({folder!r})\n" for folder in site.getsitepackages()]
     (packages / "platform.pth").write_text("".join(seen))  # where this is a virtual environment, too
     constraints.write_text("".join(f"{name}=={installed(name)}\n" for name in PLATFORM if installed(name)))
-    wheel = f"sahaj @ {url}/program/{WHEEL}" + (f"#sha256={SHA256}" if SHA256 else "")
+    wheel = f"{PROGRAM} @ {url}/program/{WHEEL}" + (f"#sha256={SHA256}" if SHA256 else "")
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
     install = (*pip, "install", "--quiet", "--no-input", "--constraint", constraints, wheel)
     run(*install, "--force-reinstall", "--no-deps")  # also where the platform has a package of this name and version
@@ -50,7 +51,9 @@ def kernel_of(python: str) -> str:
     where = "import app.notebook.kernel as kernel; print(kernel.__file__)"
     done = subprocess.run([python, "-I", "-c", where], check=False, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{python}: sahaj {VERSION} there is another program: %pip uninstall --yes sahaj, then try again.")
+        sys.exit(
+            f"{python}: {PROGRAM} {VERSION} there is another program: %pip uninstall --yes {PROGRAM}, and try again."
+        )
     return done.stdout.strip()
 
 

@@ -1,6 +1,6 @@
 """The program as a wheel, made of what runs here: a notebook installs precisely what its coordinator has.
 
-Nobody has to publish a release for that, and no index is asked for this name, which is another project's on PyPI.
+Nobody has to publish a release for that, and no index is asked for it.
 It has what a volunteer needs and nothing else: Python files, no run files and no pages.
 """
 
@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from swarm.errors import StorageError
+from swarm.program import DISTRIBUTION
 
 PACKAGES = ("app", "coordinator", "downstream", "swarm", "tokenizer", "trainer")
 METADATA = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}  # and its other names
@@ -40,15 +41,16 @@ def this_program() -> Program:
     Raises:
         StorageError: its files cannot be read.
     """
-    installed = importlib.metadata.distribution("sahaj")
-    about = f"sahaj-{installed.version}.dist-info"
+    installed = importlib.metadata.distribution(DISTRIBUTION)
+    stem = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}"
+    about = f"{stem}.dist-info"
     files = dict(_python_files())
     for name, names in METADATA.items():
         files[f"{about}/{name}"] = next(filter(None, map(installed.read_text, names)), "").encode()
     files[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: sahaj\nRoot-Is-Purelib: true\nTag: {TAG}\n".encode()
     content = wheel(files, f"{about}/RECORD")
     digest = hashlib.sha256(content).hexdigest()
-    return Program(installed.version, f"sahaj-{installed.version}-{TAG}.whl", content, digest)
+    return Program(installed.version, f"{stem}-{TAG}.whl", content, digest)
 
 
 def _python_files() -> Iterator[tuple[str, bytes]]:

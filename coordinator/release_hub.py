@@ -11,12 +11,11 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import httpx2
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, get_token, set_client_factory
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, set_client_factory
 from huggingface_hub.errors import (
     HfHubHTTPError,
     HFValidationError,
@@ -31,6 +30,7 @@ from coordinator.checkpoint_folder import STATE, CheckpointError, TrainerState, 
 from swarm.durable import NOT_STORAGE
 from swarm.errors import SahajError, in_a_line
 from swarm.quiet import silence_hub
+from swarm.secret_variables import hub_token
 
 SILENCE = 60.0  # seconds without a byte after which a connection counts as broken; huggingface_hub would wait for ever
 TOKENS = "https://huggingface.co/settings/tokens"
@@ -195,9 +195,9 @@ class HubRepository:
         with self._told():
             self._api.snapshot_download(self.name, revision=commit, local_dir=folder, allow_patterns=names)
 
-    @cached_property
+    @property
     def _api(self) -> HfApi:
-        return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None)
+        return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=_token())
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -287,7 +287,7 @@ def _describe_status(error: HfHubHTTPError, name: str) -> ReleaseError:
 
 def _token() -> str | None:
     with contextlib.suppress(Exception):  # it may be fetched over the network, too
-        return get_token()
+        return hub_token()
     return None
 
 

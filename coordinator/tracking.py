@@ -12,9 +12,11 @@ from typing import Any
 from swarm.durable import write_file
 from swarm.errors import in_a_line
 from swarm.run_file import RunFile
+from swarm.secret_variables import secret
 
 logger = logging.getLogger(__name__)
 
+KEY = "WANDB_API_KEY"
 _PENDING = 10_000  # figures to hold while wandb is slow; at a step every few seconds that is hours
 _START_SECONDS = 60.0  # how long to try to reach the server before keeping figures on disk instead
 
@@ -94,7 +96,7 @@ class _WandbTracker(Tracker):
         if mode in ("offline", "disabled"):
             return self._open(wandb, mode)
         try:
-            if not wandb.login(prompt=False, verify=False):
+            if not (secret(KEY) or wandb.login(prompt=False, verify=False)):
                 raise ValueError("no key; run `wandb login`")
             return self._open(wandb, mode)
         except Exception as error:
@@ -108,6 +110,7 @@ class _WandbTracker(Tracker):
 
     def _open(self, wandb: Any, mode: str) -> Any:
         settings = wandb.Settings(
+            api_key=secret(KEY) or None,
             init_timeout=self._start_seconds,
             finish_timeout=10.0,
             # what the machine looks like and the code on it are nobody's business; the console is Rich's

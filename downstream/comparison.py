@@ -16,6 +16,7 @@ from downstream.progress import FineTuningProgress
 from downstream.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
 from downstream.task import Encoded, Task
 from downstream.training import Fit, Settings, fit, predict
+from swarm.program import program_version
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class Comparison:
             },
             test_examples_seen_in_training=seen_in_training(self._corpus),
             settings=asdict(self._settings) if self._corpus.train is not None else {},
-            software={name: version(name) for name in ("sahaj", "torch", "transformers")}
+            software={"sahaj": program_version()}
+            | {name: version(name) for name in ("torch", "transformers")}
             | {"python": platform.python_version()},
             models=tuple(self._results),
         )

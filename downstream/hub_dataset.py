@@ -7,6 +7,7 @@ from typing import Any
 
 from downstream.rows import Row
 from swarm.errors import DataError, in_a_line
+from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name
 
 
@@ -54,7 +55,7 @@ def load_splits(name: HubName) -> dict[str, Any]:
     import datasets
 
     try:
-        loaded = datasets.load_dataset(name.repository, name.config)
+        loaded = datasets.load_dataset(name.repository, name.config, token=hub_token())
     except datasets.exceptions.DatasetNotFoundError:
         raise DataError(f"{name}: no such dataset on the Hub, or it needs `hf auth login`; check its name") from None
     except Exception as error:  # errors of httpx, fsspec, pyarrow and datasets share no base

@@ -9,6 +9,7 @@ from typing import Any
 from downstream.errors import ModelError
 from downstream.task import Task
 from swarm.errors import in_a_line
+from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name
 
 CONFIG = "config.json"
@@ -147,7 +148,8 @@ def _download(repository: str, revision: str | None) -> Path:
     try:
         # safetensors where there are any; the optimizer's state and other formats stay on the Hub
         for kind in kinds:
-            folder = Path(snapshot_download(repository, revision=revision, allow_patterns=[*texts, kind]))
+            patterns = [*texts, kind]
+            folder = Path(snapshot_download(repository, revision=revision, allow_patterns=patterns, token=hub_token()))
             if next(folder.glob(kind), None):
                 break
     except Exception as error:  # of httpx, of the Hub, of the disk: no common class

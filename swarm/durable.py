@@ -15,13 +15,17 @@ NEARLY_FULL = 1 << 20  # bytes; a write that failed for want of room leaves less
 NOT_STORAGE = (ConnectionError, TimeoutError)  # of the network, though Python counts them as OSError
 
 
-def write_file(path: Path, content: bytes | str) -> None:
+def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
     """Replace the file at `path` with `content` (text is UTF-8), or leave it as it was.
+
+    Args:
+        mode: its rights, less those that the process's umask takes away; a key has 0o600 from its first moment.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written.
     """
     with whole_file(path) as partial:
+        partial.touch(mode)
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 

@@ -51,11 +51,7 @@ def load_identity(path: Path) -> Identity:
     """
     if not path.exists():
         key = crypto_pb2.PrivateKey(key_type=crypto_pb2.KeyType.RSA, data=RSAPrivateKey().to_bytes())
-        before = os.umask(0o077)  # the key is nobody else's, from its first moment
-        try:
-            write_file(path, key.SerializeToString())
-        finally:
-            os.umask(before)
+        write_file(path, key.SerializeToString(), mode=0o600)
     lock = path.open("rb")
     if not _locked(lock):
         lock.close()

@@ -5,7 +5,6 @@ organizer has, signs it together with the run's name and the peer's id. A libp2p
 the peer's public key, so the pass is worth something only to whoever holds that key.
 """
 
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -120,11 +119,7 @@ def load_authority(path: Path) -> Authority:
         SwarmError: the file is no such key.
     """
     if not path.exists():
-        before = os.umask(0o077)  # the key is nobody else's, from its first moment
-        try:
-            write_file(path, Ed25519PrivateKey.generate().private_bytes_raw())
-        finally:
-            os.umask(before)
+        write_file(path, Ed25519PrivateKey.generate().private_bytes_raw(), mode=0o600)
     try:
         return Authority(Ed25519PrivateKey.from_private_bytes(path.read_bytes()))
     except (OSError, ValueError):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Decisions first: whoever broke one knows it before the first peer has started."""
     items.sort(key=lambda item: item.get_closest_marker("swarm") is not None)
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    """That of most systems; a peer that runs inside of a test changes it."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,9 @@ def train_from_run(
     save_tokenizer(tokenizer, folder)
     if training.skipped:
         console.print(f"Skipped {training.skipped:,} documents that could not be used.")
-    console.print(f"Saved the tokenizer in {folder}", soft_wrap=True)
+    here = Path.cwd()
+    shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    console.print(f"Saved the tokenizer in {shown}", soft_wrap=True)
     compared = [(run.name, tokenizer.backend_tokenizer), *others]
     reports = [measure(name, engine, held_out) for name, engine in compared]
     if held_out:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from swarm.durable import whole_directory
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile
+from swarm.secret_variables import hub_token
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -43,7 +44,7 @@ def read_tokenizer(name: str) -> "PreTrainedTokenizerFast":
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(name, token=hub_token())
     except Exception as error:
         # a broken file surfaces as an error of json, tokenizers, huggingface_hub or transformers alike
         reason = str(error).strip().split("\n")[0] or type(error).__name__

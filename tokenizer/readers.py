@@ -8,6 +8,7 @@ import contextlib
 import gzip
 import json
 import random
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,12 +19,17 @@ TEXT_SUFFIXES = (".txt", ".text")
 JSONL_SUFFIXES = (".jsonl", ".json", ".ndjson")
 PARQUET_SUFFIXES = (".parquet",)
 
-# A text file up to this size is one document; a larger one comes in pieces of at most this many bytes
-PIECE_BYTES = 64 * 1024
+# A text file of more bytes than this is cut into documents of at most so many, and at least half as many: each is some
+# samples of consecutive sentences, and 200 KB of text are enough of them to shuffle and to keep some from training
+DOCUMENT_BYTES = 8 * 1024
+# How much of a file is looked at to tell whether it is text
+BLOCK_BYTES = 64 * 1024
 # A JSON line beyond this is no document but a file without line ends
 MAX_LINE_BYTES = 64 * 1024 * 1024
 # Rows of a Parquet file that are decoded at a time
 PARQUET_ROWS = 256
+# Where it is cut: after the last blank line of a document's second half, else after the last line end or space of it
+CUTS = tuple(map(re.compile, (rb"\n[ \t\r]*\n", rb"\n", rb" ")))
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ def is_binary(path: Path) -> bool:
         return False
     try:
         with _opened(path) as file:
-            block = file.read(PIECE_BYTES)
+            block = file.read(BLOCK_BYTES)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         return True
     if b"\0" in block:
@@ -114,17 +120,17 @@ def read_jsonl(file: BinaryIO, text_column: str) -> Iterator[str | Unusable]:
 
 
 def read_text(file: BinaryIO) -> Iterator[str | Unusable]:
-    """The whole file as one document, or, if it is large, pieces cut at blank lines or line ends."""
-    piece = file.read(PIECE_BYTES).removeprefix(b"\xef\xbb\xbf")
+    """The whole file as one document, or runs of paragraphs with as many of them as `DOCUMENT_BYTES` hold."""
+    text = file.read(DOCUMENT_BYTES).removeprefix(b"\xef\xbb\xbf")
     while True:
-        piece += file.read(PIECE_BYTES - len(piece))
-        if len(piece) < PIECE_BYTES:
+        text += file.read(DOCUMENT_BYTES + 1 - len(text))
+        if len(text) <= DOCUMENT_BYTES:
             break
-        cut = _cut(piece)
-        yield _decode(piece[:cut])
-        piece = piece[cut:]
-    if piece:
-        yield _decode(piece)
+        cut = _cut(text[:DOCUMENT_BYTES])
+        yield _decode(text[:cut])
+        text = text[cut:]
+    if text:
+        yield _decode(text)
 
 
 @contextlib.contextmanager
@@ -186,14 +192,12 @@ def _decode(data: bytes) -> str | Unusable:
         return Unusable("not UTF-8")
 
 
-def _cut(piece: bytes) -> int:
-    """Where to end a piece: after the last blank line, line end or space of its second half, or anywhere."""
-    half = len(piece) // 2
-    for mark in (b"\n\n", b"\r\n\r\n", b"\n", b" "):
-        at = piece.rfind(mark, half)
-        if at >= 0:
-            return at + len(mark)
-    return _whole_characters(piece)
+def _cut(text: bytes) -> int:
+    """Where to end a document: at the best of `CUTS` or, where there is none of them, after any character."""
+    for cut in CUTS:
+        if ends := [found.end() for found in cut.finditer(text, len(text) // 2)]:
+            return ends[-1]
+    return _whole_characters(text)
 
 
 def _whole_characters(data: bytes) -> int:

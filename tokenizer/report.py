@@ -10,6 +10,7 @@ from rich.table import Table
 from tokenizers import Tokenizer
 
 from swarm.errors import TokenizerError
+from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name
 
 # Documents that are tokenized at a time
@@ -66,7 +67,7 @@ def read_reference(name: str) -> Tokenizer:
         if file.is_file():
             engine = Tokenizer.from_file(str(file))
         elif is_hub_name(name):
-            engine = Tokenizer.from_pretrained(name)
+            engine = Tokenizer.from_pretrained(name, token=hub_token())
         else:
             raise TokenizerError(f"{file}: no such tokenizer to compare with; give a tokenizer.json or its folder")
     except TokenizerError:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from swarm.errors import DataError, in_a_line
 from swarm.run_file import DataSource, RunFile
+from swarm.secret_variables import hub_token
 from tokenizer.readers import Unusable, is_binary, is_supported, read_file, usable
 
 # A Hub dataset of more files than this is shuffled by file; of fewer, by Parquet row group, because
@@ -163,7 +164,9 @@ class HubDataset:
         datasets.config.STREAMING_OPEN_MAX_RETRIES = 1
         source = self._source
         try:
-            dataset = datasets.load_dataset(source.hub, source.config, split=source.split, streaming=True)
+            dataset = datasets.load_dataset(
+                source.hub, source.config, split=source.split, streaming=True, token=hub_token()
+            )
         except datasets.exceptions.DatasetNotFoundError:
             raise DataError(
                 f"{source.hub}: no such dataset on the Hub, or it needs `hf auth login`; check its name"

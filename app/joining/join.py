@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,8 @@ from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.token import HubToken, ask_for_token, check_token, find_token
 from swarm import known_peers, logs
 from swarm.joining import JoinAnswer, JoinRequest, Renewed
+from swarm.private_folder import keep_private
+from swarm.program import program_version
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
 from trainer.notebook_view import NotebookView
@@ -157,6 +158,8 @@ def _enter(
         from swarm.identity import load_identity
         from swarm.passes import check_pass, read_pass
     home = options.state or default_folder(door.base)
+    if problem := keep_private(home):
+        say(problem)
     identity = load_identity(home / IDENTITY)  # whoever has it has the folder, and its logs, to itself
     if problem := logs.write_to(home / logs.FOLDER, "trainer"):
         say(problem)
@@ -164,7 +167,7 @@ def _enter(
         # pydantic takes bytes of this kind in base64
         public_key=base64.b64encode(identity.private_key.get_public_key().to_bytes()),
         peer_id=str(identity.peer_id),
-        version=version("sahaj"),
+        version=program_version(),
         name=name,
     )
     with steps("asking to be let in"):

@@ -15,6 +15,7 @@ import httpx
 
 from app.joining.address import is_loopback
 from app.joining.problems import HubAway, TokenMissing, TokenRejected, TokenTooStrong
+from swarm.secret_variables import hub_token, secret
 
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
 HOW_TO_MAKE = f"make one at {TOKEN_PAGE}: Create new token, Fine-grained, no box ticked"
@@ -38,12 +39,9 @@ def find_token() -> HubToken | None:
     Raises:
         TokenRejected: it cannot be a token.
     """
-    given = os.environ.get("HF_TOKEN", "").strip()
-    if given:
+    if given := secret("HF_TOKEN"):
         return _token(given, "HF_TOKEN")
-    from huggingface_hub import get_token
-
-    saved = get_token()
+    saved = hub_token()
     return _token(saved, "the saved login") if saved else None
 
 

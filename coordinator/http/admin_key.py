@@ -1,6 +1,5 @@
 """The organizer's key: whoever can read its file may give orders to the running coordinator."""
 
-import os
 import re
 import secrets
 from pathlib import Path
@@ -20,11 +19,7 @@ def load_admin_key(path: Path) -> str:
         StorageError: it cannot be written.
     """
     if not path.exists():
-        before = os.umask(0o077)  # the key is nobody else's, from its first moment
-        try:
-            write_file(path, secrets.token_hex(32) + "\n")
-        finally:
-            os.umask(before)
+        write_file(path, secrets.token_hex(32) + "\n", mode=0o600)
     key = read_admin_key(path)
     try:
         path.chmod(0o600)

@@ -2,8 +2,6 @@
 
 import asyncio
 import base64
-import functools
-import importlib.metadata
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,6 +20,7 @@ from coordinator.http.hub import Hub, HubAway, HubUser, TokenRejected
 from coordinator.public_run import without_secrets
 from swarm.identity import peer_id_of
 from swarm.joining import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed
+from swarm.program import program_version
 from swarm.rate_limit import RateLimit
 from swarm.run_file import RunFile, dump_run
 
@@ -116,7 +115,7 @@ def house_of(desk: Desk) -> House:
     return House(
         access=desk.run.access,
         fingerprint=desk.fingerprint,
-        version=_our_version(),
+        version=program_version(),
         step=desk.step(),
         total_steps=desk.run.optimizer.total_steps,
         decisions=desk.board.decisions,
@@ -141,11 +140,6 @@ def _welcome(desk: Desk, body: JoinRequest, user: str, manifest: Manifest) -> Jo
     given = give_pass(desk, user, peer_id_of(body.public_key)).model_dump(by_alias=True)
     authority = base64.b64encode(desk.authority.public_key)
     return JoinAnswer.model_validate(given | {"authority": authority, "manifest": manifest})
-
-
-@functools.cache
-def _our_version() -> str:
-    return importlib.metadata.version("sahaj")
 
 
 def _refuse(refused: Refused, joins: Joins) -> Response:

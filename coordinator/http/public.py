@@ -1,7 +1,6 @@
 """The routes that everybody may read about the run as a whole. Each answer may be kept for a while."""
 
 import base64
-import importlib.metadata
 import re
 from collections.abc import Callable
 from dataclasses import asdict
@@ -24,6 +23,7 @@ from coordinator.http.public_answers import (
 )
 from coordinator.ledger import Progress, Totals
 from coordinator.notebook import FILE_NAME
+from swarm.program import program_version
 from swarm.run_file import RunFile
 
 
@@ -119,7 +119,7 @@ def describe_run(desk: Desk, files: dict[str, ServedFile]) -> RunAnswer:
         name=run.name,
         description=run.description,
         language=run.language,
-        version=importlib.metadata.version("sahaj"),
+        version=program_version(),
         fingerprint=desk.fingerprint.digest,
         access=access,
         total_steps=run.optimizer.total_steps,

@@ -1,6 +1,5 @@
 """The service as one app: the door, the public figures and the organizer's orders behind a first look."""
 
-import importlib.metadata
 import logging
 
 from fastapi import FastAPI, Request
@@ -24,6 +23,7 @@ from coordinator.http.public import public_routes
 from coordinator.ledger import LedgerError
 from swarm.errors import SahajError, StorageError
 from swarm.joining import Refusal, Refused
+from swarm.program import program_version
 from swarm.rate_limit import RateLimit
 
 __all__ = ["Desk", "Limits", "make_app"]
@@ -42,7 +42,7 @@ def make_app(desk: Desk) -> FastAPI:
     app = FastAPI(
         title=f"Sahaj: {desk.run.name}",
         description=desk.run.description,
-        version=importlib.metadata.version("sahaj"),
+        version=program_version(),
         redoc_url=None,
     )
     files = tokenizer_files(desk.tokenizer)

@@ -105,6 +105,39 @@ def test_some_documents_are_kept_from_training(run: RunFile, tmp_path: Path):
     assert sample_sentences(tmp_path / "out", "en", 2) == held_out
 
 
+PARAGRAPH = "The river carries the boats of the town down to the sea. It is wide there, and it is slow. "
+TEXTS = {
+    "paragraphs": PARAGRAPH * 5 + "\n\n",
+    "long paragraphs": (PARAGRAPH * 5 + "\n") * 12 + "\n",
+    "lines": PARAGRAPH + "\n",
+    "Windows": PARAGRAPH * 5 + "\r\n\r\n",
+    "one line": PARAGRAPH,
+    "Bengali": "নদী নৌকাগুলিকে সমুদ্রে নিয়ে যায়। সেখানে সে চওড়া। " * 5 + "\n\n",
+    "one word": "河把船带到海里。",
+}
+
+
+@pytest.mark.parametrize("size", [200_000, 1_100_000])
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_text_file_of_200_kb_is_enough(run: RunFile, tmp_path: Path, kind: str, size: int):
+    corpus, part = tmp_path / "corpus.txt", TEXTS[kind].encode()
+    corpus.write_bytes(part * (size // len(part)))
+    prepare_corpus(run, corpus, tmp_path / "out")
+    training, held_out = (_texts(tmp_path / "out" / name) for name in ("train.jsonl", "validation.jsonl"))
+    assert held_out
+    written = "".join("".join(text.split()) for text in [*training, *held_out])
+    assert len(written) == len("".join(corpus.read_text().split()))
+    if kind == "paragraphs":
+        assert all(text.endswith("slow.") for text in training)
+
+
+def test_a_single_held_out_document_gives_several_sentences(tmp_path: Path):
+    sentences = [f"Sentence {number} tells of the wide river and of all the boats on it." for number in range(20)]
+    (tmp_path / "validation.jsonl").write_text(json.dumps({"text": "\n".join(sentences)}) + "\n")
+    assert sample_sentences(tmp_path, "en", 4) == [sentences[number] for number in (2, 7, 12, 17)]
+    assert sample_sentences(tmp_path, "en", 100) == sentences
+
+
 def test_too_few_documents_are_refused_before_anything_is_written(run: RunFile, tmp_path: Path):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"text": "A document on its own."}\n' * (HELD_OUT_EVERY - 1))

@@ -181,7 +181,7 @@ def test_a_slash_at_the_end_of_the_link_is_let_be(cloud_init: dict[str, Any], tm
         (tmp_path / "bin" / name).chmod(0o755)
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "SAHAJ_LINK": "https://run.example.org/"}
     subprocess.run(["bash", "-c", script], check=True, env=environment, capture_output=True)
-    assert "https://run.example.org/program/sahaj-7.1.0-py3-none-any.whl" in asked.read_text()
+    assert "https://run.example.org/program/sahaj_swarm-7.1.0-py3-none-any.whl" in asked.read_text()
     assert "example.org//" not in asked.read_text() and "example.org/\n" not in asked.read_text()
 
 
@@ -196,6 +196,6 @@ def test_the_torch_of_an_image_that_keeps_it_in_an_environment_is_seen(
     script = script.replace("-m venv", "-m venv --without-pip").replace(f"{tmp_path}/sahaj/bin/pip", "echo")
     environment = {"PATH": "/usr/bin:/bin", "SAHAJ_LINK": server.url}
     done = subprocess.run(["bash", "-c", script], check=True, env=environment, capture_output=True, text=True)
-    assert f"{server.url}/program/sahaj-7.1.0-py3-none-any.whl" in done.stdout
+    assert f"{server.url}/program/sahaj_swarm-7.1.0-py3-none-any.whl" in done.stdout
     seen = (tmp_path / "sahaj" / "bin" / "python", "-I", "-c", "import torch; print(torch.__version__)")
     assert subprocess.run(seen, check=True, capture_output=True, text=True).stdout == "of the image\n"

@@ -7,11 +7,11 @@ import socket
 import subprocess
 import sys
 import sysconfig
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from swarm.program import program_version
 from tests.container.dockerfile import Build, Stage, context, read_dockerfile
 
 PIP = {"PIP_RETRIES": "0", "PIP_NO_DEPS": "1"}  # without dependencies: make setup has just resolved all of them
@@ -92,10 +92,10 @@ def test_each_command_works_and_the_program_is_in_the_image(
         return done.stdout
 
     assert said("sh", "-c", "command -v sahaj").strip() == "/opt/sahaj/bin/sahaj"
-    versions = "import app, importlib.metadata as m; print(app.__file__, m.version('sahaj'), m.version('torch'))"
+    versions = "import app, importlib.metadata as m; print(app.__file__, *map(m.version, ('sahaj-swarm', 'torch')))"
     where, ours, torch = said("python", "-I", "-c", versions).split()
     assert (
-        where.startswith("/opt/sahaj") and ours == version("sahaj") and f"torch=={torch.split('+')[0]}" in constraints
+        where.startswith("/opt/sahaj") and ours == program_version() and f"torch=={torch.split('+')[0]}" in constraints
     )
     # the image's program with the libraries of these tests, for pip was told to install no dependencies
     libraries = f"PYTHONPATH={sysconfig.get_path('purelib')}"

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import make_url
 
 from coordinator.ledger import LedgerError, SessionReport, open_ledger
-from coordinator.ledger_database import writing
+from coordinator.ledger_database import _database_url, writing
+from swarm import secret_variables
 
 Report = Callable[..., SessionReport]
 
@@ -116,6 +117,18 @@ def test_an_unreachable_server_ends_in_one_line_without_the_password(tmp_path: P
     message = complaint(lambda: open_ledger(url, tmp_path, patience=1))
     assert "127.0.0.1" in message and "see that the database can be reached" in message
     assert "secret" not in message
+
+
+def test_the_password_may_be_in_the_environment_from_which_it_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_variables, "_hidden", {})
+    monkeypatch.setenv("PGPASSWORD", "by-environment")
+    secret_variables.hide_secrets()
+    assert "PGPASSWORD" not in os.environ
+    assert _database_url("postgresql://asha@host/ledger", tmp_path).password == "by-environment"
+    assert _database_url("postgresql://asha:by-url@host/ledger", tmp_path).password == "by-url"
+    assert _database_url("sqlite:///ledger.db", tmp_path).password is None
 
 
 @pytest.mark.parametrize("url", ["ledger.db", "mysql://host/db", "sqlite://", "sqlite:///:memory:", "postgres://h/db"])

@@ -1,5 +1,4 @@
 import base64
-import importlib.metadata
 import json
 import zipfile
 from collections.abc import Callable, Iterator
@@ -22,10 +21,11 @@ from coordinator.notice_board import NoticeBoard
 from swarm.fingerprint import Fingerprint, fingerprint
 from swarm.identity import peer_id_of
 from swarm.passes import load_authority
+from swarm.program import program_version
 from swarm.run_file import RunFile, parse_run
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
 
-OURS = importlib.metadata.version("sahaj")
+OURS = program_version()
 ADDRESS = "/ip4/127.0.0.1/tcp/31337/p2p/12D3KooWNothingButAName"
 
 

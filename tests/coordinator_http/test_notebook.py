@@ -41,5 +41,5 @@ def test_the_program_is_the_one_that_the_notebook_pins(serve: Serve) -> None:
     assert program.sha256 in client.get("/join.ipynb").text
     again = client.get(f"/program/{program.file_name}", headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
-    for other in ("sahaj-0.0.1-py3-none-any.whl", "..%2f..%2fetc%2fpasswd"):
+    for other in ("sahaj_swarm-0.0.1-py3-none-any.whl", "..%2f..%2fetc%2fpasswd"):
         assert client.get(f"/program/{other}").status_code == 404

@@ -18,7 +18,8 @@ KERNEL = 'def join(python, url, name):\n    print(f"JOINED {url} as {name!r} wit
 
 def make_wheel(folder: Path, name: str, version: str, files: dict[str, bytes], *needs: str) -> Path:
     """A wheel in `folder`, of a distribution with these files."""
-    about = f"{name}-{version}.dist-info"
+    stem = f"{name.replace('-', '_')}-{version}"
+    about = f"{stem}.dist-info"
     lines = [
         "Metadata-Version: 2.1",
         f"Name: {name}",
@@ -30,7 +31,7 @@ def make_wheel(folder: Path, name: str, version: str, files: dict[str, bytes], *
         f"{about}/WHEEL": b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
+    path = folder / f"{stem}-py3-none-any.whl"
     path.write_bytes(wheel(files, f"{about}/RECORD"))
     return path
 

@@ -12,6 +12,7 @@ import pytest
 
 from coordinator.notebook import code
 from coordinator.program import Program, this_program
+from swarm.program import DISTRIBUTION
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
 
 VERSION = "7.1.0"
@@ -59,7 +60,7 @@ class Notebook:
 def notebook(platform_python: Path, tmp_path: Path) -> Iterator[Notebook]:
     make_wheel(tmp_path / "index", "torch", "99.0", {"torch/__init__.py": b"__version__ = '99.0'\n"})
     yield Notebook(platform_python, tmp_path / "cache", tmp_path / "index")
-    subprocess.run([platform_python, "-m", "pip", "uninstall", "--yes", "sahaj"], check=True, capture_output=True)
+    subprocess.run([platform_python, "-m", "pip", "uninstall", "--yes", DISTRIBUTION], check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def program(served: tuple[str, Path]) -> Callable[..., Program]:
     def make(*needs: str) -> Program:
         files = dict.fromkeys(("app/__init__.py", "app/notebook/__init__.py"), b"")
         files["app/notebook/kernel.py"] = KERNEL.encode()
-        path = make_wheel(served[1] / "program", "sahaj", VERSION, files, *needs)
+        path = make_wheel(served[1] / "program", DISTRIBUTION, VERSION, files, *needs)
         content = path.read_bytes()
         return Program(VERSION, path.name, content, hashlib.sha256(content).hexdigest())
 
@@ -86,7 +87,7 @@ def test_the_program_is_installed_once_and_the_platform_stays_as_it_is(
     assert f"JOINED {url} as ''" in said
     python = said.split(" with ")[1].strip()
     assert notebook.says(python, "import torch; print(torch.__version__)") == TORCH
-    assert notebook.says(python, "import importlib.metadata as m; print(m.version('sahaj'))") == VERSION
+    assert notebook.says(python, "import importlib.metadata as m; print(m.version('sahaj-swarm'))") == VERSION
     assert notebook.says(str(notebook.python), "import importlib.util as u; print(u.find_spec('app'))") == "None"
     (folder / "program" / offered.file_name).unlink()
     again = notebook.run(url, offered)
@@ -120,7 +121,7 @@ def test_a_pinned_program_is_not_the_one_of_the_same_version_that_the_platform_h
 ) -> None:
     files = dict.fromkeys(("app/__init__.py", "app/notebook/__init__.py"), b"")
     files["app/notebook/kernel.py"] = KERNEL.replace("JOINED", "TAKEN IN").encode()
-    notebook.has(make_wheel(tmp_path / "older", "sahaj", VERSION, files))
+    notebook.has(make_wheel(tmp_path / "older", DISTRIBUTION, VERSION, files))
     said = notebook.run(served[0], program())
     assert f"JOINED {served[0]}" in said and "TAKEN IN" not in said
 
@@ -128,9 +129,9 @@ def test_a_pinned_program_is_not_the_one_of_the_same_version_that_the_platform_h
 def test_a_package_of_the_same_name_and_version_is_told_in_a_line(
     notebook: Notebook, program: Callable[..., Program], served: tuple[str, Path], tmp_path: Path
 ) -> None:
-    notebook.has(make_wheel(tmp_path / "foreign", "sahaj", VERSION, {"sahaj/__init__.py": b""}))
+    notebook.has(make_wheel(tmp_path / "foreign", DISTRIBUTION, VERSION, {"sahaj/__init__.py": b""}))
     (line,) = notebook.run("", program(), typed=served[0]).splitlines()
-    assert f"sahaj {VERSION} there is another program: %pip uninstall --yes sahaj" in line
+    assert f"sahaj-swarm {VERSION} there is another program: %pip uninstall --yes sahaj-swarm," in line
 
 
 def test_programs_of_two_links_of_one_machine_have_places_of_their_own(

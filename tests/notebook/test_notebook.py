@@ -56,7 +56,7 @@ def test_the_command_writes_the_notebook_of_the_run_whose_program_may_be_another
     served: tuple[str, Path], tmp_path: Path
 ) -> None:
     url, folder = served
-    other = Program("7.1.0", "sahaj-7.1.0-py3-none-any.whl", b"", "0" * 64)
+    other = Program("7.1.0", "sahaj_swarm-7.1.0-py3-none-any.whl", b"", "0" * 64)
     (folder / "api").mkdir()
     (folder / "api" / "run").write_text("{}")
     (folder / "join.ipynb").write_bytes(notebook_for(LINK, other, run="river"))
@@ -83,7 +83,7 @@ def test_the_wheel_is_the_program_that_runs_here(tmp_path: Path) -> None:
         record = next(name for name in names if name.endswith("/RECORD"))
         listed = {row[0] for row in csv.reader(io.StringIO(archive.read(record).decode()))}
     assert listed == set(names)
-    assert {name.split("/")[0] for name in names} == {*PACKAGES, f"sahaj-{program.version}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {*PACKAGES, f"sahaj_swarm-{program.version}.dist-info"}
     assert all(name.endswith(".py") for name in names if "dist-info" not in name), "no files of the organizer"
     target = tmp_path / "installed"
     install = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", target, path)

@@ -50,6 +50,7 @@ class SmallSwarm:
         access: dict[str, object] | None = None,
         release: dict[str, object] | None = None,
         averaging: dict[str, object] | None = None,
+        coordinator: dict[str, object] | None = None,
     ):
         self.folder, self.state, self.target = folder, folder / "state", target_batch_size
         self.run_file = folder / "run.yaml"
@@ -59,6 +60,7 @@ class SmallSwarm:
         shutil.copytree(tokenizer, folder / "tokenizer")
         content = run_content(corpus, target_batch_size=target_batch_size, total_steps=total_steps)
         content["averaging"] = {**content["averaging"], **(averaging or {})}
+        content["coordinator"] = {**content["coordinator"], **(coordinator or {})}
         if access is not None:
             content["access"] = {"host": "127.0.0.1", "port": 0} | access
         if release is not None:
@@ -99,13 +101,21 @@ class SmallSwarm:
         return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
 
     def volunteer(
-        self, name: str, *options: object, client_mode: bool = False, token: str = "", asks_for: str | None = None
+        self,
+        name: str,
+        *options: object,
+        client_mode: bool = False,
+        token: str = "",
+        asks_for: str | None = None,
+        by_command: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Peer:
         """Start a trainer by the run's link, with a Hub token or a name of its own choice; returns at once."""
         command = ["join", self.url, "--state", self.folder / "peers" / name, "--micro-batch", MICRO_BATCH]
         command += ["--listen", "/ip4/127.0.0.1/tcp/0", "--client-mode" if client_mode else "--no-client-mode"]
         command += [*options, *(["--name", asks_for] if asks_for else [])]
-        return self._start(name, command, client_mode=client_mode, environment={"HF_TOKEN": token})
+        environment = {"HF_TOKEN": token, **environment}
+        return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
 
     def _start(
         self,
