@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ["OMP_NUM_THREADS"] = "1"  # read while torch is imported; threads that share a core wait for each other
 # a shell's background job ignores Ctrl-C, and so would all programs that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -7,8 +7,7 @@ from multiprocessing.synchronize import SemLock
 from pathlib import Path
 
 from tests.forked import start_function
-
-PATIENCE = 30.0  # seconds
+from tests.waiting import PATIENCE
 
 
 def dies_with_all_locks() -> None:
@@ -33,6 +32,6 @@ def import_time_locks() -> list[SemLock]:
 
 def test_a_killed_process_holds_no_lock_of_the_next(tmp_path: Path):
     killed = start_function(dies_with_all_locks, out=tmp_path / "killed.log")
-    assert killed.wait(2 * PATIENCE) == -signal.SIGKILL, (tmp_path / "killed.log").read_text()
+    assert killed.wait(PATIENCE) == -signal.SIGKILL, (tmp_path / "killed.log").read_text()
     following = start_function(takes_all_locks, out=tmp_path / "following.log")
-    assert following.wait(2 * PATIENCE) == 0, (tmp_path / "following.log").read_text()
+    assert following.wait(PATIENCE) == 0, (tmp_path / "following.log").read_text()

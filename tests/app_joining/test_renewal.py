@@ -1,7 +1,6 @@
 """The renewal thread with real passes, and a coordinator that comes and goes."""
 
 import base64
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from swarm.gate import Gate
 from swarm.joining import JoinAnswer
 from swarm.notices import Notices, sign_notices
 from swarm.passes import Authority, load_authority
+from tests.waiting import wait_until
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 RUN = "little"
@@ -61,7 +61,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(gate: Gate, answers: list[JoinAnswer | Exception], until: Callable[[Told], bool]) -> Told:
-    told, done = Told(), threading.Event()
+    told = Told()
 
     def ask() -> JoinAnswer:
         told.asked += 1
@@ -75,11 +75,8 @@ def run(gate: Gate, answers: list[JoinAnswer | Exception], until: Callable[[Told
 
     renewal = Renewal(ask, hear, gate, PEER, time.time() + 60, say=told.said.append, ended=told.ended.append)
     renewal.start()
-    deadline = time.monotonic() + 10
-    while not until(told) and time.monotonic() < deadline:
-        done.wait(0.01)
+    wait_until(lambda: until(told), lambda: f"such thing: {told.said}, {told.ended}, {told.asked}")
     renewal.stop()
-    assert until(told), (told.said, told.ended, told.asked)
     return told
 
 

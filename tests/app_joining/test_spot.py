@@ -30,6 +30,7 @@ from app.joining.problems import (
 from app.joining.spot import CLOUDS, Spot
 from tests.app_joining.metadata_stand_in import OWN, CloudName, MetadataStandIn
 from tests.app_joining.stand_in import Answer, StandIn
+from tests.waiting import PATIENCE
 
 Given = Callable[[CloudName], MetadataStandIn]
 
@@ -167,7 +168,7 @@ def test_what_fails_to_install_is_tried_until_it_works(cloud_init: dict[str, Any
     install.write_text(f"#!/bin/bash\necho >> {tries}; [ $(wc -l < {tries}) -ge 3 ]\n")
     install.chmod(0o755)
     here = command.replace("/usr/local/sbin/sahaj-install", str(install)).replace("sleep 30", "sleep 0")
-    assert subprocess.run([shell, option, here], check=False, timeout=30).returncode == 0
+    assert subprocess.run([shell, option, here], check=False, timeout=PATIENCE).returncode == 0
     assert len(tries.read_text().splitlines()) == 3
 
 

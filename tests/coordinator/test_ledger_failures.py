@@ -10,6 +10,7 @@ from sqlalchemy import make_url
 
 from coordinator.ledger import LedgerError, SessionReport, open_ledger
 from coordinator.ledger_database import writing
+from tests.waiting import PATIENCE
 
 Report = Callable[..., SessionReport]
 
@@ -62,7 +63,7 @@ def test_a_writer_killed_in_mid_transaction_leaves_whole_batches(ledger_url: str
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
         assert writer.returncode == -signal.SIGKILL, writer.stderr
         assert writer.stdout.split() == [str(first), str(first + 1)]

@@ -10,6 +10,7 @@ import pytest
 
 from coordinator.tracking import Tracker, open_tracker
 from swarm.run_file import RunFile, parse_run
+from tests.waiting import PATIENCE
 
 pytest.importorskip("wandb")
 
@@ -25,7 +26,7 @@ content = {"name": "test-run", "data": {"train": [{"path": "x.txt"}]}, "coordina
 tracker = open_tracker(parse_run(content, Path("run.yaml")), Path(sys.argv[1]), start_seconds=1.0)
 for step in range(int(sys.argv[2]), int(sys.argv[2]) + 3):
     tracker.log({"loss": 9.015625 - step, "samples": 32.0}, step)
-tracker.finish(timeout=60)
+tracker.finish(timeout=120)
 print("failures", tracker.failures)
 """
 
@@ -49,7 +50,7 @@ def mirrored(state_folder: Path, first: int, environment: dict[str, str]) -> sub
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
 
 

@@ -23,6 +23,7 @@ from downstream.training import fit, predict
 from swarm.errors import StorageError
 from tests.downstream.conftest import PEOPLE, QUICK
 from tests.forked import start_forked
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="session")
@@ -173,6 +174,6 @@ def test_ctrl_c_in_the_middle_of_training_ends_without_a_traceback_and_leaves_no
         assert command.poll() is None and time.monotonic() < deadline, err.read_text()
         time.sleep(0.05)
     command.send_signal(signal.SIGINT)
-    assert command.wait(30) == 130
+    assert command.wait(PATIENCE) == 130
     assert err.read_text() == ""
     assert not list(folder.iterdir())

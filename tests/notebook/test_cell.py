@@ -13,6 +13,7 @@ import pytest
 from coordinator.notebook import code
 from coordinator.program import Program, this_program
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
+from tests.waiting import PATIENCE
 
 VERSION = "7.1.0"
 
@@ -41,7 +42,7 @@ class Notebook:
             capture_output=True,
             text=True,
             input=answer,
-            timeout=120,
+            timeout=PATIENCE,
         )
         assert done.stderr == ""
         return done.stdout

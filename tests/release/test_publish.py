@@ -26,6 +26,7 @@ from swarm.run_file import RunFile
 from tests.hub_repositories import File, Line
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import REPO, MakeCheckpoint, repository
+from tests.waiting import PATIENCE
 
 Prepare = Callable[..., Release]
 
@@ -217,7 +218,7 @@ def test_also_a_hub_that_was_away_and_falls_silent_is_given_up(monkeypatch: pyte
 
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
-        asking.join(25.0)
+        asking.join(PATIENCE)
         assert caught == [httpx2.ReadTimeout]
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from swarm.errors import DataError, TokenizerError
 from swarm.run_file import RunFile, parse_run
+from tests.waiting import PATIENCE
 from tokenizer.alphabet import LONGEST_WORD, with_common_characters
 from tokenizer.loading import load_tokenizer, save_tokenizer, tokenizer_digest
 from tokenizer.training import train_tokenizer
@@ -299,7 +300,7 @@ def test_ctrl_c_while_learning_ends_at_once_and_leaves_nothing(tmp_path: Path) -
     assert "learning tokens" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
     asked = time.monotonic()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert time.monotonic() - asked < 5
     assert errors.strip().endswith("KeyboardInterrupt") and process.returncode != 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "run.yaml"]
