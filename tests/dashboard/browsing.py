@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Route, expect
 
 from tests.waiting import PATIENCE
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+EACH_WIDTH = ["desktop", pytest.param("phone", marks=pytest.mark.faults)]  # for what looks alike
 SCREENSHOTS = Path("out/screenshots")
 TALLEST = 6000  # pixels of a screenshot
 PICTURE = b'<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><circle cx="4" cy="4" r="4"/></svg>'
