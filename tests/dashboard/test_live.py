@@ -28,7 +28,6 @@ READY = {
 }
 
 
-@pytest.mark.timeout(600)
 def test_the_pages_follow_a_swarm_from_its_first_step_to_its_end(
     browser: Browser, pages: Pages, small_swarm: Callable[..., SmallSwarm]
 ) -> None:

@@ -144,7 +144,7 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(hub: HubStandIn, make_ch
     hub.repositories.lines.append(("PUT /lfs/", Line()))
     hub.repositories.lines.append(("PUT /lfs/", line))
     process = start(path, REPO)
-    assert line.holding.wait(PATIENCE), (process.kill(), process.communicate())
+    assert line.holding.wait(PATIENCE)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE)
     line.go_on.set()
