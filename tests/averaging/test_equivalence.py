@@ -24,10 +24,10 @@ def swarm_parameters(
         "optimizer": {"learning_rate": 0.01, "warmup_steps": 2, "total_steps": 100},
         "averaging": {
             "target_batch_size": peers * SAMPLES,
-            "matchmaking_time": 4.0,
+            "matchmaking_time": 60.0 if group_size is None else 4.0,
             "request_timeout": 2.0,
-            "averaging_timeout": 30.0,
-            "chunk_timeout": 10.0,
+            "averaging_timeout": 120.0,
+            "chunk_timeout": 60.0,
             "state_every": 1000,
             "overlap": False,
             "compression": compression,
