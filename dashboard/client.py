@@ -48,7 +48,7 @@ class Found(Generic[T]):
 
 @dataclass
 class _Question:
-    due: float = 0.0  # by the monotonic clock
+    due: float = float("-inf")  # by the clock of the coordinator's client
     pending: "Future[None] | None" = None
     found: Found[Any] | None = None
     problem: Exception | None = None
@@ -84,6 +84,7 @@ class Coordinator:
 
     url: str
     refresh: float  # seconds
+    clock: Callable[[], float] = time.monotonic
     _questions: OrderedDict[str, _Question] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -148,8 +149,8 @@ class Coordinator:
             self._questions.move_to_end(key)
             while len(self._questions) > MOST_QUESTIONS:
                 self._questions.popitem(last=False)
-            if question.pending is None and time.monotonic() >= question.due:
-                question.due = time.monotonic() + kind.intervals * self.refresh
+            if question.pending is None and self.clock() >= question.due:
+                question.due = self.clock() + kind.intervals * self.refresh
                 question.pending = self._workers.submit(self._renew, question, kind, parameters)
             pending = question.pending
         if pending is not None:
@@ -175,7 +176,7 @@ class Coordinator:
 
     def _keep_old(self, question: _Question, problem: str) -> None:
         question.problem = Away(problem)
-        question.due = time.monotonic() + self.refresh  # its sign of life is looked for as often as anything
+        question.due = self.clock() + self.refresh  # its sign of life is looked for as often as anything
         if question.found is not None:
             question.found = Found(question.found.value, question.found.at, problem)
 

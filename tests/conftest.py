@@ -1,12 +1,17 @@
-"""What all tests share: their order, and the Bengali text that some of them need."""
+"""What all tests share: their order, their end, and the Bengali text that some of them need."""
 
+import faulthandler
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
+LONGEST_END = 300.0  # seconds for what a test, or all of them, have to put away
+
+os.environ["OMP_NUM_THREADS"] = "1"  # read while torch is imported; threads that share a core wait for each other
 # a shell's background job ignores Ctrl-C, and so would all programs that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -22,6 +27,21 @@ def usual_umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """What hangs here after a failure would hang for ever: the process ends, with the stacks of all threads."""
+    faulthandler.dump_traceback_later(LONGEST_END, exit=True, file=item.config.stash[fault_handler_stderr_fd_key])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_unconfigure() -> None:
+    """The same for threads that a test has left."""
+    faulthandler.dump_traceback_later(LONGEST_END, exit=True)
 
 
 @pytest.fixture(scope="session")

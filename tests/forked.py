@@ -5,6 +5,8 @@ can be asked and killed like it. What a start from nothing takes is for the test
 """
 
 import atexit
+import contextlib
+import ctypes
 import multiprocessing
 import multiprocessing.process
 import os
@@ -19,6 +21,9 @@ from types import MappingProxyType
 import hivemind.utils.asyncio
 from hivemind.utils.mpfuture import MPFuture
 
+from tests.waiting import PATIENCE, wait_until
+
+PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.forked_imports"])
 
@@ -26,9 +31,10 @@ _forks.set_forkserver_preload(["tests.forked_imports"])
 class Forked:
     """A running `sahaj`, with what `subprocess.Popen` would answer."""
 
-    def __init__(self, process: multiprocessing.process.BaseProcess):
+    def __init__(self, process: multiprocessing.process.BaseProcess, what: str):
+        """`what`: it is, for people."""
         assert process.pid is not None, "it was started"
-        self._process, self.pid = process, process.pid
+        self._process, self.pid, self._what = process, process.pid, what
 
     @property
     def returncode(self) -> int | None:
@@ -43,11 +49,12 @@ class Forked:
         """Wait until it has ended.
 
         Raises:
-            subprocess.TimeoutExpired: it has not, within so many seconds.
+            subprocess.TimeoutExpired: it has not, within so many seconds; without them, within those of all tests.
         """
-        self._process.join(timeout)
+        patience = PATIENCE if timeout is None else timeout
+        self._process.join(patience)
         if self.returncode is None:
-            raise subprocess.TimeoutExpired("sahaj", timeout or 0.0)
+            raise subprocess.TimeoutExpired(self._what, patience)
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -58,6 +65,18 @@ class Forked:
     def kill(self) -> None:
         """As the power plug would, but for its helpers."""
         self.send_signal(signal.SIGKILL)
+
+    def kill_all(self) -> None:
+        """As the power plug would, with its helpers; they are gone then."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
+
+    def _has_session(self) -> bool:
+        """Whether it can be told from those who started it; also if it has ended since."""
+        with contextlib.suppress(ProcessLookupError):
+            return os.getsid(self.pid) == self.pid
+        return True
 
 
 def start_forked(
@@ -81,20 +100,31 @@ def start_function(function: Callable[..., None], *arguments: object, out: Path)
     return _start(function, arguments, out, out, {}, Path.cwd())
 
 
-def runs_well(function: Callable[..., None], folder: Path, *arguments: object, patience: float = 90.0) -> None:
-    """Call `function(folder, *arguments)` as above, and see that it ends with status 0 within so many seconds.
+def run_together(folder: Path, calls: Mapping[str, tuple[Callable[..., None], tuple[object, ...]]]) -> None:
+    """Call functions at the same time as above, and see that all end with status 0; logs in `folder` have their names.
 
     hivemind forks its processes: from one that has no threads, not from that of pytest.
     """
-    said = folder / "said"
-    process = start_function(function, folder, *arguments, out=said)
-    try:
-        status = process.wait(patience)
-    except subprocess.TimeoutExpired:
-        status = -1
-    finally:
-        process.kill()
-    assert status == 0, said.read_text()
+    logs = {name: folder / f"{name}.log" for name in calls}
+    with contextlib.ExitStack() as killed:
+        processes = []
+        for name, (function, arguments) in calls.items():
+            processes.append(start_function(function, *arguments, out=logs[name]))
+            killed.callback(processes[-1].kill_all)
+
+        def statuses() -> list[int | None]:
+            return [one.poll() for one in processes]
+
+        def said() -> str:
+            return "\n".join(f"--- {name}\n{log.read_text(errors='replace')}" for name, log in logs.items())
+
+        wait_until(lambda: any(statuses()) or None not in statuses(), lambda: f"end of {', '.join(calls)}\n{said()}\n")
+        assert not any(statuses()), said()
+
+
+def runs_well(function: Callable[..., None], folder: Path, *arguments: object) -> None:
+    """Call `function(folder, *arguments)` as above, alone."""
+    run_together(folder, {"said": (function, (folder, *arguments))})
 
 
 def _start(
@@ -111,8 +141,10 @@ def _start(
     whole = os.environ | dict(environment)
     process = _forks.Process(target=_become, args=(function, arguments, str(out), str(err), whole, str(cwd)))
     process.start()
-    forked = Forked(process)
+    named = " ".join([function.__name__, *map(str, arguments)])
+    forked = Forked(process, named)
     atexit.register(forked.kill)  # else the end of this process waits for it
+    wait_until(forked._has_session, f"session of {named}")  # before it, no helper of it could be signalled
     return forked
 
 
@@ -126,6 +158,8 @@ def _become(
 ) -> None:
     """In the new process: have a session, streams and an environment of its own."""
     os.setsid()
+    if sys.platform == "linux":  # it does not stay behind if the tests are ended the hard way
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     multiprocessing.set_start_method("fork", force=True)  # as in any process that is not forked from this server
     _have_own_locks()
     os.environ.clear()

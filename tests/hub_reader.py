@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PATIENCE = 200  # seconds; most of it imports
+from tests.waiting import PATIENCE
 
 
 def read_from_hub(program: str, home: Path) -> str:

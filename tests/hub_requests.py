@@ -10,6 +10,7 @@ from io import BufferedIOBase
 from typing import Any
 
 from tests.hub_repositories import Account, Line, Repositories, Repository
+from tests.waiting import PATIENCE
 
 BLOCK = 1 << 14  # bytes
 
@@ -93,7 +94,7 @@ def read_body(stream: BufferedIOBase, headers: Message, line: Line) -> bytes | N
             return None
         if line.held_after is not None and len(body) > line.held_after:
             line.holding.set()
-            line.go_on.wait(60.0)
+            line.go_on.wait(PATIENCE)
     expected = headers.get("Content-Length")
     if expected is not None and len(body) < int(expected):
         return None  # whoever sends has died

@@ -15,28 +15,29 @@ import pytest
 from tests.hub_repositories import Account, Repositories, Role
 from tests.hub_requests import Answer, Asked, read_body
 from tests.hub_routes import answer_about_repositories
+from tests.waiting import PATIENCE
 
 
 class HubStandIn:
-    """`with HubStandIn() as hub`. Change `delay`, `failing` and `garbled` at any time; `away` and `back` too."""
+    """`with HubStandIn() as hub`. Change `failing` and `garbled` at any time; `hold` it, or have it go `away`."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
-        self.delay = 0.0  # seconds before each answer
         self.failing: int | None = None  # answer everything with this status
         self.garbled: bytes | None = None  # answer everything with 200 and this
         self.asked: list[str] = []  # paths, in the order in which they were asked for
         self.repositories = Repositories()
         self._port = 0
         self._server: ThreadingHTTPServer | None = None
-        self._leaving = threading.Event()
+        self._goes_on = threading.Event()
+        self._goes_on.set()
         self.back()
 
     def __enter__(self) -> "HubStandIn":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leaving.set()
+        self.let_go()
         self.away()
 
     @property
@@ -68,6 +69,14 @@ class HubStandIn:
             self._server.server_close()
             self._server = None
 
+    def hold(self) -> None:
+        """Answer nobody until it is let go."""
+        self._goes_on.clear()
+
+    def let_go(self) -> None:
+        """Answer those who wait, and everybody from now on."""
+        self._goes_on.set()
+
     def back(self) -> None:
         """Listen again, at the same address."""
         if self._server is None:
@@ -78,7 +87,7 @@ class HubStandIn:
     def answer(self, asked: Asked) -> Answer:
         """What a request is answered."""
         self.asked.append(asked.target)
-        self._leaving.wait(self.delay)
+        assert self._goes_on.wait(PATIENCE)
         if self.failing is not None:
             return Answer.problem(self.failing, "Internal Error - We are working hard to fix this as soon as possible!")
         if self.garbled is not None:

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from typing import Any
 from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
+from tests.waiting import PATIENCE, wait_until
+
 PLACES = "/usr/lib/postgresql/*/bin"  # of Debian's packages, which leave the server out of PATH
 USERS = ("postgres", "nobody")  # as whom to run it for root, whom it refuses
-PATIENCE = 60.0  # seconds for it to start
 
 
 class WhyNot(Exception):
@@ -63,7 +63,7 @@ def running_server(*, durable: bool = False) -> Iterator[str]:
             yield url
         finally:
             server.send_signal(signal.SIGINT)  # ends connections, too
-            server.wait()
+            server.wait(PATIENCE)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -93,13 +93,14 @@ def _identity(folder: Path) -> dict[str, Any]:
 
 def _wait_until_it_answers(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
     engine = create_engine(url)
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
+
+    def answers() -> bool:
+        if server.poll() is not None:
+            raise WhyNot(f"PostgreSQL did not start: {log.read_text(errors='replace')[-300:]}")
+        with contextlib.suppress(OperationalError):
             engine.connect().close()
-            break
-        except OperationalError as error:
-            if server.poll() is not None or time.monotonic() > until:
-                raise WhyNot(f"PostgreSQL did not start: {log.read_text(errors='replace')[-300:]}") from error
-            time.sleep(0.05)
+            return True
+        return False
+
+    wait_until(answers, "PostgreSQL that answers")
     engine.dispose()

@@ -3,12 +3,16 @@
 import gc
 import os
 import signal
+import sys
+import time
 from multiprocessing.synchronize import SemLock
 from pathlib import Path
 
-from tests.forked import start_function
+import psutil
+import pytest
 
-PATIENCE = 30.0  # seconds
+from tests.forked import run_together, start_function
+from tests.waiting import PATIENCE, wait_until
 
 
 def dies_with_all_locks() -> None:
@@ -33,6 +37,29 @@ def import_time_locks() -> list[SemLock]:
 
 def test_a_killed_process_holds_no_lock_of_the_next(tmp_path: Path):
     killed = start_function(dies_with_all_locks, out=tmp_path / "killed.log")
-    assert killed.wait(2 * PATIENCE) == -signal.SIGKILL, (tmp_path / "killed.log").read_text()
+    assert killed.wait(PATIENCE) == -signal.SIGKILL, (tmp_path / "killed.log").read_text()
     following = start_function(takes_all_locks, out=tmp_path / "following.log")
-    assert following.wait(2 * PATIENCE) == 0, (tmp_path / "following.log").read_text()
+    assert following.wait(PATIENCE) == 0, (tmp_path / "following.log").read_text()
+
+
+def fails_and_leaves_a_child(folder: Path) -> None:
+    """End with status 3, while a process that it has forked goes on."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(600)
+    (folder / "child").write_text(str(child))
+    sys.exit(3)
+
+
+def test_a_process_that_fails_leaves_none_behind(tmp_path: Path):
+    with pytest.raises(AssertionError, match="--- failing"):
+        run_together(tmp_path, {"failing": (fails_and_leaves_a_child, (tmp_path,))})
+    child = int((tmp_path / "child").read_text())
+
+    def is_gone() -> bool:
+        try:
+            return psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    wait_until(is_gone, "end of the child")

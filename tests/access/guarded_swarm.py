@@ -18,11 +18,11 @@ import psutil
 from app.demo_peers import Peer
 from tests.access.attacker import FAILED
 from tests.peers.small_swarm import NAME, SmallSwarm, newest_step_said, text_of
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 TRAINERS = ("asha", "bela")
 SETTLED = 4  # global steps until a swarm of newcomers has found its pace
-ATTACK_PATIENCE = 300.0  # seconds for an attack from start to end
 RELOADS = 4  # of both trainers, that a crowd may see: who misses a group has to catch up
 CAUGHT_UP = re.compile(r"took over the state|nobody has a newer state")  # what a trainer says when it reloads
 FAILURES = 4  # of averaging, of both trainers, that a case may see: a busy machine loses a round now and then
@@ -66,7 +66,7 @@ class GuardedSwarm(SmallSwarm):
         """Run attacks at the same time, to their end; each is given the settings."""
         with self.attacking(*cases, **settings) as attack:
             while attack.process.poll() is None:
-                assert time.monotonic() < attack.deadline, f"the attacks {cases} do not end\n{attack.words()}"
+                assert time.monotonic() < attack.deadline, f"no end of the attacks {cases}:\n{attack.words()}"
                 if meanwhile:
                     meanwhile()
                 time.sleep(0.2)
@@ -100,7 +100,7 @@ class GuardedSwarm(SmallSwarm):
             )
         self._attackers.append(process)
         try:
-            yield Attack(process, folder, time.monotonic() + ATTACK_PATIENCE)
+            yield Attack(process, folder, time.monotonic() + PATIENCE)
         finally:
             end_session(process)
 
@@ -134,9 +134,10 @@ class GuardedSwarm(SmallSwarm):
 
     def kill_all(self) -> None:
         """Leave nothing behind."""
-        for process in self._attackers:
-            end_session(process)
-        super().kill_all()
+        with contextlib.ExitStack() as ending:
+            ending.callback(super().kill_all)
+            for process in self._attackers:
+                ending.callback(end_session, process)
 
 
 @dataclass(frozen=True)
@@ -198,4 +199,4 @@ def end_session(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and all that it has started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.wait(PATIENCE)

@@ -19,7 +19,7 @@ from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm, Peak
 from tests.access.noise import FLOOD
 from tests.peers.small_swarm import COUNTING, text_of
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 BAN_REACHES = 60.0  # seconds
 WELL_FILLED = 0.8  # of the target batch: what a global step has at least, whatever somebody claims
 GROWTH = 150_000_000  # bytes that no process of a peer grows by, whatever it is sent

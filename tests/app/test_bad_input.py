@@ -13,9 +13,9 @@ import yaml
 from swarm.identity import load_identity
 from swarm.run_file import RunFile, load_run
 from tests.forked import start_forked
+from tests.waiting import PATIENCE
 from tokenizer.training import train_tokenizer
 
-PATIENCE = 120.0  # seconds; what is asked for takes a few
 NOBODY = "/ip4/127.0.0.1/tcp/9/p2p/QmNtEvvDJaoK5CDjFJ2qezb8QLpPci95kFeTuiu1fHvQqg"
 TEXT = "The river carries the boats down to the sea. Many small boats carry more than one ship. "
 

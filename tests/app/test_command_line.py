@@ -21,6 +21,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.faults
 def test_help_answers_at_once():
     taken = []
     for _ in range(5):

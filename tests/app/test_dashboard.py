@@ -1,10 +1,11 @@
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -12,8 +13,7 @@ import pytest
 
 from app import dashboard
 from app.dashboard import DashboardError, free_port, run_dashboard
-
-PATIENCE = 60.0  # seconds, on a busy machine
+from tests.waiting import PATIENCE, wait_until
 
 
 @pytest.fixture
@@ -34,29 +34,35 @@ def coordinator():
     server.server_close()
 
 
-def sahaj(*arguments: str) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def sahaj(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`sahaj dashboard`; all its processes are killed when the block ends."""
     command = [sys.executable, "-m", "app.cli", "dashboard", *arguments]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    return subprocess.Popen(
+    with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def is_well(url: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(f"{url}/_stcore/health", trust_env=False, timeout=PATIENCE).text == "ok"
+    return False
 
 
 def test_the_dashboard_is_one_process_that_serves_until_ctrl_c(coordinator: str) -> None:
-    port = free_port()
-    process = sahaj(coordinator, "--port", str(port))
-    assert process.stdout
-    assert process.stdout.readline() == f"The dashboard of test-run: http://127.0.0.1:{port} (Ctrl-C ends it)\n"
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            assert httpx.get(f"http://127.0.0.1:{port}/_stcore/health", trust_env=False).text == "ok"
-            break
-        except httpx.HTTPError:
-            assert time.monotonic() < until
-            time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=PATIENCE)
+    url = f"http://127.0.0.1:{free_port()}"
+    with sahaj(coordinator, "--port", url.rsplit(":", 1)[1]) as process:
+        assert process.stdout
+        assert process.stdout.readline() == f"The dashboard of test-run: {url} (Ctrl-C ends it)\n"
+        wait_until(lambda: is_well(url), "dashboard that answers")
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert said == ""
 
@@ -70,8 +76,8 @@ def test_the_dashboard_is_one_process_that_serves_until_ctrl_c(coordinator: str)
     ],
 )
 def test_a_wrong_url_ends_in_one_line(url: str, words: str) -> None:
-    process = sahaj(url, "--port", "0")
-    out, said = process.communicate(timeout=PATIENCE)
+    with sahaj(url, "--port", "0") as process:
+        out, said = process.communicate(timeout=PATIENCE)
     assert process.returncode > 0
     assert out == ""
     assert said.count("\n") == 1

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from app.fill_masks import FilledMask, Prediction, choose_word, fill_masks, render
 from coordinator.checkpoint_folder import CheckpointError
+from tests.waiting import PATIENCE
 
 SENTENCE = "The boats of 12 peers go down-river."
 # [CLS] ▁The ▁boat s ▁of ▁ 12 ▁peers ▁go ▁down - ri ver . [SEP]
@@ -87,7 +88,7 @@ def test_loading_leaves_the_console_alone(checkpoint: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert loaded.stdout + loaded.stderr == ""
 

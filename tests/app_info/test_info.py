@@ -12,6 +12,7 @@ from transformers import AlbertForPreTraining
 
 from app.info import describe, render
 from coordinator.checkpoint_folder import CheckpointError
+from tests.waiting import PATIENCE
 
 
 def shown(checkpoint: Path) -> str:
@@ -95,6 +96,6 @@ def test_describing_needs_neither_torch_nor_transformers(checkpoint: Path) -> No
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert found.stdout.strip() == "[]"

@@ -17,6 +17,7 @@ from app.joining.door import LONGEST_ANSWER, Door
 from swarm.joining import JoinRequest, Refusal
 from tests.app_joining.conftest import refused
 from tests.app_joining.stand_in import Answer, StandIn
+from tests.waiting import PATIENCE
 
 TOKEN = "hf_secret"
 
@@ -58,7 +59,7 @@ def test_exit_statuses_are_distinct():
     assert min(kind.exit_status for kind in kinds) == 20
 
 
-def expect(url: str, kind: type[problems.JoinProblem], words: str, *, patience: float = 5.0) -> None:
+def expect(url: str, kind: type[problems.JoinProblem], words: str, *, patience: float = PATIENCE) -> None:
     with Door(url, patience=patience) as door, pytest.raises(kind) as problem:
         door.describe()
     line = str(problem.value)
@@ -77,7 +78,7 @@ def test_nobody_listens():
 
 
 def test_no_answer_in_time(server: StandIn):
-    server.answers["GET /api/run"] = Answer(delay=1.0)
+    server.answers["GET /api/run"] = Answer(delay=5.0)
     expect(server.url, problems.NoAnswer, "no answer in time", patience=0.2)
 
 

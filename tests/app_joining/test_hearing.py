@@ -1,9 +1,9 @@
 """Hearing the organizer over HTTP when the swarm tells nothing any more."""
 
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hivemind.p2p import PeerID
@@ -18,13 +18,6 @@ PEER = PeerID(b"\x12\x20" + bytes(32))
 RUN = "little"
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "LOOK_EVERY", 0.01)
-    monkeypatch.setattr(hearing, "ASK_EVERY", 0.0)
-    monkeypatch.setattr(hearing, "SILENCE", 0.5)
-
-
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return load_authority(tmp_path / "authority.key")
@@ -35,31 +28,47 @@ def gate_of(authority: Authority, folder: Path, heard: float) -> Gate:
     return Gate(folder, RUN, authority.public_key, own, sign_notices(Notices(time=heard), authority, RUN))
 
 
-def listen(gate: Gate, ask: Callable[[], bytes], until: Callable[[], bool], at_most: float = 10.0) -> bool:
-    stop = threading.Event()
-    thread = threading.Thread(target=hearing.keep_hearing, args=(gate, ask, stop))
-    thread.start()
-    deadline = time.monotonic() + at_most
-    while not until() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    stop.set()
-    thread.join(timeout=10)
-    assert not thread.is_alive()
-    return until()
+class Looks:
+    """Instead of an event that ends it: so many looks, between which only the clock moves, and a thing happens."""
+
+    def __init__(self, count: int, meanwhile: Callable[[float], None]):
+        self._left, self._meanwhile, self.now = count, meanwhile, 1000.0
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        self._left -= 1
+        self._meanwhile(self.now)
+        return self._left < 0
+
+    def monotonic(self) -> float:
+        return self.now
 
 
-def test_a_ban_is_heard_when_nothing_else_is(authority: Authority, tmp_path: Path):
+def listen(
+    gate: Gate,
+    ask: Callable[[], bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    meanwhile: Callable[[float], None] = lambda now: None,
+) -> None:
+    """For five minutes."""
+    looks: Any = Looks(int(300 / hearing.LOOK_EVERY), meanwhile)
+    monkeypatch.setattr(hearing, "time", looks)
+    hearing.keep_hearing(gate, ask, looks)
+
+
+def test_a_ban_is_heard_when_nothing_else_is(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     gate = gate_of(authority, tmp_path, heard=time.time() - 60.0)
     ban = sign_notices(Notices(time=time.time(), banned=frozenset({"alice"})), authority, RUN)
     answers: list[bytes | Exception] = [CoordinatorAway("nobody listens"), b"not notices", ban]
 
     def ask() -> bytes:
-        answer = answers.pop(0)
+        answer = answers.pop(0) if answers else ban
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    assert listen(gate, ask, lambda: gate.notices.bans("alice", str(PEER)))
+    listen(gate, ask, monkeypatch)
+    assert gate.notices.bans("alice", str(PEER))
     assert not answers
 
 
@@ -67,7 +76,6 @@ def test_a_ban_is_heard_when_nothing_else_is(authority: Authority, tmp_path: Pat
 def test_the_coordinator_is_left_in_peace_while_notices_arrive(
     authority: Authority, tmp_path: Path, clock: float, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(hearing, "SILENCE", 2.0)  # a busy disk takes its time for each notice
     gate = gate_of(authority, tmp_path, heard=time.time() + clock - 10.0)
     asked: list[bool] = []
 
@@ -75,8 +83,9 @@ def test_the_coordinator_is_left_in_peace_while_notices_arrive(
         asked.append(True)
         return b""
 
-    def newer() -> bool:
-        gate.take_notice(sign_notices(Notices(time=time.time() + clock), authority, RUN))
-        return bool(asked)
+    def every_twenty_seconds(now: float) -> None:
+        if now % 20 == 0:
+            gate.take_notice(sign_notices(Notices(time=time.time() + clock), authority, RUN))
 
-    assert not listen(gate, ask, newer, at_most=5.0)
+    listen(gate, ask, monkeypatch, every_twenty_seconds)
+    assert not asked

@@ -134,7 +134,6 @@ BOMB = "a: &a [x, x, x]\n" + "".join(
     ],
     ids=lambda run: run[:12],
 )
-@pytest.mark.timeout(60)
 def test_odd_run_files_are_refused_in_one_line(run: str):
     with pytest.raises(ManifestProblem) as problem:
         read_manifest(manifest(run))

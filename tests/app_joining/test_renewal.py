@@ -1,7 +1,6 @@
 """The renewal thread with real passes, and a coordinator that comes and goes."""
 
 import base64
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +26,7 @@ from swarm.gate import Gate
 from swarm.joining import JoinAnswer
 from swarm.notices import Notices, sign_notices
 from swarm.passes import Authority, load_authority
+from tests.waiting import wait_until
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 RUN = "little"
@@ -78,7 +78,7 @@ def run(
     until: Callable[[Told], bool],
     direct: JoinAnswer | Exception = NOBODY,
 ) -> Told:
-    told, done = Told(), threading.Event()
+    told = Told()
 
     def ask() -> JoinAnswer:
         told.asked += 1
@@ -100,11 +100,8 @@ def run(
         ask, ask_directly, hear, gate, PEER, time.time() + 60, say=told.said.append, ended=told.ended.append
     )
     renewal.start(None)
-    deadline = time.monotonic() + 10
-    while not until(told) and time.monotonic() < deadline:
-        done.wait(0.01)
+    wait_until(lambda: until(told), lambda: f"such thing: {told.said}, {told.ended}, {told.asked}")
     renewal.stop()
-    assert until(told), (told.said, told.ended, told.asked)
     return told
 
 

@@ -30,6 +30,7 @@ from app.joining.problems import (
 from app.joining.spot import CLOUDS, Spot
 from tests.app_joining.metadata_stand_in import OWN, CloudName, MetadataStandIn
 from tests.app_joining.stand_in import Answer, StandIn
+from tests.waiting import PATIENCE, wait_until
 
 Given = Callable[[CloudName], MetadataStandIn]
 
@@ -37,6 +38,8 @@ Given = Callable[[CloudName], MetadataStandIn]
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Given]:
     """`cloud("Amazon")`: this machine is one of theirs."""
+    monkeypatch.setattr(spot, "LOOK_EVERY", 0.005)
+    monkeypatch.setattr(spot, "PATIENCE", PATIENCE)
     opened: list[MetadataStandIn] = []
 
     def make(name: CloudName) -> MetadataStandIn:
@@ -49,11 +52,16 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Given]:
         one.__exit__()
 
 
+def wait_for_looks(around: MetadataStandIn) -> None:
+    """Until it has been looked several times: a look asks at most four questions."""
+    before = around.answered
+    wait_until(lambda: around.answered >= before + 4 * 4, "further looks")
+
+
 @pytest.mark.parametrize("name", get_args(CloudName))
 def test_a_notice_of_each_cloud_asks_the_peer_to_leave_in_time(
     name: CloudName, cloud: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spot, "LOOK_EVERY", 0.05)
     asked = threading.Event()
     said: list[str] = []
     monkeypatch.setattr("os.kill", lambda _pid, number: asked.set() if number == signal.SIGTERM else None)
@@ -61,40 +69,47 @@ def test_a_notice_of_each_cloud_asks_the_peer_to_leave_in_time(
     watched = Spot(said.append)
     assert watched.grace == next(one.grace for one in CLOUDS if one.name == name) < (120 if name == "Amazon" else 30)
     watched.start()
-    assert not asked.wait(0.3)
+    wait_for_looks(around)
     around.failing = True
-    assert not asked.wait(0.2)
+    wait_for_looks(around)
+    assert not asked.is_set()
     around.failing = False
     around.take_away()
-    assert asked.wait(10)
+    assert asked.wait(PATIENCE)
     (line,) = said
     assert line.startswith(f"{name} takes this machine away (")
 
 
-def test_azure_is_known_before_its_first_answer_about_events_and_those_of_other_machines_are_let_be(
+def test_azures_first_answer_about_events_is_waited_for_and_those_of_other_machines_are_let_be(
     cloud: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spot, "LOOK_EVERY", 0.05)
-    monkeypatch.setattr(spot, "PATIENCE", 0.5)
+    ask, patient = spot._ask, list[float]()
+
+    def noting(question: Callable[..., object], patience: float) -> object:
+        if question is spot.azure:
+            patient.append(patience)
+        return ask(question, patience)
+
+    monkeypatch.setattr(spot, "_ask", noting)
     asked = threading.Event()
     monkeypatch.setattr("os.kill", lambda *_: asked.set())
     around = cloud("Azure")
-    around.slow = 1.5
     said: list[str] = []
     watched = Spot(said.append)
-    assert watched.grace == 15 and not said
+    assert watched.grace == 15 and not said, "it is known before its first answer about events"
     around.take_away("volunteer_2")
     watched.start()
-    assert not asked.wait(2.5)
+    wait_for_looks(around)
+    assert patient[:3] == [spot.SLOW_START, spot.PATIENCE, spot.PATIENCE]
+    assert not asked.is_set()
     around.take_away("volunteer_2", OWN)
-    assert asked.wait(10)
+    assert asked.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("name", get_args(CloudName))
 def test_a_cloud_that_does_not_answer_at_the_start_is_found_later(
     name: CloudName, cloud: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spot, "LOOK_EVERY", 0.05)
     asked = threading.Event()
     monkeypatch.setattr("os.kill", lambda *_: asked.set())
     around = cloud(name)
@@ -104,9 +119,10 @@ def test_a_cloud_that_does_not_answer_at_the_start_is_found_later(
     assert watched.grace is None and "No cloud answers at this machine yet" in said[0]
     around.take_away()
     watched.start()
-    assert not asked.wait(0.3)
+    wait_for_looks(around)
+    assert not asked.is_set()
     around.failing = False
-    assert asked.wait(10)
+    assert asked.wait(PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +183,7 @@ def test_what_fails_to_install_is_tried_until_it_works(cloud_init: dict[str, Any
     install.write_text(f"#!/bin/bash\necho >> {tries}; [ $(wc -l < {tries}) -ge 3 ]\n")
     install.chmod(0o755)
     here = command.replace("/usr/local/sbin/sahaj-install", str(install)).replace("sleep 30", "sleep 0")
-    assert subprocess.run([shell, option, here], check=False, timeout=30).returncode == 0
+    assert subprocess.run([shell, option, here], check=False, timeout=PATIENCE).returncode == 0
     assert len(tries.read_text().splitlines()) == 3
 
 

@@ -16,6 +16,7 @@ from app.plan_forecast import DAY, MEGABIT, Forecast, forecast, global_step
 from app.plan_picture import svg
 from app.plan_table import TableError, Volunteers, read_table
 from swarm.run_file import RunFile, load_run, parse_run
+from tests.waiting import PATIENCE
 from trainer.averaging.planning.plan import Peer, Role, equal_parts, make_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,7 +203,7 @@ def test_a_table_that_cannot_be_read_is_told(make, tmp_path: Path):
 
 def sahaj(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "app.cli", "plan", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_the_command_line(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,6 +12,7 @@ from swarm.identity import load_identity
 from swarm.run_file import load_run
 from tests.averaging.fixed_batches import STEPS, fixed_batch, tiny_model
 from trainer.averaging import make_optimizer
+from trainer.averaging.moshpit.grid import Cell
 from trainer.leaving import end_helpers
 from trainer.model import parameter_groups
 
@@ -32,6 +34,9 @@ def main(folder: Path, number: int, peers: int) -> None:
         (folder / "address.new").write_text(addresses(dht)[0])
         (folder / "address.new").rename(first)
     optimizer = make_optimizer(run, dht, identity, parameter_groups(model, run.optimizer.weight_decay))
+    if run.averaging.target_group_size is None:  # all are one group: it begins when they are there, however late
+        everybody = Cell(0, "", run.averaging.matchmaking_time, peers)
+        optimizer.grad_averager.schedule_step = partial(optimizer.grad_averager.schedule_step, cell=everybody)
     # a lone peer would go on alone: begin when everybody is there
     (folder / f"{number}.ready").touch()
     while len(list(folder.glob("*.ready"))) < peers:

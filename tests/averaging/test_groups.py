@@ -24,7 +24,7 @@ from trainer.averaging.search import ALONE, PacedKeys
 from trainer.averaging.witness import Weighed
 from trainer.leaving import end_process
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 PARTS = 3 * 2**15  # numbers that three peers cut in three, each in whole chunks
 SLOW = 2 * ALONE  # seconds that the DHT takes
 

@@ -29,7 +29,7 @@ from trainer.averaging.runner import longest_silence
 from trainer.averaging.sharing import Sharing
 from trainer.leaving import end_process
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 MEGA = 10**6
 MATCHMAKING = 20.0  # seconds; a group that is complete begins at once
 PATIENCE = 120.0  # seconds, of the run file: for whoever is silent, and for a whole round
@@ -171,7 +171,8 @@ def test_a_newcomer_knows_its_line_when_it_has_taken_over_a_state(tmp_path: Path
             try:
                 assert newcomer.wait(PATIENCE) == 0, (tmp_path / "newcomer").read_text()
             finally:
-                donor.kill()
+                for peer in (donor, newcomer):
+                    peer.kill_all()
     except NoHosts as error:
         pytest.skip(str(error))
 

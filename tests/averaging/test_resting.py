@@ -1,7 +1,6 @@
 """A real swarm in which all would wait for one peer's gradients."""
 
 import json
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
 from swarm.identity import load_identity
 from swarm.run_file import load_run
-from tests.forked import start_function
+from tests.forked import run_together
 from trainer.averaging.lines.measured import OwnLine
 from trainer.averaging.lines.speeds import Direction, Line
 from trainer.averaging.optimizer import SwarmOptimizer, make_optimizer
@@ -24,7 +23,6 @@ ELEMENTS = 400_000  # a byte each on the wire
 SPEEDS = (60.0, 40.0, 10.0)  # samples a second
 UPLOADS = (20.0, 20.0, 0.1)  # Mbit/s: the last one needs 32 s, the batch 2 s for its gradients
 LAST_STEP = 5
-PATIENCE = 90.0  # seconds
 RUN = {
     "name": "resting",
     "data": {"train": [{"path": "unused"}]},
@@ -41,19 +39,10 @@ RUN = {
 
 
 @pytest.mark.swarm
+@pytest.mark.faults
 def test_whoever_all_would_wait_for_rests_and_gets_the_same_model(tmp_path: Path):
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(RUN))
-    peers = [start_function(take_steps, tmp_path, number, out=tmp_path / f"{number}.log") for number in range(3)]
-    try:
-        for number, peer in enumerate(peers):
-            try:
-                status = peer.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                status = -1
-            assert status == 0, (tmp_path / f"{number}.log").read_text()
-    finally:
-        for peer in peers:
-            peer.kill()
+    run_together(tmp_path, {f"peer-{number}": (take_steps, (tmp_path, number)) for number in range(3)})
     told = [json.loads((tmp_path / f"{number}.json").read_text()) for number in range(3)]
     assert [len(one["news"]) for one in told] == [0, 0, 1]
     assert "too slow (0.1 Mbit/s up)" in told[2]["news"][0]

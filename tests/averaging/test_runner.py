@@ -6,6 +6,7 @@ import pytest
 import torch
 from hivemind.averaging.allreduce import AllreduceException
 
+from tests.waiting import PATIENCE
 from trainer.averaging.runner import (
     AHEAD_BYTES,
     AHEAD_LEAST,
@@ -78,6 +79,6 @@ def test_a_part_of_another_shape_is_left_out_and_harms_nobody(size: int, weight:
             await reducer.accumulate_part(1, 0, torch.ones(size), weight)
         reducer.on_sender_failed(1)
         assert reducer.not_finite == {1}
-        return await asyncio.wait_for(own, 5.0)
+        return await asyncio.wait_for(own, PATIENCE)
 
     assert asyncio.run(reduce()).tolist() == [1.0, 1.0]

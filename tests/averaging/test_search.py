@@ -18,7 +18,7 @@ from trainer.averaging.groups import Group
 from trainer.averaging.search import Search
 from trainer.leaving import end_process
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STOOD_STILL = 3 * MATCHMAKING  # seconds; the others wait for one and a half
 SEARCH: dict[str, Any] = {"wait": False, "timeout": 60.0, "require_trigger": True}
 

@@ -10,6 +10,7 @@ from hivemind.averaging import DecentralizedAverager
 from hivemind.p2p import P2P, P2PContext, ServicerBase
 from hivemind.proto import averaging_pb2
 
+from tests.waiting import PATIENCE
 from trainer.averaging import streams
 from trainer.averaging.groups import StepwiseAverager
 from trainer.averaging.streams import StreamCutShort, until_end, with_end
@@ -70,7 +71,7 @@ def test_whoever_answers_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch)
     async def read() -> list[float]:
         return [message.weight async for message in with_end(answer(part(1)), END)]
 
-    assert asyncio.run(asyncio.wait_for(read(), 5.0)) == [1.0, 0.0]
+    assert asyncio.run(asyncio.wait_for(read(), PATIENCE)) == [1.0, 0.0]
 
 
 class Reducer(ServicerBase):
@@ -103,7 +104,7 @@ def test_whoever_answers_waits_until_the_other_side_has_read_all():
                 assert not reducer.done.is_set(), f"it was done when {len(weights)} of {PARTS} parts had been read"
                 weights.append(message.weight)
             assert weights == [1.0, 2.0, 3.0]
-            await asyncio.wait_for(reducer.done.wait(), 5.0)  # the reader closed the stream
+            await asyncio.wait_for(reducer.done.wait(), PATIENCE)  # the reader closed the stream
         finally:
             await theirs.shutdown()
             await ours.shutdown()

@@ -1,7 +1,6 @@
 """A real peer that has computed all that it can weigh in a global step, while the other one is not ready for it."""
 
 import json
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
 from swarm.identity import load_identity
 from swarm.run_file import load_run
-from tests.forked import start_function
+from tests.forked import run_together
 from trainer.averaging import RoundReport
 from trainer.averaging.optimizer import SwarmOptimizer, make_optimizer
 from trainer.leaving import end_process
@@ -21,7 +20,6 @@ from trainer.leaving import end_process
 TARGET, BATCH = 100, 30  # samples; of four target batches 13 whole batches are 390
 FULL = 390
 WAITS = 3.0  # seconds
-PATIENCE = 60.0  # seconds
 RUN = {
     "name": "waiting",
     "data": {"train": [{"path": "unused"}]},
@@ -31,19 +29,10 @@ RUN = {
 
 
 @pytest.mark.swarm
+@pytest.mark.faults
 def test_whoever_has_enough_waits_and_is_not_forgotten_when_a_round_of_the_others_fails(tmp_path: Path):
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(RUN))
-    peers = {work.__name__: start_function(work, tmp_path, out=tmp_path / f"{work.__name__}.log") for work in PEERS}
-    try:
-        for name, peer in peers.items():
-            try:
-                status = peer.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                status = -1
-            assert status == 0, (tmp_path / f"{name}.log").read_text()
-    finally:
-        for peer in peers.values():
-            peer.kill()
+    run_together(tmp_path, {work.__name__: (work, (tmp_path,)) for work in (coordinate, train)})
     samples, trained = json.loads((tmp_path / "trainer.json").read_text())
     assert samples == FULL
     assert trained == FULL // BATCH
@@ -104,6 +93,3 @@ def coordinate(folder: Path) -> None:
         time.sleep(0.05)
         optimizer.poll()
     end(optimizer)
-
-
-PEERS = (coordinate, train)

@@ -78,6 +78,7 @@ def test_another_device_than_those_two_is_refused(
     assert (done.returncode, done.stderr) == (1, "DEVICE is gpu; it must be cpu or cuda\n")
 
 
+@pytest.mark.faults
 @pytest.mark.timeout(900)
 def test_each_command_works_and_the_program_is_in_the_image(
     built: tuple[Build, Stage], pytestconfig: pytest.Config

@@ -34,6 +34,7 @@ from coordinator.checkpoints import (
 )
 from swarm.errors import StorageError
 from swarm.run_file import RunFile, load_run
+from tests.waiting import PATIENCE
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 
@@ -377,7 +378,7 @@ def test_a_checkpoint_killed_in_the_middle_is_absent_and_the_next_one_sweeps_it(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     leftovers = [path for path in tmp_path.iterdir() if path.name != "checkpoint-1"]

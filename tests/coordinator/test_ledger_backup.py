@@ -12,6 +12,7 @@ import pytest
 from coordinator.ledger import Ledger, SessionReport, open_ledger
 from coordinator.ledger_database import LedgerBroken, reading
 from swarm.errors import StorageError
+from tests.waiting import PATIENCE
 
 Report = Callable[..., SessionReport]
 URL = "sqlite:///ledger.db"
@@ -155,18 +156,18 @@ def test_the_file_is_replaced_when_nobody_uses_it(written: Path):
     def use() -> None:
         with reading(ledger._engine):
             inside.set()
-            leave.wait(30.0)
+            leave.wait(PATIENCE)
 
     reader = threading.Thread(target=use)
     reader.start()
-    assert inside.wait(30.0)
+    assert inside.wait(PATIENCE)
     replacing = threading.Thread(target=ledger.put_back)
     replacing.start()
     replacing.join(0.3)
     assert replacing.is_alive() and not written.with_name("ledger.db-broken-1").exists()
     leave.set()
-    replacing.join(30.0)
-    reader.join(30.0)
+    replacing.join(PATIENCE)
+    reader.join(PATIENCE)
     assert written.with_name("ledger.db-broken-1").exists()
     assert len(ledger.steps()) == 90
     ledger.close()

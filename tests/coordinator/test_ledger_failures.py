@@ -11,6 +11,7 @@ from sqlalchemy import make_url
 from coordinator.ledger import LedgerError, SessionReport, open_ledger
 from coordinator.ledger_database import _database_url, writing
 from swarm import secret_variables
+from tests.waiting import PATIENCE
 
 Report = Callable[..., SessionReport]
 
@@ -63,7 +64,7 @@ def test_a_writer_killed_in_mid_transaction_leaves_whole_batches(ledger_url: str
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
         assert writer.returncode == -signal.SIGKILL, writer.stderr
         assert writer.stdout.split() == [str(first), str(first + 1)]

@@ -13,6 +13,7 @@ from coordinator.ledger import Contribution, Ledger, LedgerError, SessionReport,
 from coordinator.ledger_schema import BLOCK_STEPS
 from coordinator.ledger_writing import KEPT_STEPS, roll_up_before
 from swarm.records import CONTRIBUTIONS_KEPT
+from tests.waiting import PATIENCE
 
 Report = Callable[..., SessionReport]
 EPOCH = datetime.date(1970, 1, 1)
@@ -143,7 +144,7 @@ def test_a_roll_up_that_fails_changes_nothing(ledger: Ledger, report: Report) ->
 
 
 def test_writers_that_roll_up_at_the_same_time_count_once(ledger_url: str, tmp_path: Path, report: Report) -> None:
-    ledgers = [open_ledger(ledger_url, tmp_path, patience=60) for _ in range(3)]
+    ledgers = [open_ledger(ledger_url, tmp_path, patience=PATIENCE) for _ in range(3)]
     far = 20 * BLOCK_STEPS
 
     def write(number: int) -> None:

@@ -20,6 +20,7 @@ from coordinator.ledger import Ledger, LedgerError, SessionReport, open_ledger
 from coordinator.ledger_schema import Base
 from coordinator.ledger_upgrade import VERSION_TABLE
 from tests.coordinator.first_ledger import A_SAMPLES, B_SAMPLES, EXPECTED, STEPS, write_first_ledger
+from tests.waiting import PATIENCE
 
 Report = Callable[..., SessionReport]
 
@@ -39,7 +40,7 @@ def die(*_):
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-open_ledger(sys.argv[1], Path(sys.argv[2]), patience=60)
+open_ledger(sys.argv[1], Path(sys.argv[2]), patience=240)
 """
 
 
@@ -146,7 +147,7 @@ def test_the_tables_of_all_migrations_are_those_of_the_program(ledger_url: str, 
 def test_an_upgrade_that_is_killed_leaves_the_old_ledger_whole(ledger_url: str, tmp_path: Path) -> None:
     url = write_first_ledger(ledger_url, tmp_path)
     opener = start_opener(ledger_url, tmp_path, statements=30)  # in the midst of the second step
-    _, errors = opener.communicate(timeout=60)
+    _, errors = opener.communicate(timeout=PATIENCE)
     assert opener.returncode == -signal.SIGKILL, errors
     engine = create_engine(url)
     with engine.connect() as connection:
@@ -163,7 +164,7 @@ def test_programs_that_open_an_old_ledger_at_once_upgrade_it_once(ledger_url: st
     write_first_ledger(ledger_url, tmp_path)
     openers = [start_opener(ledger_url, tmp_path, 10_000) for _ in range(2)]
     for opener in openers:
-        _, errors = opener.communicate(timeout=120)
+        _, errors = opener.communicate(timeout=PATIENCE)
         assert opener.returncode == 0, errors
     ledger = open_ledger(ledger_url, tmp_path)
     expect_all_of_the_first_ledger(ledger)

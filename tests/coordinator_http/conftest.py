@@ -24,6 +24,7 @@ from swarm.passes import load_authority
 from swarm.program import program_version
 from swarm.run_file import RunFile, parse_run
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.waiting import PATIENCE
 
 OURS = program_version()
 ADDRESS = "/ip4/127.0.0.1/tcp/31337/p2p/12D3KooWNothingButAName"
@@ -173,7 +174,7 @@ def serve(
         )
         desk = replace(desk, limits=limits) if limits else desk
         server = Server(make_app(desk), "127.0.0.1", 0)
-        client = httpx.Client(base_url=server.url, timeout=30, trust_env=False)
+        client = httpx.Client(base_url=server.url, timeout=PATIENCE, trust_env=False)
         open_services.append(Service(desk, server, client, as_peer(public_keys[0]), step))
         return open_services[-1]
 

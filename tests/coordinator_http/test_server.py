@@ -14,13 +14,14 @@ from coordinator.http.desk import Remembered
 from coordinator.http.server import Server
 from swarm.errors import SwarmError
 from tests.coordinator_http.conftest import Service
+from tests.waiting import PATIENCE
 
 
 def test_it_serves_until_it_is_stopped_and_leaves_signals_alone() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     server = Server(FastAPI(), "0.0.0.0", 0)
     assert server.url == f"http://127.0.0.1:{server.port}"
-    assert httpx.get(server.url + "/openapi.json", trust_env=False).status_code == 200
+    assert httpx.get(server.url + "/openapi.json", trust_env=False, timeout=PATIENCE).status_code == 200
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     server.stop()
     server.stop()
@@ -45,17 +46,18 @@ def test_a_port_in_use_and_a_foreign_host_are_one_line() -> None:
 def test_a_request_that_does_not_arrive_is_given_up(
     serve: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_look, "BODY_PATIENCE", 0.3)
     service = serve(open=True)
-    with socket.create_connection(("127.0.0.1", service.server.port)) as slow:
+    with (
+        monkeypatch.context() as for_now,
+        socket.create_connection(("127.0.0.1", service.server.port), PATIENCE) as slow,
+    ):
+        for_now.setattr(first_look, "BODY_PATIENCE", 0.3)
         slow.sendall(b"POST /api/join HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
-        slow.settimeout(5)
         assert slow.recv(100).startswith(b"HTTP/1.1 408")
     with socket.create_connection(("127.0.0.1", service.server.port)) as leaver:
         leaver.sendall(b"POST /api/join HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
-    with socket.create_connection(("127.0.0.1", service.server.port)) as garbler:
+    with socket.create_connection(("127.0.0.1", service.server.port), PATIENCE) as garbler:
         garbler.sendall(b"\x00\xff nonsense\r\n\r\n")
-        garbler.settimeout(5)
         assert garbler.recv(100).startswith(b"HTTP/1.1 400")
     assert service.join(name="asha").status_code == 200
 
@@ -66,14 +68,14 @@ def test_while_one_thread_finds_an_answer_others_get_the_last_one() -> None:
     def find() -> int:
         found[0] += 1
         entered.set()
-        go_on.wait(5)
+        go_on.wait(PATIENCE)
         return found[0]
 
     now = [0.0]
     answer = Remembered(find, 5.0, clock=lambda: now[0])
     with ThreadPoolExecutor() as pool:
         first = [pool.submit(answer) for _ in range(3)]
-        entered.wait(5)
+        assert entered.wait(PATIENCE)
         time.sleep(0.05)
         go_on.set()
         assert [one.result() for one in first] == [1, 1, 1]
@@ -81,7 +83,7 @@ def test_while_one_thread_finds_an_answer_others_get_the_last_one() -> None:
         entered.clear()
         go_on.clear()
         second = pool.submit(answer)
-        entered.wait(5)
+        assert entered.wait(PATIENCE)
         assert answer() == 1
         go_on.set()
         assert second.result() == answer() == 2

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Route
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Route, expect
+
+from tests.waiting import PATIENCE
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+EACH_WIDTH = ["desktop", pytest.param("phone", marks=pytest.mark.faults)]  # for what looks alike
 SCREENSHOTS = Path("out/screenshots")
-PATIENCE = 60_000  # milliseconds, on a busy machine
 TALLEST = 6000  # pixels of a screenshot
 PICTURE = b'<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><circle cx="4" cy="4" r="4"/></svg>'
 DRAWN = """() => !document.querySelector('[data-testid=stSkeleton]')
@@ -40,11 +43,11 @@ class Reader:
 
     def see(self, text: str) -> None:
         """Wait until it is on the page."""
-        self.page.get_by_text(text).first.wait_for(timeout=PATIENCE)
+        self.page.get_by_text(text).first.wait_for()
 
     def settle(self) -> None:
         """Wait until everything is drawn: nothing is a skeleton any more, and charts have marks."""
-        self.page.wait_for_function(DRAWN, timeout=PATIENCE)
+        self.page.wait_for_function(DRAWN)
 
     def sees_whole(self, text: str) -> None:
         """Wait until a page with this text is drawn; nothing failed, and nothing sticks out to the right."""
@@ -113,6 +116,8 @@ def reading(
         timezone_id=zone,
         locale="en-GB",
     )
+    context.set_default_timeout(1000 * PATIENCE)
+    expect.set_options(timeout=1000 * PATIENCE)
     page = context.new_page()
     reader = Reader(page, url)
     page.on("console", reader._console)

@@ -18,9 +18,9 @@ from playwright.sync_api import Browser, sync_playwright
 import dashboard
 from tests.dashboard.browsing import installed_browser
 from tests.dashboard.coordinators import Switch
-from tests.dashboard.waiting import PATIENCE, wait_until
 from tests.recorded_month.__main__ import State, record
 from tests.recorded_month.serving import Served, serving
+from tests.waiting import PATIENCE, wait_until
 
 REFRESH = 0.5  # seconds: tests do not wait long
 
@@ -99,7 +99,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_until(lambda: _answers(f"{url}/_stcore/health"), "Streamlit did not start")
+        wait_until(lambda: _answers(f"{url}/_stcore/health"), "Streamlit that answers")
         yield Pages(url, switch, log)
     finally:
         process.terminate()

@@ -4,11 +4,12 @@ import contextlib
 import json
 import socket
 import threading
-import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.waiting import PATIENCE
 
 AWAY = None
 
@@ -84,15 +85,20 @@ def _end(one: socket.socket) -> None:
 
 
 class CountingServer:
-    """Speaks HTTP; gives what stands in `answers` by path, after `slowly` seconds, and counts what it is asked."""
+    """Speaks HTTP; gives what stands in `answers` by path, and counts what it is asked.
+
+    While `go_on` is cleared nobody gets an answer.
+    """
 
     def __init__(self, answers: dict[str, Any]):
         self.answers, self.asked = answers, Counter[str]()
-        self.slowly, self.status, self.closed = 0.0, 200, False
+        self.go_on, self.status, self.closed = threading.Event(), 200, False
+        self.go_on.set()
         lock, outer = threading.Lock(), self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # an answer is one packet: the second of two would wait for word of the first
 
             def log_message(self, *_: Any) -> None:
                 """Nothing."""
@@ -104,7 +110,7 @@ class CountingServer:
                 path = urlsplit(self.path).path
                 with lock:
                     outer.asked[path] += 1
-                time.sleep(outer.slowly)
+                assert outer.go_on.wait(PATIENCE)
                 found = path in outer.answers
                 body = json.dumps(outer.answers.get(path)).encode()
                 self.send_response(outer.status if found else 404)
@@ -119,5 +125,6 @@ class CountingServer:
     def close(self) -> None:
         """Nobody answers any more."""
         self.closed = True
+        self.go_on.set()
         self._server.shutdown()
         self._server.server_close()

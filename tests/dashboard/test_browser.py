@@ -7,13 +7,12 @@ from collections.abc import Callable
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from dashboard import texts
-from tests.dashboard.browsing import PATIENCE, SCREENSHOTS, WIDTHS, reading
+from tests.dashboard.browsing import EACH_WIDTH, SCREENSHOTS, reading
 from tests.dashboard.conftest import Pages
 from tests.recorded_month.people import AWKWARD
 from tests.recorded_month.serving import Served
@@ -37,8 +36,15 @@ def month_pages(pages: Pages, month: Served) -> Pages:
     return pages
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", list(WIDTHS))
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        ("desktop", "light"),
+        ("phone", "dark"),
+        pytest.param("desktop", "dark", marks=pytest.mark.faults),
+        pytest.param("phone", "light", marks=pytest.mark.faults),
+    ],
+)
 def test_every_page_is_whole(browser: Browser, month_pages: Pages, width: str, scheme: str) -> None:
     with reading(browser, month_pages.url, width, scheme) as reader:
         reader.open("", "bengali")
@@ -72,7 +78,7 @@ def test_figures_move_while_nothing_is_drawn_anew(browser: Browser, month_pages:
         before = reader.page.evaluate(f"[{marked}.length, document.querySelectorAll('*').length]")
         for _ in range(4):
             text = progress.inner_text()
-            expect(progress).not_to_have_text(text, timeout=PATIENCE)
+            expect(progress).not_to_have_text(text)
         kept = reader.page.evaluate("document.querySelectorAll('[data-seen]').length")
         after = reader.page.evaluate(f"[{marked}.length, document.querySelectorAll('*').length]")
         assert kept == before[0] == after[0]
@@ -121,7 +127,7 @@ def test_times_are_those_of_the_readers_zone(browser: Browser, month_pages: Page
             card = reader.page.locator("[data-testid=stMetric]", has_text="Finished in")
             expect(card).to_contain_text(":")
             shown[zone] = card.locator("[data-testid=stMetricDelta]").inner_text()
-    finish = httpx.get(f"{month.url}/api/progress").json()["finish"]
+    finish = month.ask("progress").json()["finish"]
     for zone, text in shown.items():
         there = datetime.datetime.fromtimestamp(finish, ZoneInfo(zone))
         hours = {f"{(there + datetime.timedelta(hours=late)):%H}" for late in range(-3, 4)}  # the estimate moves
@@ -147,10 +153,10 @@ def test_a_row_of_the_leaderboard_leads_to_a_page(browser: Browser, month_pages:
         reader.settle()
         table = reader.page.locator("[data-testid=stDataFrame]").first
         link = reader.page.get_by_text(re.compile("The page of "))
-        for _ in range(4):  # a click on a table that is not drawn yet chooses nobody
+        for _ in range(40):  # a click on a table that is not drawn yet chooses nobody
             table.click(position={"x": 16, "y": 54})
             with contextlib.suppress(PlaywrightTimeout):
-                link.wait_for(timeout=PATIENCE / 4)
+                link.wait_for(timeout=5_000)
                 break
         link.click()
         reader.see("Share of each day")
@@ -158,7 +164,7 @@ def test_a_row_of_the_leaderboard_leads_to_a_page(browser: Browser, month_pages:
         assert reader.problems == []
 
 
-@pytest.mark.parametrize("width", list(WIDTHS))
+@pytest.mark.parametrize("width", EACH_WIDTH)
 def test_an_empty_run_invites(browser: Browser, pages: Pages, empty: Served, width: str) -> None:
     pages.switch.lead_to(empty.url)
     with reading(browser, pages.url, width) as reader:
@@ -168,7 +174,7 @@ def test_an_empty_run_invites(browser: Browser, pages: Pages, empty: Served, wid
         assert reader.problems == []
 
 
-@pytest.mark.parametrize("width", list(WIDTHS))
+@pytest.mark.parametrize("width", EACH_WIDTH)
 @pytest.mark.parametrize(
     ("state", "order", "text"),
     [
@@ -189,7 +195,7 @@ def test_a_run_that_wants_nobody_says_so(
         assert reader.problems == []
 
 
-@pytest.mark.parametrize("width", list(WIDTHS))
+@pytest.mark.parametrize("width", EACH_WIDTH)
 def test_while_the_coordinator_is_away_its_last_figures_stay(
     browser: Browser, month_pages: Pages, month: Served, width: str
 ) -> None:
@@ -201,7 +207,7 @@ def test_while_the_coordinator_is_away_its_last_figures_stay(
         reader.settle()
         reader.picture(SCREENSHOTS / f"away-{width}.png")
         month_pages.switch.lead_to(month.url)
-        expect(reader.page.get_by_text("The coordinator cannot be reached.")).to_have_count(0, timeout=PATIENCE)
+        expect(reader.page.get_by_text("The coordinator cannot be reached.")).to_have_count(0)
         assert reader.problems == []
 
 
@@ -220,7 +226,7 @@ def test_the_organizer_works_in_the_browser(browser: Browser, pages: Pages, deci
         reader.see("What looked odd")
         reader.page.get_by_label("Text").fill("Back at <i>nine</i>")
         reader.page.get_by_role("button", name="Announce").click()
-        expect(reader.page.locator(BANNER, has_text="Back at <i>nine</i>")).to_be_visible(timeout=PATIENCE)
+        expect(reader.page.locator(BANNER, has_text="Back at <i>nine</i>")).to_be_visible()
         reader.picture(SCREENSHOTS / "desk-desktop.png")
         kept = reader.page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
         assert key not in kept

@@ -1,16 +1,25 @@
-import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from dashboard import client
 from dashboard.client import MOST_QUESTIONS, Away, Coordinator, NotThere
 from tests.dashboard.coordinators import CountingServer
+from tests.waiting import PATIENCE, wait_until
 
 RUN = {"name": "test-run", "total_steps": 100}
 PERSON = {"user": "asha", "samples": 3}
-INTERVAL = 0.5
+INTERVAL = 5.0
+
+
+class Clock:
+    """Stands still until it is put forward."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
@@ -21,33 +30,35 @@ def server() -> Iterator[CountingServer]:
 
 
 @pytest.fixture
-def coordinator(server: CountingServer) -> Iterator[Coordinator]:
-    asked = Coordinator(server.url, INTERVAL)
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def coordinator(server: CountingServer, clock: Clock) -> Iterator[Coordinator]:
+    asked = Coordinator(server.url, INTERVAL, clock)
     yield asked
     asked.close()
 
 
 def test_fifty_viewers_at_once_make_one_request(coordinator: Coordinator, server: CountingServer) -> None:
-    server.slowly = 0.2
-    found = []
-    viewers = [threading.Thread(target=lambda: found.append(coordinator.leaders("run").value)) for _ in range(50)]
-    for viewer in viewers:
-        viewer.start()
-    for viewer in viewers:
-        viewer.join()
-    assert found == [[]] * 50
+    server.go_on.clear()
+    with ThreadPoolExecutor(50) as pool:
+        viewers = [pool.submit(coordinator.leaders, "run") for _ in range(50)]
+        wait_until(lambda: server.asked, "question")
+        server.go_on.set()
+        assert [viewer.result().value for viewer in viewers] == [[]] * 50
     assert server.asked == {"/api/leaderboard": 1}
 
 
-def test_viewers_make_one_request_in_an_interval(server: CountingServer) -> None:
-    coordinator = Coordinator(server.url, INTERVAL / client.LEADERS.intervals)
-    began = time.monotonic()
-    while time.monotonic() - began < 4.5 * INTERVAL:
+def test_viewers_make_one_request_in_an_interval(
+    coordinator: Coordinator, server: CountingServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "WORTH_WAITING", PATIENCE)
+    for moment in range(4 * 10 + 1):
+        clock.now = moment / 10 * INTERVAL * client.LEADERS.intervals
         coordinator.leaders("day")
-        time.sleep(0.005)
-    took = time.monotonic() - began
-    coordinator.close()
-    assert 2 <= server.asked["/api/leaderboard"] <= took / INTERVAL + 1
+    assert server.asked["/api/leaderboard"] == 5
 
 
 def test_other_questions_are_asked_for_themselves(coordinator: Coordinator, server: CountingServer) -> None:
@@ -57,19 +68,22 @@ def test_other_questions_are_asked_for_themselves(coordinator: Coordinator, serv
     assert server.asked["/api/leaderboard"] == 2
 
 
-def test_the_last_answer_stays_while_the_coordinator_is_away(server: CountingServer) -> None:
-    coordinator = Coordinator(server.url, 0.01)
+def test_the_last_answer_stays_while_the_coordinator_is_away(
+    coordinator: Coordinator, server: CountingServer, clock: Clock
+) -> None:
     first = coordinator.run()
     assert first.value.name == "test-run"
     assert first.problem is None
     server.close()
-    until = time.monotonic() + 20
-    while (found := coordinator.run()).problem != "nobody answers at the coordinator's address":
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    coordinator.close()
+
+    def is_away() -> bool:
+        clock.now += 12 * INTERVAL
+        return coordinator.run().problem == "nobody answers at the coordinator's address"
+
+    wait_until(is_away, "word that nobody answers")
+    found = coordinator.run()
     assert found.value.name == "test-run"
-    assert found.at == pytest.approx(first.at, abs=5)
+    assert found.at == first.at
 
 
 def test_what_was_never_known_is_away(coordinator: Coordinator, server: CountingServer) -> None:
@@ -86,30 +100,24 @@ def test_while_it_is_away_it_is_asked_no_more_often(coordinator: Coordinator, se
     assert server.asked["/api/run"] == 1
 
 
-def test_it_is_found_again_when_it_is_back(coordinator: Coordinator, server: CountingServer) -> None:
+def test_it_is_found_again_when_it_is_back(coordinator: Coordinator, server: CountingServer, clock: Clock) -> None:
     server.status = 503
     with pytest.raises(Away):
         coordinator.run()
     server.status = 200
-    until = time.monotonic() + 20
-    while True:
-        try:
-            assert coordinator.run().value.name == "test-run"
-            break
-        except Away:
-            assert time.monotonic() < until
-            time.sleep(0.05)
-
-
-def test_a_viewer_with_figures_does_not_wait_for_a_slow_coordinator(server: CountingServer) -> None:
-    coordinator = Coordinator(server.url, 0.01)
-    coordinator.run()
-    time.sleep(0.2)
-    server.slowly = 4.0
-    began = time.monotonic()
+    clock.now += INTERVAL
     assert coordinator.run().value.name == "test-run"
-    assert time.monotonic() - began < 2.0
-    coordinator.close()
+
+
+def test_a_viewer_with_figures_does_not_wait_for_a_slow_coordinator(
+    coordinator: Coordinator, server: CountingServer, clock: Clock
+) -> None:
+    coordinator.run()
+    clock.now += 12 * INTERVAL
+    server.go_on.clear()
+    found = coordinator.run()
+    assert (found.value.name, found.problem) == ("test-run", None), "it was waited for"
+    wait_until(lambda: server.asked["/api/run"] == 2, "second question")
 
 
 @pytest.mark.parametrize("answer", [{"name": 3}, [], "text", None, {"name": "x", "total_steps": "many"}])

@@ -8,12 +8,13 @@ from playwright.sync_api import Browser, expect
 
 from app.admin import admin
 from coordinator.http.admin_key import FILE
-from tests.dashboard.browsing import PATIENCE, SCREENSHOTS, WIDTHS, reading
+from tests.dashboard.browsing import SCREENSHOTS, WIDTHS, reading
 from tests.dashboard.conftest import Pages
 from tests.peers.conftest import corpus as corpus
 from tests.peers.conftest import small_swarm as small_swarm
 from tests.peers.conftest import tokenizer_folder as tokenizer_folder
 from tests.peers.small_swarm import SmallSwarm, free_port
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm
 AWAY = "The coordinator cannot be reached."
@@ -27,7 +28,6 @@ READY = {
 }
 
 
-@pytest.mark.timeout(600)
 def test_the_pages_follow_a_swarm_from_its_first_step_to_its_end(
     browser: Browser, pages: Pages, small_swarm: Callable[..., SmallSwarm]
 ) -> None:
@@ -38,7 +38,7 @@ def test_the_pages_follow_a_swarm_from_its_first_step_to_its_end(
         trainer = swarm.volunteer("asha", asks_for="Asha of the delta")
         card = reader.page.locator("[data-testid=stMetric]", has_text="Global step")
         for least in (1, 2):
-            expect(card).to_contain_text(re.compile(rf"Global step\s*([{least}-9]|\d\d)"), timeout=PATIENCE)
+            expect(card).to_contain_text(re.compile(rf"Global step\s*([{least}-9]|\d\d)"))
         assert reader.problems == []
     for width in WIDTHS:
         with reading(browser, pages.url, width) as reader:
@@ -53,8 +53,8 @@ def test_the_pages_follow_a_swarm_from_its_first_step_to_its_end(
         swarm.peers[0].kill()
         reader.see(AWAY)
         swarm.coordinator()
-        expect(reader.page.get_by_text(AWAY)).to_have_count(0, timeout=PATIENCE)
+        expect(reader.page.get_by_text(AWAY)).to_have_count(0)
         admin(swarm.url, swarm.state / FILE, "stop")
         reader.see(OVER)
-        assert trainer.process.wait(PATIENCE / 1000) == 0
+        assert trainer.process.wait(PATIENCE) == 0
         assert reader.problems == []

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
@@ -13,9 +12,9 @@ from streamlit.testing.v1 import AppTest
 import dashboard
 from dashboard import texts
 from tests.dashboard.coordinators import Switch
-from tests.dashboard.waiting import wait_until
 from tests.recorded_month.people import AWKWARD
 from tests.recorded_month.serving import Served
+from tests.waiting import PATIENCE, wait_until
 
 APP = Path(dashboard.__file__).with_name("app.py")
 HOSTILE = "<img src=x onerror=alert(1)> [x](javascript:alert(2)) :material/verified: www.evil.example"
@@ -36,14 +35,14 @@ def show(small: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTes
         monkeypatch.setenv("SAHAJ_URL", url)
         monkeypatch.setenv("SAHAJ_REFRESH", "0.2")
         if page is None:
-            return AppTest.from_file(str(APP), default_timeout=60).run()
+            return AppTest.from_file(str(APP), default_timeout=PATIENCE).run()
 
         def script(page: str) -> None:
             import importlib
 
             importlib.import_module(f"dashboard.{page}").show()
 
-        app = AppTest.from_function(script, default_timeout=60, kwargs={"page": page})
+        app = AppTest.from_function(script, default_timeout=PATIENCE, kwargs={"page": page})
         for name, value in query.items():
             app.query_params[name] = value
         return app.run()
@@ -59,7 +58,7 @@ def words(app: AppTest) -> str:
 
 def once_it_says(text: str, app: AppTest) -> AppTest:
     """The app, looked at again until the text is there: what is decided is told some seconds later."""
-    wait_until(lambda: text in words(app.run()), f"the page did not say: {text}", patience=30)
+    wait_until(lambda: text in words(app.run()), f"page that says: {text}")
     return app
 
 
@@ -68,8 +67,8 @@ def figures(app: AppTest) -> dict[str, str]:
 
 
 def test_the_overview_shows_what_the_coordinator_says(show: Callable[..., AppTest], small: Served) -> None:
-    progress = httpx.get(f"{small.url}/api/progress").json()
-    run = httpx.get(f"{small.url}/api/run").json()
+    progress = small.ask("progress").json()
+    run = small.ask("run").json()
     app = show()
     assert not app.exception
     assert app.title[0].value == run["name"]
@@ -87,7 +86,7 @@ def test_the_overview_shows_what_the_coordinator_says(show: Callable[..., AppTes
 
 def test_changes_over_the_last_hour_stand_with_the_figures(show: Callable[..., AppTest], small: Served) -> None:
     def gains() -> dict[str, Any]:
-        return dict(httpx.get(f"{small.url}/api/progress").json()["last_hour"])
+        return dict(small.ask("progress").json()["last_hour"])
 
     gained, deltas = gains(), {metric.label: metric.delta for metric in show().metric}
     while gained != gains():  # the hour began a minute later meanwhile
@@ -153,7 +152,7 @@ def test_without_a_url_the_page_says_what_to_set(show: Callable[..., AppTest]) -
 def test_the_leaderboard_has_everybody_in_order(show: Callable[..., AppTest], small: Served) -> None:
     app = show("people")
     table = app.dataframe[0].value
-    leaders = httpx.get(f"{small.url}/api/leaderboard?period=run").json()
+    leaders = small.ask("leaderboard?period=run").json()
     assert list(table["user"]) == [one["user"] for one in leaders]
     assert list(table["Rank"]) == list(range(1, len(leaders) + 1))
     assert list(table["Share"]) == [one["share"] for one in leaders]
@@ -173,12 +172,12 @@ def test_the_leaderboard_is_searched_by_part_of_a_name(show: Callable[..., AppTe
 def test_the_leaderboard_of_a_day_is_another(show: Callable[..., AppTest], small: Served) -> None:
     app = show("people")
     app.segmented_control(key="period").set_value("Today").run()
-    today = httpx.get(f"{small.url}/api/leaderboard?period=day").json()
+    today = small.ask("leaderboard?period=day").json()
     assert list(app.dataframe[0].value["Samples"]) == [one["samples"] for one in today]
 
 
 def test_somebody_has_a_page(show: Callable[..., AppTest], small: Served) -> None:
-    about = httpx.get(f"{small.url}/api/person", params={"user": "user-003"}).json()
+    about = small.ask("person?user=user-003").json()
     app = show("person", user="user-003")
     assert not app.exception
     assert app.header[0].value == texts.name("user-003")
@@ -211,7 +210,7 @@ def test_all_that_comes_from_outside_is_escaped(show: Callable[..., AppTest], de
 
 
 def test_a_checkpoint_can_be_chosen_to_see_its_guesses(show: Callable[..., AppTest], small: Served) -> None:
-    fills = httpx.get(f"{small.url}/api/fills").json()
+    fills = small.ask("fills").json()
     app = show("learning")
     slider = app.select_slider(key="fill-step")
     assert slider.value == fills[-1]["step"]
@@ -222,7 +221,7 @@ def test_a_checkpoint_can_be_chosen_to_see_its_guesses(show: Callable[..., AppTe
 
 
 def test_checkpoints_are_listed_with_their_scores(show: Callable[..., AppTest], small: Served) -> None:
-    checkpoints = httpx.get(f"{small.url}/api/checkpoints").json()
+    checkpoints = small.ask("checkpoints").json()
     app = show("learning")
     app.toggle(key="show-scores").set_value(True).run()
     assert not app.exception
@@ -244,7 +243,7 @@ def test_curves_are_drawn_against_step_and_time(show: Callable[..., AppTest], ax
 def test_machines_are_listed_without_names(show: Callable[..., AppTest], small: Served) -> None:
     app = show("machines")
     assert not app.exception
-    devices = httpx.get(f"{small.url}/api/machines").json()["devices"]
+    devices = small.ask("machines").json()["devices"]
     table = app.dataframe[0].value
     assert list(table["Device"]) == [one["device"] for one in devices]
     assert "user-0" not in words(app) + table.to_csv()

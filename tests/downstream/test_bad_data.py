@@ -11,6 +11,7 @@ from downstream.tasks import TASKS
 from downstream.training import Settings
 from swarm.errors import DataError
 from tests.forked import start_forked
+from tests.waiting import PATIENCE
 
 GOOD_CONLL = "ঢাকা\tB-LOC\nযাই\tO\n\nআমি\tO\n\n"
 GOOD_ROWS = '{"text": "ভালো", "label": "positive"}\n{"text": "খারাপ", "label": "negative"}\n'
@@ -89,7 +90,7 @@ def test_the_command_ends_with_one_line_and_writes_nothing(tmp_path: Path, pretr
             out,
             err,
             cwd=tmp_path,
-        ).wait(120)
+        ).wait(PATIENCE)
         assert out.read_text() == ""
         (line,) = err.read_text().splitlines()
     assert line == (f"sahaj: {files['train']}:2: 'যাই' has no tag; each line must be a token, a tab and its tag")

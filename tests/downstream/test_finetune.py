@@ -3,7 +3,6 @@
 import io
 import json
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from downstream.training import fit, predict
 from swarm.errors import StorageError
 from tests.downstream.conftest import PEOPLE, QUICK
 from tests.forked import start_forked
+from tests.waiting import PATIENCE, wait_until
 
 
 @pytest.fixture(scope="session")
@@ -168,11 +168,8 @@ def test_ctrl_c_in_the_middle_of_training_ends_without_a_traceback_and_leaves_no
         err,
         cwd=folder,
     )
-    deadline = time.monotonic() + 120
-    while "epoch 1 of" not in out.read_text():
-        assert command.poll() is None and time.monotonic() < deadline, err.read_text()
-        time.sleep(0.05)
+    wait_until(lambda: "epoch 1 of" in out.read_text() or command.poll(), lambda: f"epoch: {err.read_text()}")
     command.send_signal(signal.SIGINT)
-    assert command.wait(30) == 130
+    assert command.wait(PATIENCE) == 130
     assert err.read_text() == ""
     assert not list(folder.iterdir())

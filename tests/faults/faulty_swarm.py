@@ -1,18 +1,17 @@
 """A swarm whose processes can be caught at a phase of a global step."""
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from app.demo_peers import Peer
-from coordinator.audit import CLAIM_WAIT
 from tests.faults import held
 from tests.faults.agreement import compare
 from tests.faults.hosts import Hosts
 from tests.forked import Forked, start_function
 from tests.peers.small_swarm import SmallSwarm, newest_step_said, text_of
+from tests.waiting import wait_until
 
 RECOVERED = 2  # global steps until all take part again
 
@@ -76,13 +75,8 @@ class FaultySwarm(SmallSwarm):
 
     def wait_for_agreement(self) -> None:
         """Until the ledger has all that was averaged, and no more; the last claims may take a while."""
-        found = [compare(self.folder / "peers", self.ledger)]
 
-        def agrees() -> bool:
-            found[0] = compare(self.folder / "peers", self.ledger)
-            return not (found[0].lost or found[0].double)
+        def disagreements() -> list[str]:
+            return compare(self.folder / "peers", self.ledger).places
 
-        deadline = time.monotonic() + 2 * CLAIM_WAIT
-        while not agrees():
-            assert time.monotonic() < deadline, "\n".join(found[0].places)
-            time.sleep(0.5)
+        wait_until(lambda: not disagreements(), lambda: "agreement:\n" + "\n".join(disagreements()), every=0.5)

@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.waiting import PATIENCE
+
 NETWORK = "10.213.77"
 LARGEST_PACKET = 4000  # bytes, some more than Ethernet's
 CLONE_NEWNET = 0x40000000  # of <sched.h>
@@ -124,6 +126,6 @@ def _root(name: str, *arguments: str) -> None:
     command = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if command is None or os.geteuid() != 0:
         raise NoHosts(f"hosts of their own need root and the `{name}` command")
-    done = subprocess.run([command, *arguments], check=False, capture_output=True, text=True)
+    done = subprocess.run([command, *arguments], check=False, capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode:
         raise NoHosts(f"{name} {' '.join(arguments)}: {done.stderr.strip()}")

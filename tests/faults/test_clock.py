@@ -12,7 +12,7 @@ import pytest
 from tests.faults.faulty_swarm import FaultySwarm
 from tests.peers.small_swarm import text_of
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 8192  # some four seconds of two trainers: whoever comes back needs longer than matchmaking takes
 OFF = 120  # seconds
 SOURCE = Path(__file__).with_name("wrong_clock.c")

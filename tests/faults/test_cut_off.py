@@ -10,7 +10,7 @@ from tests.faults.faulty_swarm import FaultySwarm
 from tests.faults.hosts import NoHosts, made_hosts
 from tests.peers.small_swarm import STEPS_DONE, newest_step_said, text_of
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 12288  # some six seconds of two trainers: TCP tries again only seconds after the cable is back
 ALONE = "nobody answers; waiting for the others"
 AWAY = 12.0  # seconds; others wait five for a part of a mean

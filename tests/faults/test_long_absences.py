@@ -13,7 +13,7 @@ from swarm.records import CONTRIBUTIONS_KEPT
 from tests.faults.faulty_swarm import FaultySwarm
 from tests.peers.small_swarm import COUNTING, TAKEN_OVER, newest_step_said, text_of
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 2560  # two seconds of two trainers; nobody is so fast as to weigh less than it computes
 OPENED_AT = re.compile(r"is open at global step (\d+) of")
 MINUTE = 60.0  # seconds

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.faulty_swarm import FaultySwarm
 from tests.peers.small_swarm import COUNTING, newest_step_said, signal_group
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 16384  # some six seconds of two trainers: whoever comes back needs longer than matchmaking takes
 STOPPED = 8.0  # seconds; others wait five for a part of a mean
 OF_TRAINERS = ("accumulating", "matchmaking", "reducing", "stepping")

@@ -14,7 +14,7 @@ from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.peers.small_swarm import newest_step_said, signal_group, text_of
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 REPO = "river/small"
 STEP_SAMPLES = 12288  # some five seconds of two trainers
 STOPPED = 8.0  # seconds

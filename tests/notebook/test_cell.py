@@ -14,6 +14,7 @@ from coordinator.notebook import code
 from coordinator.program import Program, this_program
 from swarm.program import DISTRIBUTION
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
+from tests.waiting import PATIENCE
 
 VERSION = "7.1.0"
 
@@ -42,7 +43,7 @@ class Notebook:
             capture_output=True,
             text=True,
             input=answer,
-            timeout=120,
+            timeout=PATIENCE,
         )
         assert done.stderr == ""
         return done.stdout

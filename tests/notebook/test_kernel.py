@@ -15,6 +15,7 @@ import pytest
 
 from app.joining.problems import TokenRejected, TokenTooStrong
 from app.notebook import kernel
+from tests.waiting import PATIENCE
 
 KAGGLE_HERE = {"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}
 SECRET = "hf_" + "a" * 34
@@ -109,7 +110,7 @@ def test_pages_are_shown_and_other_lines_are_read(capsys: pytest.CaptureFixture[
 
 def test_the_token_goes_to_the_peer_by_its_environment_alone() -> None:
     peer = kernel.start([sys.executable, "-c", "import os; print(os.environ['HF_TOKEN'])"], SECRET)
-    said, _ = peer.communicate(timeout=60)
+    said, _ = peer.communicate(timeout=PATIENCE)
     assert said.decode().strip() == SECRET
     assert SECRET not in " ".join(kernel.command("python", "https://run.example.org", "asha", "colab"))
 

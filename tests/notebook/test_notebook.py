@@ -14,6 +14,7 @@ from coordinator.http.credit import plain
 from coordinator.notebook import at_the_hub, invitation, notebook_for
 from coordinator.program import PACKAGES, Program, this_program
 from swarm.run_file import ReleaseSection
+from tests.waiting import PATIENCE
 
 LINK = "https://run.example.org"
 
@@ -49,7 +50,7 @@ def test_a_link_is_text_in_the_cell_whatever_is_in_it() -> None:
 
 def write_notebook(*arguments: object) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "app.cli", "notebook", *map(str, arguments)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_the_command_writes_the_notebook_of_the_run_whose_program_may_be_another(
@@ -87,7 +88,7 @@ def test_the_wheel_is_the_program_that_runs_here(tmp_path: Path) -> None:
     assert all(name.endswith(".py") for name in names if "dist-info" not in name), "no files of the organizer"
     target = tmp_path / "installed"
     install = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", target, path)
-    subprocess.run([sys.executable, *install], check=True, timeout=120)
+    subprocess.run([sys.executable, *install], check=True, timeout=PATIENCE)
     for package in ("app/joining/join.py", "trainer/loop.py"):
         assert (target / package).read_bytes() == Path(package).read_bytes()
     where = f"import sys; sys.path.insert(0, {str(target)!r}); import app.cli; print(app.cli.__file__)"

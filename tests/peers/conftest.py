@@ -1,5 +1,6 @@
 """A small run: text that Python carries, a tokenizer, and a swarm whose processes end with the test."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,8 +51,8 @@ def small_swarm(corpus: Path, tokenizer_folder: Path, tmp_path: Path) -> Iterato
         made[-1].coordinator()
         return made[-1]
 
-    yield make
-    flags = [flag for one in made for flag in one.ledger.audit.flags()]
-    for one in made:
-        one.kill_all()
-    assert not flags, "honest peers were flagged"
+    with contextlib.ExitStack() as ending:
+        yield make
+        for one in made:
+            ending.callback(one.kill_all)
+        assert not [flag for one in made for flag in one.ledger.audit.flags()], "honest peers were flagged"

@@ -2,11 +2,11 @@
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
 import socket
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -21,15 +21,16 @@ from coordinator.state_folder import URL
 from swarm.durable import write_file
 from swarm.run_file import dump_run, parse_run
 from tests.forked import Forked, start_forked
+from tests.waiting import PATIENCE, wait_until
 
 NAME = "small-run"
-PATIENCE = 90.0  # seconds in which anything that should happen has happened, on a machine with other work, too
 LOOK_EVERY = 0.1  # seconds
+PORTS = range(20_000, 30_000)  # which no system gives to whoever asks for any port
 MICRO_BATCH = 64  # samples: some 50 ms; peers tell the swarm of every batch, and shorter ones would flood it
 STEPS_DONE = re.compile(r"global step ([\d,]+) of")
 TAKEN_OVER = re.compile(r"Took over the state of global step (\d+)")
 COUNTING = re.compile(r"(First sample counted)")
-THANKS = re.compile(r"^(Thank you!)", re.MULTILINE)
+CONTRIBUTED = re.compile(r"^Thank you! You contributed ([\d,]+) samples", re.MULTILINE)
 FRIGHTENING = re.compile(r"(Traceback|Error|Exception|failed|Aborted|Killed)")
 
 
@@ -167,10 +168,7 @@ class SmallSwarm:
         Raises:
             AssertionError: it did not within `patience` seconds, with what the peers said last.
         """
-        deadline = time.monotonic() + patience
-        while not condition():
-            assert time.monotonic() < deadline, f"no {what} within {patience:.0f} s\n{self.last_words()}"
-            time.sleep(LOOK_EVERY)
+        wait_until(condition, lambda: f"{what}:\n{self.last_words()}\n", patience, LOOK_EVERY)
 
     def last_words(self) -> str:
         """The end of what each peer said."""
@@ -182,19 +180,11 @@ class SmallSwarm:
 
     def kill_all(self) -> None:
         """Leave nothing behind."""
-        for peer in self.peers:
-            peer.kill()
-        if self._ledger is not None:
-            self._ledger.close()
-
-
-def without_record(steps: list[StepSummary]) -> int:
-    """Global steps up to the newest one that nobody is credited for.
-
-    A step is taken by whoever's round worked. If that is only the coordinator, which computes nothing, the trainers
-    take over its state, and nobody tells of samples.
-    """
-    return max((one.step for one in steps), default=-1) + 1 - len(steps)
+        with contextlib.ExitStack() as ending:  # all of it is done, whatever goes wrong on the way
+            if self._ledger is not None:
+                ending.callback(self._ledger.close)
+            for peer in self.peers:
+                ending.callback(peer.kill)
 
 
 def run_content(corpus: Path, *, target_batch_size: int, total_steps: int) -> dict[str, Any]:
@@ -240,10 +230,11 @@ def newest_step_said(peer: Peer) -> int:
 
 
 def free_port() -> int:
-    """A TCP port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port of this machine that nobody listens on, and that stays free until it is used."""
+    while True:
+        port = random.choice(PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def living_processes(peer: Peer) -> list[str]:

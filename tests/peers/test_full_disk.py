@@ -11,9 +11,10 @@ from coordinator.audit import CLAIM_WAIT
 from coordinator.checkpoint_folder import newest_checkpoint
 from swarm.records import CONTRIBUTIONS_KEPT
 from tests.faults.agreement import compare
-from tests.peers.small_swarm import PATIENCE, SmallSwarm, newest_step_said, text_of
+from tests.peers.small_swarm import SmallSwarm, newest_step_said, text_of
+from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from tests.peers.small_swarm import (
     signal_group,
     text_of,
 )
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm
-SOON = 10.0  # seconds in which a trainer has left
 STARTED = re.compile(r"(Computing \d+ samples)")
 THANKS = re.compile(r"^(Thank you.*)", re.MULTILINE)
 # how a terminal's Ctrl-C, `kill -INT` and a machine that shuts down ask a trainer to end
@@ -61,13 +61,14 @@ def test_a_trainer_that_starts_can_be_stopped(calm_swarm: SmallSwarm, way: str):
     _left_nothing(calm_swarm, peer)
 
 
-@pytest.mark.parametrize("way", ["ctrl-c", "sigterm"])
+@pytest.mark.parametrize("way", ["ctrl-c", pytest.param("sigterm", marks=pytest.mark.faults)])
 def test_a_trainer_that_accumulates_leaves_with_thanks(calm_swarm: SmallSwarm, way: str):
     peer = calm_swarm.trainer(f"accumulating-{way}")
     calm_swarm.wait(lambda: _samples(calm_swarm, peer) > 0, "contribution of the trainer")
     _leaves(calm_swarm, peer, way)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("way", ["sigint"])
 def test_a_trainer_in_a_round_of_averaging_leaves_with_thanks(busy_swarm: SmallSwarm, way: str):
     peer = busy_swarm.trainer(f"averaging-{way}")
@@ -81,7 +82,7 @@ def test_helpers_end_soon_when_their_trainer_is_killed(calm_swarm: SmallSwarm):
     assert len(living_processes(peer)) > 3  # itself, the DHT, libp2p's daemon, the averagers
     peer.process.kill()
     peer.process.wait()
-    calm_swarm.wait(lambda: not living_processes(peer), "end of the helpers", SOON)
+    calm_swarm.wait(lambda: not living_processes(peer), "end of the helpers")
 
 
 def test_a_coordinator_that_is_stopped_saves_and_can_go_on(small_swarm: Callable[..., SmallSwarm]):
@@ -90,10 +91,10 @@ def test_a_coordinator_that_is_stopped_saves_and_can_go_on(small_swarm: Callable
     swarm.trainer("asha")
     swarm.wait(lambda: newest_step_said(coordinator) >= 2, "two global steps")
     signal_group(coordinator, signal.SIGINT)
-    assert coordinator.process.wait(2 * SOON) == 0
+    assert coordinator.process.wait(PATIENCE) == 0
     (stopped_at,) = map(int, re.findall(r"has stopped at global step (\d+)", text_of(coordinator)))
     assert not FRIGHTENING.search(text_of(coordinator).replace("did not work", ""))
-    swarm.wait(lambda: not living_processes(coordinator), "end of the helpers", 1.0)
+    swarm.wait(lambda: not living_processes(coordinator), "end of the helpers")
     assert (swarm.state / "checkpoints" / f"checkpoint-{stopped_at}").is_dir()
 
 
@@ -102,19 +103,19 @@ def _leaves(swarm: SmallSwarm, peer: Peer, way: str) -> None:
     assert _status(swarm, peer) == 0
     assert text_of(peer).strip().splitlines()[-1].startswith("Thank you! You contributed")
     assert len(peer.said(THANKS)) == 1
-    swarm.wait(lambda: all(one.left for one in swarm.ledger.sessions() if one.user == peer.name), "goodbye", SOON)
+    swarm.wait(lambda: all(one.left for one in swarm.ledger.sessions() if one.user == peer.name), "goodbye")
     _left_nothing(swarm, peer)
 
 
 def _status(swarm: SmallSwarm, peer: Peer) -> int:
-    swarm.wait(lambda: peer.process.poll() is not None, f"end of {peer.name}", SOON)
+    swarm.wait(lambda: peer.process.poll() is not None, f"end of {peer.name}")
     return peer.process.wait()
 
 
 def _left_nothing(swarm: SmallSwarm, peer: Peer) -> None:
     frightening = FRIGHTENING.search(text_of(peer))
     assert frightening is None, f"a trainer alone need not hear {frightening.group()!r}:\n{text_of(peer)}"
-    swarm.wait(lambda: not living_processes(peer), "end of the helpers", 1.0)
+    swarm.wait(lambda: not living_processes(peer), "end of the helpers")
 
 
 def _samples(swarm: SmallSwarm, peer: Peer) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, signal_group, text_of
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 4096  # some seconds of two trainers
 LIFETIME = 20.0  # seconds of a pass
 GIVEN = re.compile(r"~(asha|bela) was given a pass")

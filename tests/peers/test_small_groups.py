@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.small_swarm import PATIENCE, SmallSwarm
+from tests.peers.small_swarm import SmallSwarm
+from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEPS = 4
 TRAINERS = 5  # with the coordinator they are two groups of three
 CLIENT = 1  # the one in client mode

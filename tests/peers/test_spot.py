@@ -1,17 +1,15 @@
 """A trainer on a preemptible machine leaves when its cloud gives notice, and what it has brought is counted."""
 
-import re
 from collections.abc import Callable
 
 import pytest
 
 from app.joining.spot import ELSEWHERE
 from tests.app_joining.metadata_stand_in import MetadataStandIn
-from tests.peers.small_swarm import SmallSwarm, living_processes, text_of
+from tests.peers.small_swarm import CONTRIBUTED, SmallSwarm, living_processes, text_of
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 NOTICE = 120.0  # seconds from the notice until the machine is gone
-CONTRIBUTED = re.compile(r"Thank you! You contributed ([\d,]+) samples")
 
 
 def test_a_trainer_leaves_within_the_notice_of_its_cloud(
@@ -28,6 +26,6 @@ def test_a_trainer_leaves_within_the_notice_of_its_cloud(
     said = text_of(volunteer)
     assert "Amazon takes this machine away (terminate at 2026-11-22T08:22:00Z)" in said
     assert "Traceback" not in said
-    swarm.wait(lambda: not living_processes(volunteer), "end of its helpers", 1.0)
+    swarm.wait(lambda: not living_processes(volunteer), "end of its helpers")
     (samples,) = (int(one.replace(",", "")) for one in CONTRIBUTED.findall(said))
     swarm.wait(lambda: [(one.left, one.samples) for one in swarm.ledger.sessions()] == [(True, samples)], "all of it")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import httpx
 import numpy as np
 from safetensors.numpy import save_file
 
@@ -24,6 +25,7 @@ from swarm.fingerprint import fingerprint
 from swarm.passes import load_authority
 from swarm.run_file import RunFile, dump_run
 from tests.recorded_month.going_on import GoingOn
+from tests.waiting import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Served:
 
     url: str
     desk: Desk
+
+    def ask(self, path: str) -> httpx.Response:
+        """What it answers to a question of its API."""
+        answer = httpx.get(f"{self.url}/api/{path}", timeout=PATIENCE, trust_env=False)
+        assert answer.status_code == 200, answer.text
+        return answer
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import queue
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,9 +24,8 @@ from swarm.run_file import RunFile, load_run
 from tests.hub_repositories import Line
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import FINGERPRINT, MakeCheckpoint, repository
+from tests.waiting import PATIENCE, wait_until
 from trainer.model import PretrainingModel, build_model
-
-PATIENCE = 60.0  # seconds
 
 
 @dataclass
@@ -163,7 +161,4 @@ def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, 
 
 
 def _wait_for(said: list[str], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not any(what in line for line in said):
-        assert time.monotonic() < deadline, f"no {what!r} in {said}"
-        time.sleep(0.02)
+    wait_until(lambda: any(what in line for line in said), lambda: f"{what!r} in {said}")

@@ -17,6 +17,7 @@ from tests.hub_reader import read_from_hub
 from tests.hub_repositories import Line
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import REPO, MakeCheckpoint, repository
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 SAHAJ = (  # a shell's background jobs, as tests may be, ignore Ctrl-C, and so would what they start
@@ -37,7 +38,7 @@ def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
 
 def run_release(*arguments: object, **environment: str) -> tuple[int, str, str]:
     process = start(*arguments, **environment)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out, err
 
 
@@ -143,9 +144,9 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(hub: HubStandIn, make_ch
     hub.repositories.lines.append(("PUT /lfs/", Line()))
     hub.repositories.lines.append(("PUT /lfs/", line))
     process = start(path, REPO)
-    assert line.holding.wait(90.0), process.communicate(timeout=5)
+    assert line.holding.wait(PATIENCE)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     line.go_on.set()
     assert [one.title for one in repository(hub).revisions] == ["initial commit"]
     arrived = list(hub.repositories.received)
@@ -161,9 +162,9 @@ def test_ctrl_c_ends_an_upload_with_one_line(hub: HubStandIn, make_checkpoint: M
     line = Line(held_after=1000)
     hub.repositories.lines.append(("PUT /lfs/", line))
     process = start(make_checkpoint(100).path, REPO)
-    assert line.holding.wait(90.0)
+    assert line.holding.wait(PATIENCE)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
     line.go_on.set()
     assert process.returncode == 130 and err.startswith("sahaj: stopped; nobody sees") and err.count("\n") == 1
     assert [one.title for one in repository(hub).revisions] == ["initial commit"]

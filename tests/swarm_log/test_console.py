@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.swarm_log.conftest import lines, messages
+from tests.waiting import PATIENCE
 
 HIVEMIND = """
 import logging, sys
@@ -46,7 +47,7 @@ cli.main()
 def run(code: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=60, env=os.environ | dict(environment)
+        command, check=False, capture_output=True, text=True, timeout=PATIENCE, env=os.environ | dict(environment)
     )
 
 

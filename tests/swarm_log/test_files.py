@@ -10,6 +10,7 @@ import pytest
 
 from swarm import log_file, logs
 from tests.swarm_log.conftest import lines, messages
+from tests.waiting import PATIENCE
 
 logger = logging.getLogger("trainer.example")
 pytestmark = pytest.mark.usefixtures("begun")
@@ -44,7 +45,7 @@ child.join()
 
 
 def test_each_process_has_a_file_of_its_own_and_no_line_is_lost_or_torn_when_they_rotate(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", HAMMERED, str(tmp_path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", HAMMERED, str(tmp_path)], check=True, timeout=PATIENCE)
     expected = {"trainer": 600, "trainer-averager": 300}
     for name, count in expected.items():
         files = sorted(tmp_path.glob(f"{name}.jsonl*"))

@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from swarm.errors import DataError
 from swarm.run_file import DataSource, parse_run
+from tests.waiting import PATIENCE
 from tokenizer.documents import DocumentStream, open_documents
 from tokenizer.readers import Unusable, read_file
 from tokenizer.sources import Failed, HubDataset, LocalFiles, Source
@@ -173,7 +174,7 @@ def test_a_stream_that_is_left_ends_its_threads(tmp_path: Path) -> None:
     next(reading)
     (started,) = set(readers()) - before
     reading.close()  # type: ignore[attr-defined]
-    started.join(timeout=10)
+    started.join(timeout=PATIENCE)
     assert not started.is_alive()
 
 

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 from tests.trainer_console.test_console import HOSTILE, VIEW
+from tests.waiting import PATIENCE
 from trainer.notebook_view import LINES, NotebookView, page
 
 HTML, PLAIN = "text/html", "text/plain"
@@ -78,4 +79,4 @@ def test_when_nobody_reads_any_more_the_process_is_asked_once_to_leave() -> None
     peer.stdout.close()
     peer.stdin.write(b"\n")
     peer.stdin.close()
-    assert peer.wait(60) == 41
+    assert peer.wait(PATIENCE) == 41

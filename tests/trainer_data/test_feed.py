@@ -1,8 +1,8 @@
 """The background worker, and the held-out batches."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,22 +10,21 @@ from transformers import PreTrainedTokenizerFast
 
 from swarm.errors import DataError
 from swarm.run_file import RunFile
+from tests.waiting import PATIENCE, wait_until
 from trainer.data import Batch, Feed, validation_batches
 from trainer.data.feed import BATCHES_READY, HOPELESS
 
 MakeFeed = Callable[..., Feed]
 
 
-def wait_until(happened: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
-
-
 def forever(documents: list[str]) -> Iterator[str]:
     while True:
         yield from documents
+
+
+def long(documents: list[str]) -> str:
+    """A document that is tokenized without waiting for the next one."""
+    return documents[0] * (1 + 20_000 // len(documents[0]))
 
 
 def all_of(feed: Feed) -> list[Batch]:
@@ -101,57 +100,78 @@ def test_documents_without_a_sample_are_counted(make: MakeFeed, documents: list[
 def test_a_new_batch_size_holds_from_the_next_batch_on(make: MakeFeed, documents: list[str]) -> None:
     with make(forever(documents)) as feed:
         feed.next()
-        wait_until(feed._queue.full)
+        wait_until(feed._queue.full, "full queue")
         for size in (8, 2, 16):
             feed.set_batch_size(size)
             assert [feed.next().samples for _ in range(20)] == [size] * 20
 
 
 def test_a_slow_consumer_waits_for_nothing(make: MakeFeed, documents: list[str]) -> None:
-    with make(forever(documents)) as feed:
+    full, more = threading.Event(), threading.Event()
+
+    def until_full() -> Iterator[str]:
+        while not full.is_set():
+            yield from documents
+        more.wait(PATIENCE)
+
+    with make(until_full()) as feed:
         feed.next()
-        wait_until(feed._queue.full)
-        before = feed.wait_seconds
+        wait_until(feed._queue.full, "full queue")
+        full.set()
         for _ in range(BATCHES_READY):
             feed.next()
-        assert feed.wait_seconds - before < 0.05
+        more.set()
 
 
-def test_waiting_for_slow_documents_is_counted(make: MakeFeed, documents: list[str]) -> None:
-    more = threading.Event()
+def test_waiting_for_slow_documents_is_counted(
+    make: MakeFeed, documents: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr("trainer.data.feed.time", SimpleNamespace(monotonic=lambda: clock.now))
+    asked, waits = threading.Event(), threading.Event()
 
     def slow() -> Iterator[str]:
-        yield documents[0] * (1 + 20_000 // len(documents[0]))
-        more.wait(10)
-        yield from documents
+        yield long(documents)
+        asked.set()
+        assert waits.wait(PATIENCE)
+        clock.now += 7.0
+        yield from forever(documents)
 
     with make(slow(), batch_size=32) as feed:
         feed.next()
-        began = time.monotonic()
-        threading.Timer(0.3, more.set).start()
-        while not more.is_set():
+        get = feed._queue.get
+
+        def get_and_tell() -> object:
+            if asked.is_set() and feed._queue.empty():
+                waits.set()
+            return get()
+
+        monkeypatch.setattr(feed._queue, "get", get_and_tell)
+        while not waits.is_set():
             feed.next()
-        assert 0.2 < feed.wait_seconds <= time.monotonic() - began
+        assert feed.wait_seconds == 7.0
 
 
 @pytest.mark.parametrize("moment", ["at once", "after a batch", "when the queue is full", "while a source hangs"])
-def test_closing_takes_less_than_two_seconds(make: MakeFeed, documents: list[str], moment: str) -> None:
-    released = threading.Event()
+def test_closing_waits_for_no_source(make: MakeFeed, documents: list[str], moment: str) -> None:
+    hangs, released = threading.Event(), threading.Event()
 
     def hanging() -> Iterator[str]:
-        yield from documents[:3]
-        released.wait(30)
+        yield long(documents)
+        hangs.set()
+        released.wait(PATIENCE)
 
-    feed = make(hanging() if moment == "while a source hangs" else forever(documents))
+    feed = make(hanging() if moment == "while a source hangs" else forever(documents), batch_size=32)
     with feed:
         if moment != "at once":
             feed.next()
         if moment == "when the queue is full":
-            wait_until(feed._queue.full)
-        began = time.monotonic()
-    assert time.monotonic() - began < 2
+            wait_until(feed._queue.full, "full queue")
+        if moment == "while a source hangs":
+            assert hangs.wait(PATIENCE)
+    assert feed._thread.is_alive() == (moment == "while a source hangs")
     released.set()
-    wait_until(lambda: not feed._thread.is_alive())
+    wait_until(lambda: not feed._thread.is_alive(), "end of the thread")
 
 
 def test_held_out_batches_are_the_same_for_everyone(

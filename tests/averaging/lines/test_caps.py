@@ -31,6 +31,7 @@ def test_caps_are_given_in_megabits() -> None:
 
 
 @pytest.mark.swarm
+@pytest.mark.faults
 @pytest.mark.parametrize("direction", ["upload", "download"])
 def test_averagers_keep_to_a_cap(direction: str, tmp_path: Path) -> None:
     runs_well(average_with_a_cap, tmp_path, direction)

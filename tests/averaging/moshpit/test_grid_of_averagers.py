@@ -11,8 +11,7 @@ from tests.forked import runs_well
 from trainer.averaging.moshpit.swarm_grid import GATHERING
 from trainer.leaving import end_process
 
-pytestmark = pytest.mark.swarm
-PATIENCE = 120.0  # seconds; a quiet machine needs twelve and, with a fault, thirty
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 PEERS, ROUNDS = 8, 3
 WEIGHTS = [0.0, *map(float, range(2, PEERS + 1))]  # of peers who hold 0, 1, 2 ...; the first has no samples
 VALUES = torch.arange(float(PEERS))
@@ -20,7 +19,7 @@ MEAN = float((VALUES * torch.tensor(WEIGHTS)).sum() / sum(WEIGHTS))
 
 
 def test_after_three_rounds_in_groups_of_two_eight_peers_have_the_exact_mean(tmp_path: Path):
-    runs_well(average, tmp_path, patience=PATIENCE)
+    runs_well(average, tmp_path)
 
 
 def average(folder: Path) -> None:
@@ -43,7 +42,7 @@ def average(folder: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["dies", "hangs"])
 def test_a_peer_that_dies_or_hangs_in_a_round_costs_the_others_little(tmp_path: Path, fault: Fault):
-    runs_well(average_with_a_fault, tmp_path, fault, patience=PATIENCE)
+    runs_well(average_with_a_fault, tmp_path, fault)
 
 
 def average_with_a_fault(folder: Path, fault: Fault) -> None:

@@ -1,21 +1,19 @@
 """Eight peers train in groups of two while one after the other is killed and replaced."""
 
 import itertools
-import os
 import re
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 
 from tests.averaging.moshpit import grid_peer
 from tests.forked import Forked, start_function
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 PEERS, SURVIVORS = 8, 6  # the others are killed, the last one first
 KILL_EVERY = 3  # global steps
 STEPS = 6
@@ -45,7 +43,7 @@ class Swarm:
 
     def kill(self, number: int) -> None:
         """It and its helpers, as the power plug would."""
-        os.killpg(self.peers[number].pid, signal.SIGKILL)
+        self.peers[number].kill_all()
 
     def taken(self, number: int) -> list[tuple[float, int]]:
         """When a peer was at which global step for the first time."""
@@ -83,10 +81,7 @@ def swarm(tmp_path: Path) -> Iterator[Swarm]:
         made.start()
     yield made
     for peer in made.peers:
-        if peer.poll() is None:
-            for child in psutil.Process(peer.pid).children(recursive=True):
-                child.kill()
-            peer.kill()
+        peer.kill_all()
 
 
 def test_a_peer_killed_in_every_third_round_stalls_nobody(swarm: Swarm):

@@ -9,12 +9,12 @@ import pytest
 from hivemind.averaging.control import AveragingStage
 from hivemind.p2p import PeerID
 
+from tests.waiting import PATIENCE
 from trainer.averaging.groups import Group
 from trainer.averaging.moshpit.grid import Cell
 from trainer.averaging.moshpit.rounds import Beginning, GridControl
 from trainer.averaging.moshpit.sums import LIGHTEST
 
-TIMEOUT = 30.0  # seconds; nothing here takes one
 OWN, OTHER = PeerID(b"own"), PeerID(b"other")
 
 
@@ -75,7 +75,7 @@ class Rounds:
 
     def end(self) -> Group:
         self.control.allow_allreduce()
-        return self.control.result(TIMEOUT)
+        return self.control.result(PATIENCE)
 
     @property
     def weights(self) -> list[float]:
@@ -185,7 +185,7 @@ def test_members_whose_numbers_were_not_finite_are_told_of_all_rounds():
 
 def test_whoever_asks_twice_is_given_the_same_result():
     rounds = Rounds(*[group(OWN, OTHER)] * 3)
-    assert rounds.end() is rounds.control.result(TIMEOUT)
+    assert rounds.end() is rounds.control.result(PATIENCE)
     assert len(rounds.begun) == 2
 
 
@@ -217,7 +217,7 @@ class World:
         first = begin(cell, self.weights[peer])
         control = GridControl(beginning, first, begin)
         control.allow_allreduce()
-        assert control.result(TIMEOUT).problem is None
+        assert control.result(PATIENCE).problem is None
         return weights[-1]
 
     def _meet(self, peer: PeerID, cell: Cell, weight: float, weights: list[float]) -> Group:
@@ -233,7 +233,7 @@ class World:
                     self.values[one] = mean
                 self.met.append(frozenset(one for one, _ in here))
                 self.changed.notify_all()
-            assert self.changed.wait_for(lambda: len(here) == self.size, TIMEOUT), f"nobody else came to {key}"
+            assert self.changed.wait_for(lambda: len(here) == self.size, PATIENCE), f"nobody else came to {key}"
         weights.append(sum(weight for _, weight in here) / self.size)
         ended = group(*sorted(one for one, _ in here), mean_weight=weights[-1])
         ended.group_id = repr(key).encode()

@@ -136,6 +136,7 @@ def test_a_processor_with_other_instructions_finds_the_same_plan():
     assert found[0] == found[1]
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("number, limit", [(64, 0.05), (1024, 1.0)])
 def test_a_plan_takes_little_time(number: int, limit: float):
     step, taken = replace(MODEL, samples=2000), []
