@@ -11,7 +11,7 @@ from swarm.run_file import OptimizerSection, load_run
 from tests.averaging import equivalence_peer
 from tests.averaging.fixed_batches import SAMPLES, STEPS, fixed_batch, joined, tiny_model
 from tests.forked import start_function
-from trainer.averaging.lamb import learning_rate_at, make_lamb
+from trainer.averaging.lamb import Lamb, learning_rate_at
 from trainer.model import parameter_groups
 
 PATIENCE = 150.0  # seconds; a quiet machine needs twenty
@@ -58,7 +58,7 @@ def swarm_parameters(
 def single_parameters(settings: OptimizerSection, peers: int) -> list[torch.Tensor]:
     """The parameters of one process that has all peers' samples in one batch."""
     model = tiny_model()
-    optimizer = make_lamb(settings, parameter_groups(model, settings.weight_decay))
+    optimizer = Lamb(settings, parameter_groups(model, settings.weight_decay))
     for step in range(STEPS):
         model.zero_grad(set_to_none=True)
         model(joined([fixed_batch(step, number) for number in range(peers)])).loss.backward()
