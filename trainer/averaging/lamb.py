@@ -18,8 +18,10 @@ from swarm.run_file import OptimizerSection
 class Lamb(torch.optim.Optimizer):
     """Adam's update of each tensor and its decay, together scaled to the norm of the tensor's weights.
 
-    The norm of weights is not bounded: sahajBERT's bound of 10,000 is far beyond its model. With `trust_ratio: false`
-    nothing is scaled, and this is AdamW. First the gradients of all tensors are scaled down to `max_gradient_norm`.
+    First the gradients of all tensors are scaled down to `max_gradient_norm`. With `trust_ratio: false` updates are not
+    scaled, and this is AdamW. sahajBERT's code bounds the norm of weights by 10,000, which its model never reaches, and
+    corrects the size of the step, not the averages, for their beginning at zero: its learning rate was 0.15 to 0.98 of
+    the planned one in the first 3,000 of 5,000 steps of warm-up.
 
     All state exists from the start, because hivemind shares it by position; the step count is in the parameter groups.
     Everything is in float32, and the same to the bit for any number of threads.
