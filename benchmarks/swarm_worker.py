@@ -20,7 +20,7 @@ from swarm.run_file import RunFile, load_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer
 from trainer.averaging import SwarmOptimizer, make_optimizer
-from trainer.averaging.lamb import make_lamb
+from trainer.averaging.lamb import Lamb
 from trainer.data import Feed
 from trainer.leaving import end_helpers
 from trainer.model import PretrainingModel, build_model, parameter_groups
@@ -139,7 +139,7 @@ def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
 
 def _local_steps(run: RunFile, model: PretrainingModel) -> Callable[[int], None]:
     """The same optimizer without peers: gradients add up to the target batch, then a LAMB step."""
-    optimizer = make_lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
+    optimizer = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     sums = [torch.zeros_like(parameter) for parameter in parameters]
     gathered = [0, 0]  # samples, batches

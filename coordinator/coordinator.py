@@ -224,7 +224,11 @@ def newest_that_fits(folder: Path, ours: Fingerprint) -> LoadedCheckpoint | None
     newest = load_newest_checkpoint(folder)
     if newest is not None and newest.trainer_state.fingerprint != ours.digest:
         path = folder / f"checkpoint-{newest.trainer_state.step}"
-        theirs = fingerprint(load_run(path / "run.yaml"), tokenizer_digest(read_tokenizer(str(path))))
+        theirs = fingerprint(
+            load_run(path / "run.yaml"),
+            tokenizer_digest(read_tokenizer(str(path))),
+            newest.optimizer_state.get("version", 1),  # the first one did not say which it was
+        )
         raise CheckpointError(
             f"{path}: belongs to a run with other settings ({'; '.join(differences(ours, theirs)) or 'unknown'}); "
             "choose another state folder with --state FOLDER, or undo the change"

@@ -1,8 +1,8 @@
 """What peers of a run must agree on, as one short string, and where two of them differ.
 
-It covers what changes the meaning of a gradient or the bytes on the wire: the model, the tokenizer,
-how text becomes samples, the optimizer, and how averaging adds up, overlaps and compresses. It leaves out
-what each peer may choose for itself: where its text comes from and how long it waits for others.
+It covers what changes the meaning of a gradient or the bytes on the wire: the model, the tokenizer, how text becomes
+samples, the optimizer and which version of it computes the step, and how averaging adds up, overlaps and compresses. It
+leaves out what each peer may choose for itself: where its text comes from and how long it waits for others.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ SAMPLE_FIELDS = frozenset({"max_length", "masked_fraction", "max_ngram", "short_
 AVERAGING_FIELDS = frozenset(
     {"target_batch_size", "state_every", "overlap", "compression", "target_group_size", "rounds_per_step"}
 )
-AS_EVER = (("target_group_size", None), ("rounds_per_step", None), ("trust_ratio", True))  # checkpoints are older
+OPTIMIZER_VERSION = 2  # raised when `trainer/averaging/lamb.py` computes other numbers from the same settings
 DIGEST_LENGTH = 16  # hexadecimal digits: 64 bits, plenty to tell mistakes apart
 
 
@@ -35,13 +35,12 @@ class Fingerprint:
         return hashlib.sha256(json.dumps(self.values).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
-def fingerprint(run: RunFile, tokenizer_digest: str) -> Fingerprint:
+def fingerprint(run: RunFile, tokenizer_digest: str, optimizer_version: int = OPTIMIZER_VERSION) -> Fingerprint:
     """The fingerprint of a run that is trained with the tokenizer of that digest.
 
-    A value that is written out in the run file and one that is left to its default count the same. What is newer than
-    some checkpoints counts where it is not as ever.
+    A value that is written out in the run file and one that is left to its default count the same.
     """
-    values: dict[str, object] = {"tokenizer": tokenizer_digest}
+    values: dict[str, object] = {"tokenizer": tokenizer_digest, "optimizer.version": optimizer_version}
     values |= _section("model", run.model)
     values |= _section("data", run.data, SAMPLE_FIELDS)
     values |= _section("optimizer", run.optimizer)
@@ -61,9 +60,10 @@ def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
 
 def _section(name: str, section: BaseModel, fields: frozenset[str] | None = None) -> dict[str, object]:
     content = section.model_dump(mode="json", include=set(fields) if fields else None)
-    return {f"{name}.{key}": value for key, value in content.items() if (key, value) not in AS_EVER}
+    return {f"{name}.{key}": value for key, value in content.items()}
 
 
 def _shown(values: Mapping[str, str], key: str) -> str:
     """A value without JSON's quotes; peers with another version of this program may lack the key."""
-    return values[key].strip('"') if key in values else "absent"
+    value = values.get(key, "null")
+    return "absent" if value == "null" else value.strip('"')

@@ -115,7 +115,7 @@ class OptimizerSection(Section):
     max_gradient_norm: float = Field(1.0, gt=0, description="the averaged gradient is scaled down to this norm")
     trust_ratio: bool = Field(
         True,
-        description="scale each tensor's update by its weights, as LAMB does; false: plain Adam, for small batches",
+        description="scale each tensor's update by its weights, as LAMB does; false: AdamW, for small batches",
     )
 
     @model_validator(mode="after")

@@ -40,6 +40,7 @@ from trainer.notebook_view import NotebookView
 from trainer.steps import Steps
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be told at once
+    from swarm.fingerprint import Fingerprint
     from swarm.gate import Gate
     from swarm.identity import Identity
 
@@ -183,13 +184,19 @@ def _enter(
     with steps("fetching the tokenizer"):
         run = write_manifest(answer.manifest, run, folder, door.tokenizer_file)
     with steps("comparing fingerprints"):
-        values = _fingerprint(run, answer.manifest.fingerprint)
+        ours = _fingerprint(run)
+        again = request.model_copy(update={"fingerprint": dict(ours.values)})
+        if ours.digest != answer.manifest.fingerprint:
+            door.join(again, token.value if token else None)  # it refuses, and names what differs
+            raise WrongFingerprint(
+                f"{run.name}: this program makes the fingerprint {ours.digest} of the run, the coordinator "
+                f"{answer.manifest.fingerprint}; install the version that the coordinator has"
+            )
     for line in checks.plan(run, own.user, verified=own.verified, client_mode=client_mode):
         say(one_line(line))
     for finding in found:
         say(finding.message)
     gate = Gate(folder, run.name, answer.authority, own, answer.notices)
-    again = request.model_copy(update={"fingerprint": values})
     base = door.base
 
     def ask() -> JoinAnswer:
@@ -268,18 +275,12 @@ def _train(
         raise renewal.ended_by
 
 
-def _fingerprint(run: RunFile, announced: str) -> dict[str, str]:
-    """What this peer would train with, key by key; it must be what the coordinator announces."""
+def _fingerprint(run: RunFile) -> "Fingerprint":
+    """What this peer would train with."""
     from swarm.fingerprint import fingerprint
     from tokenizer.loading import load_tokenizer, tokenizer_digest
 
-    ours = fingerprint(run, tokenizer_digest(load_tokenizer(run)))
-    if ours.digest != announced:
-        raise WrongFingerprint(
-            f"{run.name}: this program makes the fingerprint {ours.digest} of the run, the coordinator {announced}; "
-            "install the version that the coordinator has"
-        )
-    return dict(ours.values)
+    return fingerprint(run, tokenizer_digest(load_tokenizer(run)))
 
 
 def _client_mode(url: str, options: JoinOptions) -> bool:

@@ -150,7 +150,8 @@ def _agrees(request: JoinRequest, ours: Fingerprint) -> Refused | None:
         named.append(f"and {len(found) - MOST_DIFFERENCES} more")
     return Refused(
         error=Refusal.WRONG_FINGERPRINT,
-        message=f"your peer trains with other settings than the run ({'; '.join(named)}); leave and join anew",
+        message=f"your peer trains with other settings than the run ({'; '.join(named)}); "
+        "leave, and join anew with the program that the coordinator has",
     )
 
 

@@ -2,13 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from app.admin import admin
 from app.joining.join import JoinOptions, join
-from app.joining.problems import AdminKeyProblem, Banned, NotAllowed, RunFinished, RunPaused, TokenRejected
+from app.joining.problems import (
+    AdminKeyProblem,
+    Banned,
+    NotAllowed,
+    RunFinished,
+    RunPaused,
+    TokenRejected,
+    WrongFingerprint,
+)
 from coordinator.http.admin_key import load_admin_key
 from coordinator.http.server import Server
 from coordinator.http.service import Desk, make_app
@@ -110,3 +119,15 @@ def test_from_the_link_to_training_and_out_again(
     with pytest.raises(RunFinished):
         come(alice)
     assert len(trained.calls) == 3
+
+
+def test_a_volunteer_with_another_optimizer_is_refused_and_told_what_differs(
+    service: Service, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_TOKEN", service.hub.add("alice"))
+    monkeypatch.setattr("swarm.fingerprint.fingerprint", partial(fingerprint, optimizer_version=1))
+    with pytest.raises(
+        WrongFingerprint, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
+    ):
+        join(service.url, JoinOptions(state=tmp_path / "peer", device="cpu"))
+    assert not trained.calls

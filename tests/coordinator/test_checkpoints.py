@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,15 @@ from coordinator.checkpoints import (
     restore_model,
     save_checkpoint,
 )
+from coordinator.coordinator import newest_that_fits
 from swarm.errors import StorageError
+from swarm.fingerprint import fingerprint
 from swarm.run_file import RunFile, load_run
 from tests.waiting import PATIENCE
+from tokenizer.loading import tokenizer_digest
+from trainer.averaging.lamb import Lamb
 from trainer.data import Batch
-from trainer.model import PretrainingModel
+from trainer.model import PretrainingModel, parameter_groups
 
 STATE = TrainerState(
     run="test-run",
@@ -95,6 +100,22 @@ def small_disk(place: Path, kibibytes: int) -> Iterator[Path]:
         yield place
     finally:
         subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_state_of_another_optimizer_is_refused_by_name(
+    tmp_path: Path, model: PretrainingModel, tokenizer: PreTrainedTokenizerFast, run: RunFile
+) -> None:
+    ours, older = (fingerprint(run, tokenizer_digest(tokenizer), version) for version in (2, 1))
+    lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
+    unversioned = {key: value for key, value in lamb.state_dict().items() if key != "version"}
+    save = partial(save_checkpoint, tmp_path, model=model, tokenizer=tokenizer, run=run)
+    save(optimizer_state=unversioned, state=replace(STATE, fingerprint=older.digest))
+    with pytest.raises(CheckpointError, match=r"\(optimizer\.version: 2 here, 1 there\)"):
+        newest_that_fits(tmp_path, ours)
+    save(optimizer_state=lamb.state_dict(), state=replace(STATE, step=2, fingerprint=ours.digest))
+    assert newest_that_fits(tmp_path, ours) is not None
+    with pytest.raises(CheckpointError, match=r"\(optimizer\.version: 3 here, 2 there\)"):
+        newest_that_fits(tmp_path, fingerprint(run, tokenizer_digest(tokenizer), 3))
 
 
 def test_a_checkpoint_comes_back_as_it_was_saved(save: Save, model: PretrainingModel) -> None:

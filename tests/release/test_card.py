@@ -60,6 +60,8 @@ def test_a_card_tells_language_sources_procedure_scores_people_and_costs(facts: 
         "(https://huggingface.co/datasets/river/texts), configuration en, split train | cc-by-sa-4.0 | 75% of the",
         "| files of the organizer | not stated by the organizer | 25%",
         "[river/texts](https://huggingface.co/datasets/river/texts), split test | cc-by-sa-4.0 | held out",
+        "| optimizer | LAMB |",
+        "| its betas and epsilon | 0.9, 0.999, 1e-06 |",
         "| batch | 4,096 samples in a global step |",
         "![The loss by global step](loss.png)",
         "| held-out loss of masked tokens, nats | 3.250 |",
@@ -74,6 +76,12 @@ def test_a_card_tells_language_sources_procedure_scores_people_and_costs(facts: 
     ):
         assert told in shown, told
     assert "visitor" not in text and "/home/asha" not in text and "boat," not in text
+
+
+def test_a_card_names_the_optimizer_that_was_used(facts: Facts):
+    optimizer = facts.run.optimizer.model_copy(update={"trust_ratio": False})
+    text = card(replace(facts, run=facts.run.model_copy(update={"optimizer": optimizer})))
+    assert "| optimizer | AdamW |" in text and "| LAMB |" not in text
 
 
 def test_the_hub_finds_a_card_good_and_reads_its_metadata(judge: Judge, facts: Facts):

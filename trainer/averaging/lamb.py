@@ -1,44 +1,69 @@
-"""LAMB with linear warm-up and decay by global step (You et al. 2020, as ALBERT and sahajBERT used it)."""
+"""LAMB (You et al. 2020, algorithm 2), with linear warm-up and decay by global step, as sahajBERT used it.
 
+Every peer takes the same step from the same gradient, so the numbers here are part of the run: a change that moves
+them needs another `OPTIMIZER_VERSION` (`swarm/fingerprint.py`).
+"""
+
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from swarm.fingerprint import OPTIMIZER_VERSION
 from swarm.run_file import OptimizerSection
 
 
-def make_lamb(settings: OptimizerSection, parameters: Iterable[dict[str, Any]]) -> torch.optim.Optimizer:
-    """LAMB over parameter groups, its state allocated but no step taken.
+class Lamb(torch.optim.Optimizer):
+    """Adam's update of each tensor and its decay, together scaled to the norm of the tensor's weights.
 
-    hivemind shares optimizer state by position, so every tensor of it has to exist from the start.
-    It would allocate by taking a step, which moves the weights by their decay; we do it at a
-    learning rate of zero and set the step count back.
+    First the gradients of all tensors are scaled down to `max_gradient_norm`. With `trust_ratio: false` updates are not
+    scaled, and this is AdamW. sahajBERT's code bounds the norm of weights by 10,000, which its model never reaches, and
+    corrects the size of the step, not the averages, for their beginning at zero: its learning rate was 0.15 to 0.98 of
+    the planned one in the first 3,000 of 5,000 steps of warm-up.
+
+    All state exists from the start, because hivemind shares it by position; the step count is in the parameter groups.
+    Everything is in float32, and the same to the bit for any number of threads.
     """
-    from pytorch_optimizer import Lamb
 
-    optimizer = Lamb(
-        list(parameters),
-        lr=settings.learning_rate,
-        betas=settings.betas,
-        eps=settings.epsilon,
-        weight_decay=settings.weight_decay,
-        max_grad_norm=settings.max_gradient_norm,
-        adam=not settings.trust_ratio,
-        pre_norm=True,  # the averaged gradient is scaled down to max_gradient_norm, as in the paper's code
-    )
-    gradients = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
-    for group in optimizer.param_groups:
-        group["lr"] = 0.0
-        for parameter in group["params"]:
-            parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    restored = iter(gradients)
-    for group in optimizer.param_groups:
-        group["lr"], group["step"] = settings.learning_rate, 0
-        for parameter in group["params"]:
-            parameter.grad = next(restored)
-    return optimizer
+    def __init__(self, settings: OptimizerSection, parameters: Iterable[dict[str, Any]]):
+        defaults = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay, "step": 0}
+        super().__init__(parameters, defaults)
+        self.settings = settings  # not in the groups, or peers that give their state would choose betas and epsilon
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                averages = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+                self.state[parameter].update(averages)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See torch; `version` says which algorithm the averages belong to."""
+        return super().state_dict() | {"version": OPTIMIZER_VERSION}
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Take one step; gradients are left as they are, and tensors without one too."""
+        parameters = [one for group in self.param_groups for one in group["params"] if one.grad is not None]
+        norm = math.sqrt(math.fsum(_norm(one.grad) ** 2 for one in parameters))
+        scale = self.settings.max_gradient_norm / max(norm, self.settings.max_gradient_norm)
+        for group in self.param_groups:
+            group["step"] += 1
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._move(parameter, scale, group["step"], group["lr"], group["weight_decay"])
+
+    def _move(self, parameter: Tensor, scale: float, step: int, learning_rate: float, weight_decay: float) -> None:
+        """Of one tensor: torch's operations on lists are no faster on a processor, and take more memory."""
+        gradient, beta1, beta2 = parameter.grad, *self.settings.betas
+        mean, square = self.state[parameter]["exp_avg"], self.state[parameter]["exp_avg_sq"]
+        mean.mul_(beta1).add_(gradient, alpha=(1 - beta1) * scale)
+        square.mul_(beta2).addcmul_(gradient, gradient, value=(1 - beta2) * scale**2)
+        # the corrections for averages that begin at zero, without a pass of their own over the tensors
+        correction = math.sqrt(1 - beta2**step)
+        update = square.sqrt().add_(self.settings.epsilon * correction)
+        torch.div(mean, update, out=update).mul_(correction / (1 - beta1**step)).add_(parameter, alpha=weight_decay)
+        ratio = _trust_ratio(parameter, update) if self.settings.trust_ratio else 1.0
+        parameter.add_(update, alpha=-learning_rate * ratio)
 
 
 def learning_rate_at(settings: OptimizerSection, step: int) -> float:
@@ -47,3 +72,13 @@ def learning_rate_at(settings: OptimizerSection, step: int) -> float:
         return settings.learning_rate * (step + 1) / settings.warmup_steps
     left = (settings.total_steps - step) / (settings.total_steps - settings.warmup_steps)
     return settings.learning_rate * max(0.0, left)
+
+
+def _trust_ratio(parameter: Tensor, update: Tensor) -> float:
+    weights, change = _norm(parameter), _norm(update)
+    return weights / change if weights > 0 and change > 0 else 1.0
+
+
+def _norm(tensor: Tensor) -> float:
+    """Added up in float64: in float32 the sum over four million numbers is off by 1e-4."""
+    return float(torch.linalg.vector_norm(tensor, dtype=torch.float64))

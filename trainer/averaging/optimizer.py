@@ -32,7 +32,7 @@ from trainer.averaging.compression import gradient_compression, state_compressio
 from trainer.averaging.copies import REACH, REACH_ON_GRID
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
-from trainer.averaging.lamb import learning_rate_at, make_lamb
+from trainer.averaging.lamb import Lamb, learning_rate_at
 from trainer.averaging.lines.caps import NO_CAPS, Caps
 from trainer.averaging.lines.measured import OwnLine
 from trainer.averaging.meeting import Meeting
@@ -82,7 +82,7 @@ class SwarmOptimizer(Meeting):
             run_id=run.name,
             target_batch_size=averaging.target_batch_size,
             params=list(parameters),
-            optimizer=partial(make_lamb, run.optimizer),
+            optimizer=partial(Lamb, run.optimizer),
             client_mode=dht.client_mode,  # upstream reads this argument the wrong way round unless it is given
             matchmaking_time=averaging.matchmaking_time,
             averaging_timeout=averaging.averaging_timeout,
@@ -139,7 +139,7 @@ class SwarmOptimizer(Meeting):
             shutdown_timeout=self.shutdown_timeout,
             offload_optimizer=True,
             custom_gradients=True,
-            initialize_optimizer=False,  # make_lamb did, without moving the weights
+            initialize_optimizer=False,  # LAMB has all its state from the start; upstream would take a step for it
             status_loglevel=self.status_loglevel,
             next_chunk_timeout=self.next_chunk_timeout,
             client_mode=self.client_mode,
