@@ -19,7 +19,7 @@ from tests.forked import runs_well
 from trainer.averaging.state import SwarmStateAverager
 from trainer.leaving import end_process
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP = 7
 AN_HOUR = 3600.0
 PATIENCE = 60.0
@@ -28,7 +28,7 @@ USUAL = {"betas": (0.9, 0.99), "eps": 1e-6}
 
 
 def test_a_newcomer_takes_over_no_false_state(tmp_path: Path):
-    runs_well(join_among_liars, tmp_path, patience=240.0)
+    runs_well(join_among_liars, tmp_path)
 
 
 def gate_of(folder: Path, authority: Authority, user: str, own: PeerID, coordinator: PeerID) -> Gate:

@@ -14,7 +14,7 @@ from swarm.passes import read_pass
 from tests.access.at_the_door import VOLUNTEER
 from tests.access.guarded_swarm import TRAINERS, GuardedSwarm
 
-pytestmark = [pytest.mark.swarm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.swarm, pytest.mark.faults, pytest.mark.timeout(900)]
 PASS_LIFETIME = 120.0  # seconds; passes are renewed when half of it is left
 SIEGE = 150.0  # seconds: no pass lasts as long
 USUAL_FILES = 1024  # that a program may open on most systems

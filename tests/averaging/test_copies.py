@@ -38,6 +38,7 @@ def rounding(values: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.swarm
+@pytest.mark.faults
 @pytest.mark.parametrize("weight", [1.0, 1e6])
 def test_who_overwrites_parameters_as_sender_and_as_reducer_changes_nothing(tmp_path: Path, weight: float):
     runs_well(average_with_an_overwriter, tmp_path, weight)

@@ -16,17 +16,17 @@ import swarm.dht_watch
 from app.demo_peers import Peer
 from tests.forked import Forked, run_sahaj, start_function
 from tests.peers.small_swarm import (
+    CONTRIBUTED,
     COUNTING,
     FRIGHTENING,
     PATIENCE,
-    THANKS,
     SmallSwarm,
     living_processes,
     newest_step_said,
     text_of,
 )
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STATUS = 5  # of a process that has no swarm
 LATE, SILENCE = 3.0, 20.0  # seconds, for peers of this test
 KILLED = "the process of this peer's DHT was killed by SIGKILL"
@@ -65,7 +65,7 @@ def test_peers_whose_dht_is_killed_say_so_and_end(small_swarm: Callable[..., Sma
 
     node_of(trainer).kill()
     assert ended(run, trainer) == KILLED
-    assert trainer.said(THANKS)
+    assert trainer.said(CONTRIBUTED)
     assert again.process.poll() is None
 
 

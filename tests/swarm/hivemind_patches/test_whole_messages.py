@@ -17,25 +17,25 @@ from swarm.dht import Network, join_dht
 from swarm.identity import load_identity
 from tests.averaging.averagers import averager
 from tests.forked import runs_well
+from tests.waiting import PATIENCE
 from trainer.leaving import end_process
 
 pytestmark = pytest.mark.swarm
 MIB = 2**20
 COMMANDS, THREADS = 200, 4  # of each thread, and of a process: a thousand in all
 ANSWER_WITHIN = 60.0  # seconds
-PATIENCE = 240.0  # seconds, on a machine with much other work; usually some six
 
 
 def test_a_thousand_long_commands_are_all_understood_by_a_busy_node(tmp_path: Path):
-    runs_well(send_commands, tmp_path, patience=PATIENCE)
+    runs_well(send_commands, tmp_path)
 
 
 def test_long_answers_of_a_node_come_back_whole(tmp_path: Path):
-    runs_well(ask_for_answers, tmp_path, patience=PATIENCE)
+    runs_well(ask_for_answers, tmp_path)
 
 
 def test_an_averager_understands_long_commands_and_gives_long_answers(tmp_path: Path):
-    runs_well(send_bits, tmp_path, patience=PATIENCE)
+    runs_well(send_bits, tmp_path)
 
 
 def send_commands(folder: Path) -> None:
