@@ -1,0 +1,59 @@
+"""Credit: who brought what to the model, as the headers of the log say.
+
+A header is entered once, however often it is read, and a session once for each header, so nothing has to be claimed
+and nothing to be audited. What was brought to a chain that a voted header beat keeps its credit, marked.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from averaging.log.header import Header
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one session brought to one header."""
+
+    header: str  # digest
+    step: int
+    session: str
+    user: str
+    tokens: Fraction  # masked tokens, times the share of the chunks of the mean that include them
+
+
+def contributions(header: Header) -> Iterator[Contribution]:
+    """What each member of a header is credited."""
+    chunks = len(header.chunks)
+    for member in header.members:
+        missing = sum(exclusion.session == member.session for exclusion in header.exclusions)
+        if member.weight and chunks > missing:
+            tokens = Fraction(member.weight * (chunks - missing), chunks)
+            yield Contribution(header.digest, header.step, member.session, member.user, tokens)
+
+
+class Ledger:
+    """Contributions of a run, by header and session."""
+
+    def __init__(self) -> None:
+        self._entered: dict[str, dict[str, Fraction]] = {}  # masked tokens by header and session
+        self._users: dict[str, str] = {}  # by session
+
+    def enter(self, header: Header) -> None:
+        """Credit the members of a committed header; the second time changes nothing."""
+        found = list(contributions(header))
+        self._entered.setdefault(header.digest, {one.session: one.tokens for one in found})
+        self._users.update({one.session: one.user for one in found})
+
+    def tokens_by_user(self) -> dict[str, Fraction]:
+        """Masked tokens of each user, on whatever chain."""
+        totals: dict[str, Fraction] = {}
+        for sessions in self._entered.values():
+            for session, tokens in sessions.items():
+                user = self._users[session]
+                totals[user] = totals.get(user, Fraction(0)) + tokens
+        return totals
+
+    def of_header(self, digest: str) -> dict[str, Fraction]:
+        """Masked tokens of each session for one header."""
+        return dict(self._entered.get(digest, {}))

@@ -1,0 +1,225 @@
+"""Headers: what one global step adds to the log of a run, and the proof that peers agreed on it.
+
+A header names the one before it by digest, so that headers form a chain. It is encoded once: a header that another
+convener proposes again keeps its bytes, and with them its digest.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgpack
+
+FORMAT = 1  # of the encoding below
+
+
+class Kind(str, Enum):
+    """What a header does to the state."""
+
+    GENESIS = "genesis"  # names the state that the run begins with
+    UPDATE = "update"  # applies a mean gradient
+    ROLLBACK = "rollback"  # takes the state of a snapshot, by order of the run's authority
+    RESET = "reset"  # names new voters without the votes of the old ones; signed by the run's authority
+
+
+@dataclass(frozen=True, order=True)
+class Ballot:
+    """One try of one convener to have a header committed; it proposes at most one header in it."""
+
+    number: int
+    convener: str  # session
+
+
+@dataclass(frozen=True)
+class Member:
+    """What one session brought to a global step."""
+
+    session: str
+    user: str
+    buffers: tuple[int, ...]  # numbers of its gradient buffers, each in at most one header of a chain
+    weight: int  # masked tokens behind its gradient
+    reachable: bool  # accepts connections
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of chunks of the update, and the member that reduced them."""
+
+    reducer: str  # session
+    chunks: tuple[str, ...]  # digests, in the order of the vector
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A sender whose gradient is missing from one chunk of the mean."""
+
+    session: str
+    chunk: int  # index in the whole vector
+
+
+@dataclass(frozen=True)
+class SnapshotName:
+    """A state that can be loaded."""
+
+    step: int
+    digest: str  # of its manifest
+
+
+@dataclass(frozen=True)
+class Reset:
+    """A place at which a chain was reset; no two resets of a run have the same ballot."""
+
+    step: int
+    ballot: Ballot
+
+
+@dataclass(frozen=True)
+class Header:
+    """One entry of the log."""
+
+    run: str  # fingerprint of the settings on which all peers agree
+    step: int
+    kind: Kind
+    previous: str  # digest of the header before this one; empty for the first
+    ballot: Ballot  # in which it was proposed first
+    members: tuple[Member, ...] = ()
+    parts: tuple[Part, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
+    voters: tuple[str, ...] = ()  # sessions that decide about the next header
+    tie_breaker: str = ""  # session of the coordinator that needs only half of them
+    snapshot: SnapshotName | None = None  # the newest one to load; of a rollback: its target
+    resets: tuple[Reset, ...] = ()  # of this chain, this header included
+
+    @functools.cached_property
+    def encoded(self) -> bytes:
+        """The bytes that are hashed and sent."""
+        return bytes(msgpack.packb([FORMAT, *_plain(self)]))
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the encoded header, in hex."""
+        return hashlib.sha256(self.encoded).hexdigest()
+
+    @property
+    def head(self) -> "Head":
+        """Where a peer stands that has applied this header last."""
+        return Head(self.step, self.digest, self.resets)
+
+    @property
+    def chunks(self) -> tuple[str, ...]:
+        """Digests of the whole update, in the order of the vector."""
+        return tuple(digest for part in self.parts for digest in part.chunks)
+
+    @staticmethod
+    def decode(encoded: bytes) -> "Header":
+        """The header with these bytes.
+
+        Raises:
+            ValueError: they are no header of this format.
+        """
+        try:
+            version, *fields = msgpack.unpackb(encoded)
+            if version != FORMAT:
+                raise ValueError(f"format {version} of a header is not known, only {FORMAT}")
+            run, step, kind, previous, ballot, members, parts, exclusions, voters, tie_breaker, snapshot, resets = (
+                fields
+            )
+            header = Header(
+                run=run,
+                step=step,
+                kind=Kind(kind),
+                previous=previous,
+                ballot=Ballot(*ballot),
+                members=tuple(Member(one[0], one[1], tuple(one[2]), *one[3:]) for one in members),
+                parts=tuple(Part(reducer, tuple(chunks)) for reducer, chunks in parts),
+                exclusions=tuple(Exclusion(*one) for one in exclusions),
+                voters=tuple(voters),
+                tie_breaker=tie_breaker,
+                snapshot=None if snapshot is None else SnapshotName(*snapshot),
+                resets=tuple(Reset(step, Ballot(*ballot)) for step, ballot in resets),
+            )
+        except (TypeError, IndexError, msgpack.exceptions.UnpackException) as error:
+            raise ValueError(f"no header: {error}") from error
+        if header.encoded != encoded:
+            raise ValueError("a header has only one encoding, and this is another")
+        return header
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a peer stands: its newest header, and the resets of its chain."""
+
+    step: int
+    digest: str
+    resets: tuple[Reset, ...] = ()
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why a header is committed: who accepted it in which ballot. A reset has the authority's signature instead."""
+
+    ballot: Ballot
+    votes: tuple[str, ...] = ()  # sessions of voters
+    goodbyes: tuple[str, ...] = ()  # sessions of voters that had left for good
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A header of the log with its certificate."""
+
+    header: Header
+    certificate: Certificate
+
+
+def supersedes(theirs: Head, ours: Head) -> bool:
+    """Whether a peer at `ours` is to go over to `theirs`: it is ahead, or has a vote where our chain was reset.
+
+    Votes choose at most one header a step between two resets, so chains part only at a reset, and the lists of resets
+    tell which chain was voted for there.
+    """
+    pairs = zip(theirs.resets, ours.resets, strict=False)
+    agree = next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(theirs.resets), len(ours.resets)))
+    their_reset = theirs.resets[agree] if agree < len(theirs.resets) else None
+    our_reset = ours.resets[agree] if agree < len(ours.resets) else None
+    if their_reset is None and our_reset is None:
+        return theirs.step > ours.step
+    if our_reset is None:
+        assert their_reset is not None
+        return ours.step < their_reset.step  # else we hold a voted header where they were reset
+    if their_reset is None:
+        return theirs.step >= our_reset.step
+    if their_reset.step != our_reset.step:
+        return their_reset.step > our_reset.step  # at the earlier step the other chain has a voted header
+    return their_reset.ballot > our_reset.ballot
+
+
+def extends(theirs: Head, ours: Head) -> bool:
+    """Whether a chain with head `theirs` contains `ours`; the other chains that supersede it drop applied headers."""
+    later = theirs.resets[len(ours.resets) :]
+    return (
+        theirs.step >= ours.step
+        and theirs.resets[: len(ours.resets)] == ours.resets
+        and all(reset.step > ours.step for reset in later)
+    )
+
+
+def newest(heads: Collection[Head]) -> Head:
+    """The head that supersedes all others; at least one is needed."""
+    best, *others = heads
+    for head in others:
+        if supersedes(head, best):
+            best = head
+    return best
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as lists of their fields, in order."""
+    if dataclasses.is_dataclass(value):
+        return [_plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.value if isinstance(value, Enum) else value

@@ -1,0 +1,53 @@
+"""A peer's gradients between two headers. Each buffer gets into at most one header of a chain.
+
+A call closes the open buffer. If the round fails, the next call offers the closed ones again, beside each other: a
+header of the failed round may still be committed, and then takes away just the buffers that it names.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Buffer:
+    """Gradients that travel together."""
+
+    number: int
+    weight: int = 0  # masked tokens
+    gradients: list[Any] = field(default_factory=list)  # what the process keeps for it
+
+
+class Buffers:
+    """The open buffer, and the closed ones that are in no committed header yet."""
+
+    def __init__(self) -> None:
+        self._open = Buffer(0)
+        self.closed: dict[int, Buffer] = {}
+
+    @property
+    def weight(self) -> int:
+        """Masked tokens that have been gathered."""
+        return self._open.weight + sum(buffer.weight for buffer in self.closed.values())
+
+    def add(self, weight: int, gradient: Any = None) -> None:
+        """Gather one batch."""
+        self._open.weight += weight
+        self._open.gradients.append(gradient)
+
+    def offer(self) -> tuple[tuple[int, int], ...]:
+        """Close the open buffer; numbers and masked tokens of all closed ones."""
+        if self._open.weight:
+            self.closed[self._open.number] = self._open
+            self._open = Buffer(self._open.number + 1)
+        return tuple((buffer.number, buffer.weight) for buffer in self.closed.values())
+
+    def remove(self, numbers: Collection[int]) -> None:
+        """Drop buffers that a committed header has taken."""
+        for number in numbers:
+            self.closed.pop(number, None)
+
+    def drop(self) -> None:
+        """Drop everything: the state that the gradients belong to has been left behind."""
+        self.closed.clear()
+        self._open = Buffer(self._open.number + 1)

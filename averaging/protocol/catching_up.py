@@ -1,0 +1,137 @@
+"""Following a log that is ahead: load the newest snapshot where that is needed, then apply the updates since.
+
+A peer whose own chain has lost to another first fetches what it needs of that one. Then it starts again from there as a
+new session, since its old one may have promises in decisions that it will not see again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from averaging.log.chain import Chain
+from averaging.log.header import Entry, Head, SnapshotName, extends, newest, supersedes
+from averaging.protocol.fetching import Fetching, first_of
+from averaging.protocol.messages import Action, Load, Log, Message, Rejoin, WantLog
+from averaging.protocol.quorum import is_committed
+from averaging.protocol.round import needed
+from averaging.protocol.settings import Timing
+
+CLAIM = 10.0  # seconds for which a claim to be ahead counts
+
+
+@dataclass
+class _Claim:
+    head: Head
+    at: float
+
+
+class CatchingUp:
+    """What others have that this peer lacks."""
+
+    def __init__(
+        self, fetching: Fetching, send: Callable[[str, Message], None], act: Callable[[Action], None], timing: Timing
+    ):
+        self._fetching, self._send, self._act, self._timing = fetching, send, act, timing
+        self._claims: dict[str, _Claim] = {}
+        self._asked_at = -1e9
+        self._asked = 0
+        self._told_at = -1e9  # when the entries or the log came
+        self._log: Log | None = None  # with a snapshot that has to be loaded first
+        self._source = ""
+        self.entries: list[Entry] = []  # that follow our head, in order
+
+    def is_behind(self, ours: Head | None) -> bool:
+        """Whether somebody is known to be ahead."""
+        return bool(self.entries or self._log) or any(_is_ahead(claim.head, ours) for claim in self._claims.values())
+
+    def claims(self, session: str, head: Head, ours: Head | None, now: float) -> None:
+        """A peer has said where it stands."""
+        if _is_ahead(head, ours):
+            self._claims[session] = _Claim(head, now)
+            self.tick(ours, now)
+        else:
+            self._claims.pop(session, None)
+
+    def tick(self, ours: Head | None, now: float) -> None:
+        """Ask for the log of a peer that is ahead, each time another one."""
+        self._claims = {
+            session: claim
+            for session, claim in self._claims.items()
+            if now < claim.at + CLAIM and _is_ahead(claim.head, ours)
+        }
+        if not self._claims and now >= self._told_at + CLAIM:
+            self._log, self.entries = None, []  # the peers that have all of it are gone
+        if not self._claims or now < self._asked_at + self._timing.fetch:
+            return
+        if (self.entries or self._log) and now < self._asked_at + 5 * self._timing.fetch:
+            return
+        best = newest([claim.head for claim in self._claims.values()])
+        holders = sorted(one for one, claim in self._claims.items() if not supersedes(best, claim.head))
+        self._asked, self._asked_at = self._asked + 1, now
+        source = holders[self._asked % len(holders)]
+        self._send(source, WantLog(ours if ours is not None and extends(best, ours) else None))
+
+    def log(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
+        """An answer: entries that follow ours, or a snapshot and what follows it."""
+        if not log.entries:
+            return
+        ours = chain.head if chain else None
+        if not _is_ahead(log.entries[-1].header.head, ours):
+            return
+        following = [index for index, entry in enumerate(log.entries) if ours and entry.header.previous == ours.digest]
+        if following and (log.snapshot is None or log.snapshot.step < log.entries[following[0]].header.step):
+            self._log, self.entries, self._source = None, list(log.entries[following[0] :]), session
+        elif log.snapshot is not None:
+            self._log, self.entries, self._source = log, [], session
+        self._fetch(now)
+
+    def offered(self, session: str, entry: Entry, now: float) -> None:
+        """The next header was committed a moment ago."""
+        if not self.entries and self._log is None:
+            self.entries, self._source = [entry], session
+            self._fetch(now)
+
+    def _fetch(self, now: float) -> None:
+        self._told_at = now
+        sources = first_of([self._source], self._claims, but="")
+        if self._log is not None and self._log.snapshot is not None:
+            self._fetching.want([self._log.snapshot.digest], sources, now)
+        for entry in self.entries:
+            reducers = [part.reducer for part in entry.header.parts]
+            self._fetching.want(needed(entry.header), first_of(sources, reducers, but=""), now)
+
+    def load(self, ours: Head | None) -> tuple[Chain, SnapshotName] | None:
+        """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`."""
+        log = self._log
+        if log is None or log.snapshot is None or not self._fetching.holds([log.snapshot.digest]):
+            return None
+        self._log = None
+        base = next(index for index, entry in enumerate(log.entries) if entry.header.step == log.snapshot.step)
+        if ours is not None and not extends(log.entries[base].header.head, ours):
+            if not extends(log.entries[-1].header.head, ours):
+                self._act(Rejoin(log))
+            return None
+        self.entries = list(log.entries[base + 1 :])
+        self._act(Load(log.entries[base], log.snapshot.digest))
+        return Chain(log.entries[: base + 1]), log.snapshot
+
+    def next_entry(self, chain: Chain) -> Entry | None:
+        """The entry that can be applied now."""
+        while self.entries and self.entries[0].header.step <= chain.tip.step:
+            self.entries.pop(0)
+        if not self.entries:
+            return None
+        if not is_committed(chain.tip, self.entries[0]):
+            self.entries = []
+            return None
+        if not self._fetching.holds(needed(self.entries[0].header)):
+            return None
+        return self.entries.pop(0)
+
+    def wanted(self) -> set[str]:
+        """Digests that are still being fetched for it."""
+        snapshot = {self._log.snapshot.digest} if self._log and self._log.snapshot else set()
+        return snapshot.union(*(needed(entry.header) for entry in self.entries))
+
+
+def _is_ahead(theirs: Head, ours: Head | None) -> bool:
+    return ours is None or supersedes(theirs, ours)

@@ -1,0 +1,259 @@
+"""What peers tell each other, and what a machine asks of the process around it."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from averaging.log.header import Ballot, Entry, Head, Header, SnapshotName
+
+
+@dataclass(frozen=True)
+class Contact:
+    """A peer as the DHT lists it."""
+
+    session: str
+    user: str
+    reachable: bool  # accepts connections
+    is_coordinator: bool = False
+
+
+# -- gathering
+
+
+@dataclass(frozen=True)
+class Report:
+    """To the convener, every two seconds and when it matters: where a peer stands, and what it has gathered."""
+
+    head: Head | None  # None: it has no state yet
+    weight: int  # masked tokens in its buffers
+
+
+@dataclass(frozen=True)
+class Status:
+    """The answer to a report, and the word of a convener."""
+
+    head: Head | None
+    ballot: Ballot | None  # the highest that this peer has promised for the next step
+    convenes: bool  # it leads the next step
+    gathered: int = 0  # masked tokens that a convener has heard of
+
+
+# -- meeting: the first phase of Paxos ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Meet:
+    """Convener to all: close your buffers and call. Promise requests of single-decree Paxos."""
+
+    instance: str  # digest of the newest header: the decision is about what follows it
+    step: int  # of that header
+    ballot: Ballot
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A header that a voter has accepted, and in which ballot."""
+
+    ballot: Ballot
+    header: Header
+
+
+@dataclass(frozen=True)
+class Call:
+    """The answer: what this peer brings, and its promise to accept nothing in a lower ballot."""
+
+    instance: str
+    ballot: Ballot
+    buffers: tuple[tuple[int, int], ...]  # number and masked tokens of each closed buffer
+    accepted: Accepted | None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A ballot is too low for this peer."""
+
+    instance: str
+    ballot: Ballot  # that was refused
+    promised: Ballot
+
+
+@dataclass(frozen=True)
+class Goodbye:
+    """Final for its session: what it has promised and accepted, so that a ballot need not wait for its vote."""
+
+    session: str
+    instance: str
+    step: int  # of the header that the instance is named after
+    promised: Ballot | None
+    accepted: Accepted | None
+
+
+# -- reducing
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Who reduces a run of chunks. A later attempt replaces an earlier one."""
+
+    first: int
+    count: int
+    reducer: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Convener to members: who sends what to whom in this ballot."""
+
+    instance: str
+    ballot: Ballot
+    members: tuple[tuple[str, tuple[int, ...]], ...]  # session and numbers of buffers, in the order of the sum
+    parts: tuple[Assignment, ...]
+
+    def buffers_of(self, session: str) -> tuple[int, ...]:
+        """The buffers that a member sends; empty for those that only receive."""
+        return next((buffers for member, buffers in self.members if member == session), ())
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Member to reducer: its gradient in one chunk, the sum of the planned buffers. The process adds the numbers."""
+
+    ballot: Ballot
+    chunk: int
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """Reducer to convener: a part is done."""
+
+    ballot: Ballot
+    assignment: Assignment
+    chunks: tuple[str, ...]  # digests
+    missing: tuple[tuple[str, int], ...]  # sender and chunk
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk of an update, or a snapshot, by digest. The process adds the bytes and checks that they fit."""
+
+    digest: str
+
+
+@dataclass(frozen=True)
+class Want:
+    """Send me these."""
+
+    digests: tuple[str, ...]
+
+
+# -- commit: the second phase of Paxos, and its result -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Propose:
+    """Convener to voters, and to members, which fetch what they lack: accept this header."""
+
+    instance: str
+    ballot: Ballot
+    header: Header
+
+
+@dataclass(frozen=True)
+class Vote:
+    """A voter holds all chunks of the header and has accepted it."""
+
+    instance: str
+    ballot: Ballot
+    digest: str
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A header with the votes that committed it."""
+
+    entry: Entry
+
+
+# -- catching up
+
+
+@dataclass(frozen=True)
+class WantLog:
+    """Tell me what follows this head; without one, a snapshot and what follows it."""
+
+    after: Head | None
+
+
+@dataclass(frozen=True)
+class Log:
+    """Entries of the log, oldest first. With a snapshot they begin early enough to choose voters by them."""
+
+    entries: tuple[Entry, ...]
+    snapshot: SnapshotName | None  # to be loaded first; the entry of its step is among the entries
+
+
+Message: TypeAlias = (
+    Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reduced | Chunk | Want | Propose | Vote | Commit
+    | WantLog | Log
+)  # fmt: skip
+
+
+# -- actions
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send a message. It may be lost."""
+
+    to: str
+    message: Message
+
+
+@dataclass(frozen=True)
+class Average:
+    """Average these senders' pieces of a chunk in this order and encode the mean once; `averaged` answers."""
+
+    plan: Plan
+    chunk: int
+    attempt: int
+    senders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SaveProposal:
+    """Write header and chunks to disk and flush them; `proposal_saved` answers."""
+
+    accepted: Accepted
+
+
+@dataclass(frozen=True)
+class Apply:
+    """`state[s+1] = step(state[s], update)`; the chunks are there. A coordinator writes the entry to disk."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class Load:
+    """Take over the snapshot, which is there: it is the state after this header."""
+
+    entry: Entry
+    snapshot: str
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Chunks and snapshots that nobody will ask this peer for, unless it holds them again by now."""
+
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rejoin:
+    """Start again as a new session from this log, whose snapshot is there: the chain of the old session has lost."""
+
+    log: Log
+
+
+Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Forget | Rejoin

@@ -1,0 +1,68 @@
+"""What a convener knows of the others: where they stand, what they have gathered, and for whom a round waits.
+
+DeDLOC, section 3.1: peers gather gradients until all of them together have the target batch.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from averaging.log.header import Head
+
+HEARD = 5.0  # seconds after its last word in which a peer is taken to be there
+MISSES = 2  # rounds in a row that a peer may miss before nobody waits for it
+
+
+@dataclass
+class PeerView:
+    """One peer, as its reports show it."""
+
+    head: Head | None
+    weight: int  # masked tokens
+    heard_at: float
+    missed: int = 0  # rounds in a row
+
+
+class Progress:
+    """The reports of all peers."""
+
+    def __init__(self) -> None:
+        self.peers: dict[str, PeerView] = {}
+
+    def note(self, session: str, head: Head | None, weight: int, now: float) -> None:
+        """Take in a report."""
+        known = self.peers.get(session)
+        self.peers[session] = PeerView(head, weight, now, known.missed if known else 0)
+
+    def heard(self, session: str, now: float) -> None:
+        """Take in any other word of a peer that has reported before."""
+        if session in self.peers:
+            self.peers[session].heard_at = now
+
+    def present(self, instance: str, now: float) -> dict[str, PeerView]:
+        """The peers that stand at a header and have been heard of lately."""
+        return {
+            session: peer
+            for session, peer in self.peers.items()
+            if peer.head is not None and peer.head.digest == instance and now - peer.heard_at <= HEARD
+        }
+
+    def gathered(self, instance: str, now: float) -> int:
+        """Masked tokens of those that can be expected to call."""
+        return sum(peer.weight for peer in self.present(instance, now).values() if peer.missed < MISSES)
+
+    def awaited(self, instance: str, now: float) -> set[str]:
+        """The peers for which a meeting stays open."""
+        return {session for session, peer in self.present(instance, now).items() if peer.missed < MISSES}
+
+    def round_closed(self, instance: str, members: Collection[str], now: float) -> None:
+        """Note who was there and who was not."""
+        for session, peer in self.present(instance, now).items():
+            peer.missed = 0 if session in members else peer.missed + 1
+
+    def forget(self, session: str) -> None:
+        """A peer has left."""
+        self.peers.pop(session, None)
+
+    def forget_silent(self, now: float, seconds: float) -> None:
+        """Drop peers that have not been heard of for long."""
+        self.peers = {session: peer for session, peer in self.peers.items() if now - peer.heard_at <= seconds}

@@ -1,0 +1,82 @@
+"""Who decides about the next header, and how many of them are enough.
+
+Single-decree Paxos for each step (Lamport, "Paxos Made Simple", 2001), chained as Viewstamped Replication and Raft do
+it. The quorums are not the usual ones in two ways:
+
+- The coordinator is an acceptor of its own ballots. A header names the session of the coordinator that needs only half
+  of the voters: any two of its quorums meet in its own memory, and each of them meets every majority in a voter. A
+  coordinator that was restarted is another session. It needs a majority until a committed header names it.
+- A voter that has said goodbye is not counted. Its goodbye tells what it promised and accepted, so it is in every first
+  phase, and in no second one. Let A be the votes of one ballot and P the promises of a later one, with g and h goodbyes
+  shown. If no vote of A is known in the later ballot, A and P are disjoint and lie among the n - max(g, h) voters that
+  neither ballot shows a goodbye of; but |A| + |P| > (n - g) / 2 + (n - h) / 2, which is at least as many.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from averaging.log.header import Ballot, Entry, Header, Kind, Member
+from averaging.protocol.messages import Accepted, Goodbye
+
+MOST_VOTERS = 9
+WINDOW = 32  # headers whose credit counts in the choice of voters
+
+
+def votes_needed(voters: int, breaks_ties: bool) -> int:
+    """Of so many voters that have not left, those that a convener needs."""
+    return (voters + 1) // 2 if breaks_ties else voters // 2 + 1
+
+
+def has_quorum(previous: Header, convener: str, votes: Collection[str], goodbyes: Collection[str]) -> bool:
+    """Whether these voters are enough for the header after `previous`."""
+    left = set(previous.voters) - set(goodbyes)
+    return len(left & set(votes)) >= votes_needed(len(left), convener == previous.tie_breaker)
+
+
+def is_committed(previous: Header, entry: Entry) -> bool:
+    """Whether an entry's certificate makes it the one that follows `previous`."""
+    header, proof = entry.header, entry.certificate
+    if (header.step, header.previous) != (previous.step + 1, previous.digest):
+        return False
+    if header.kind is Kind.RESET:
+        return True  # the transport has checked the authority's signature
+    return has_quorum(previous, proof.ballot.convener, proof.votes, proof.goodbyes)
+
+
+def counted_goodbyes(previous: Header, ballot: Ballot, goodbyes: Mapping[str, Goodbye]) -> dict[str, Goodbye]:
+    """The voters on the header after `previous` that have left for good, as a convener with this ballot may count them.
+
+    One that had promised a higher ballot may be in the quorum of that one, so it is not counted.
+    """
+    return {
+        session: goodbye
+        for session, goodbye in goodbyes.items()
+        if session in previous.voters
+        and goodbye.step <= previous.step
+        and (goodbye.instance != previous.digest or goodbye.promised is None or goodbye.promised <= ballot)
+    }
+
+
+def highest_accepted(known: Iterable[Accepted | None]) -> Header | None:
+    """The header that a convener has to propose again: it may be chosen already."""
+    found = [accepted for accepted in known if accepted is not None]
+    return max(found, key=lambda accepted: accepted.ballot).header if found else None
+
+
+def choose_voters(members: Collection[Member], recent: Sequence[Header], left: Collection[str] = ()) -> tuple[str, ...]:
+    """The voters on the next header: of the members, those with most credit, reachable ones first, one of each user.
+
+    Args:
+        members: that were in the round, so that they were there a moment ago.
+        recent: headers before the new one; the last `WINDOW` of them count.
+        left: sessions that have said goodbye.
+    """
+    credit = {member.session: member.weight for member in members}
+    for header in recent[-WINDOW:]:
+        for member in header.members:
+            if member.session in credit:
+                credit[member.session] += member.weight
+    chosen: dict[str, str] = {}  # session by user
+    for member in sorted(members, key=lambda one: (not one.reachable, -credit[one.session], one.session)):
+        if credit[member.session] and member.session not in left and len(chosen) < MOST_VOTERS:
+            chosen.setdefault(member.user, member.session)
+    return tuple(sorted(chosen.values()))

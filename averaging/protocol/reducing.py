@@ -1,0 +1,117 @@
+"""A member's work in a round: it sends its pieces, and reduces the parts that are planned for it.
+
+A reducer encodes each mean once and sends the same bytes to every member and to itself. It waits for each sender for a
+while; one that is missing is named, and the header will exclude it from that chunk.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from averaging.log.header import Ballot
+from averaging.protocol.messages import Action, Assignment, Average, Chunk, Message, Piece, Plan, Reduced
+from averaging.protocol.settings import Timing
+
+
+@dataclass
+class _Part:
+    """A part that this peer reduces."""
+
+    assignment: Assignment
+    since: float
+    averaging: set[int] = field(default_factory=set)  # chunks whose mean was asked for
+    done: dict[int, str] = field(default_factory=dict)  # digest by chunk
+    missing: list[tuple[str, int]] = field(default_factory=list)
+    is_empty: bool = False  # no sender's piece came for one of the chunks: there is no mean
+
+    @property
+    def chunks(self) -> range:
+        return range(self.assignment.first, self.assignment.first + self.assignment.count)
+
+
+class Reducing:
+    """Of one peer, in the newest ballot that it knows a plan of."""
+
+    def __init__(self, me: str, send: Callable[[str, Message], None], act: Callable[[Action], None], timing: Timing):
+        self._me, self._send, self._act, self._timing = me, send, act, timing
+        self.plan: Plan | None = None
+        self._parts: dict[tuple[int, int], _Part] = {}  # by first chunk and attempt
+        self._sent: set[tuple[int, int]] = set()
+        self._arrived: dict[tuple[Ballot, int, int], set[str]] = {}  # senders by ballot, chunk and attempt
+
+    def begin(self, plan: Plan, now: float) -> None:
+        """Take in a plan, or a later version of it in which parts have other reducers."""
+        if self.plan is not None and plan.ballot < self.plan.ballot:
+            return
+        if self.plan is None or plan.ballot != self.plan.ballot:
+            self._parts, self._sent = {}, set()
+            self._arrived = {key: senders for key, senders in self._arrived.items() if key[0] >= plan.ballot}
+        self.plan = plan
+        for assignment in plan.parts:
+            key = (assignment.first, assignment.attempt)
+            if key not in self._sent:
+                self._sent.add(key)
+                self._take_part(assignment, now)
+            elif key in self._parts:
+                self._tell_if_done(self._parts[key])  # the convener asks again: its answer may have been lost
+        self.tick(now)
+
+    def _take_part(self, assignment: Assignment, now: float) -> None:
+        assert self.plan is not None
+        if assignment.reducer == self._me:
+            self._parts[assignment.first, assignment.attempt] = _Part(assignment, now)
+        elif self.plan.buffers_of(self._me):
+            for chunk in range(assignment.first, assignment.first + assignment.count):
+                self._send(assignment.reducer, Piece(self.plan.ballot, chunk, assignment.attempt))
+
+    def piece(self, sender: str, piece: Piece, now: float) -> None:
+        """A piece has come, perhaps before the plan."""
+        if self.plan is None or piece.ballot >= self.plan.ballot:
+            self._arrived.setdefault((piece.ballot, piece.chunk, piece.attempt), set()).add(sender)
+            self.tick(now)
+
+    def averaged(self, ballot: Ballot, chunk: int, attempt: int, digest: str) -> None:
+        """The mean of a chunk is encoded: all members get it."""
+        if self.plan is None or ballot != self.plan.ballot:
+            return
+        for session, _ in self.plan.members:
+            if session != self._me:
+                self._send(session, Chunk(digest))
+        for part in self._parts.values():
+            if part.assignment.attempt == attempt and chunk in part.chunks:
+                part.done[chunk] = digest
+                self._tell_if_done(part)
+
+    def _tell_if_done(self, part: _Part) -> None:
+        assert self.plan is not None
+        if len(part.done) == part.assignment.count:
+            digests = tuple(part.done[chunk] for chunk in part.chunks)
+            result = Reduced(self.plan.ballot, part.assignment, digests, tuple(part.missing))
+            self._send(self.plan.ballot.convener, result)
+
+    def tick(self, now: float) -> None:
+        """Average what is complete, and what has waited long enough."""
+        for part in self._parts.values():
+            for chunk in part.chunks:
+                if chunk not in part.averaging and not part.is_empty:
+                    self._average_if_ready(part, chunk, now)
+
+    def _average_if_ready(self, part: _Part, chunk: int, now: float) -> None:
+        assert self.plan is not None
+        attempt = part.assignment.attempt
+        planned = [session for session, buffers in self.plan.members if buffers]
+        arrived = self._arrived.get((self.plan.ballot, chunk, attempt), set()) | {self._me}
+        senders = tuple(session for session in planned if session in arrived)
+        if len(senders) < len(planned) and now < part.since + self._timing.pieces:
+            return
+        if not senders:
+            part.is_empty = True  # the convener will look for another reducer
+            return
+        part.averaging.add(chunk)
+        part.missing.extend((session, chunk) for session in planned if session not in arrived)
+        self._act(Average(self.plan, chunk, attempt, senders))
+
+    def end(self, decided: Ballot) -> None:
+        """A step is decided, and so are the ballots up to this one. Pieces of a later one may have come already."""
+        self.plan = None
+        self._parts, self._sent = {}, set()
+        self._arrived = {key: senders for key, senders in self._arrived.items() if key[0] > decided}

@@ -1,0 +1,36 @@
+"""What a protocol machine is told at its start: facts of the run, and the times that its decisions wait for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds. They decide how soon something is tried, never whether it is safe."""
+
+    report: float = 2.0  # between two reports of a peer
+    meeting: float = 2.0  # that a meeting waits for peers that do not call
+    pieces: float = 3.0  # that a reducer waits for senders
+    part: float = 5.0  # that a convener waits for a reducer
+    ballot: float = 20.0  # after which a convener begins a new ballot
+    resend: float = 1.0  # between two sendings of what may have been lost
+    fetch: float = 1.5  # that a source has to send what it was asked for
+    absence: float = 20.0  # without a word of a convener, or without a commit though the batch is full
+    succession: float = 3.0  # between two candidates that may take over
+    forget: float = 60.0  # after which a silent peer is dropped from the view
+
+    @property
+    def reset(self) -> float:
+        """Without a quorum, before the coordinator names new voters."""
+        return 2 * self.absence + self.ballot
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Facts on which all peers of a run agree."""
+
+    run: str  # fingerprint
+    target_weight: int  # masked tokens of a global step
+    chunks: int  # of the vector
+    snapshot_every: int  # global steps
+    most_parts: int = 4  # reducers in a round
+    timing: Timing = Timing()

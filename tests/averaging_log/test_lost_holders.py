@@ -1,0 +1,84 @@
+"""A run goes on when everybody that had an accepted update has gone."""
+
+import pytest
+
+from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
+from averaging.protocol.catching_up import CLAIM, CatchingUp
+from averaging.protocol.fetching import Fetching
+from averaging.protocol.messages import Accepted, Action, Call, Contact, Goodbye, Message, SaveProposal
+from averaging.protocol.round import Phase, Round, Situation
+from averaging.protocol.settings import Settings, Timing
+from averaging.protocol.voter import Voter
+from tests.averaging_log.headers import FIRST, header
+
+TIMING = Timing()
+GENESIS = header(0, voters=("v1", "v2"), tie_breaker="coordinator.0")
+LOST = header(1, GENESIS.digest, parts=(Part("v1", ("a chunk that nobody has",)),), voters=("v1", "v2"))
+ME = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
+
+
+def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
+    asked: list[tuple[str, Message]] = []
+    fetching = Fetching(lambda to, message: asked.append((to, message)), TIMING)
+    following = CatchingUp(fetching, lambda to, message: None, lambda action: None, TIMING)
+    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), now=0.0)
+    assert asked
+    for now in range(int(CLAIM)):
+        following.tick(GENESIS.head, float(now))
+        assert following.is_behind(GENESIS.head)
+    following.tick(GENESIS.head, CLAIM)
+    assert not following.is_behind(GENESIS.head)
+
+
+def test_a_commit_is_followed_while_somebody_says_that_it_has_it() -> None:
+    fetching = Fetching(lambda to, message: None, TIMING)
+    following = CatchingUp(fetching, lambda to, message: None, lambda action: None, TIMING)
+    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), now=0.0)
+    for now in range(60):
+        following.claims("v1", LOST.head, GENESIS.head, float(now))
+    assert following.entries
+
+
+def round_with_goodbyes(may_reset: bool, actions: list[Action]) -> Round:
+    """A ballot of a restarted coordinator; both voters have left, and one of them had accepted an update."""
+    goodbyes = {
+        "v1": Goodbye("v1", GENESIS.digest, 0, FIRST, Accepted(FIRST, LOST)),
+        "v2": Goodbye("v2", GENESIS.digest, 0, None, None),
+    }
+    situation = Situation(
+        previous=GENESIS,
+        recent=[GENESIS],
+        contacts={},
+        goodbyes=goodbyes,
+        awaited=frozenset(),
+        snapshot=None,
+        rollback=None,
+        may_reset=may_reset,
+    )
+    settings = Settings("run", target_weight=1, chunks=1, snapshot_every=5)
+    voter, ballot = Voter(ME.session, GENESIS.digest), Ballot(1, ME.session)
+    fetching = Fetching(lambda to, message: None, TIMING)
+    made = Round(ME, ballot, situation, settings, voter, fetching, lambda to, message: None, actions.append, 0.0)
+    made.called(ME.session, Call(GENESIS.digest, ballot, (), None), 0.0)
+    return made
+
+
+def test_a_reset_keeps_an_accepted_update_only_if_somebody_has_it() -> None:
+    actions: list[Action] = []
+    made = round_with_goodbyes(may_reset=True, actions=actions)
+    made.advance(TIMING.meeting)
+    assert (made.phase, made.header and made.header.chunks) == (Phase.FETCHING, LOST.chunks)
+    made.advance(TIMING.ballot / 2)
+    (saved,) = actions
+    assert isinstance(saved, SaveProposal)
+    reset: Header = saved.accepted.header
+    assert (reset.kind, reset.chunks, reset.previous) == (Kind.RESET, (), GENESIS.digest)
+
+
+@pytest.mark.parametrize("seconds", [TIMING.meeting, TIMING.ballot / 2, TIMING.ballot])
+def test_nothing_is_reset_before_its_time(seconds: float) -> None:
+    actions: list[Action] = []
+    made = round_with_goodbyes(may_reset=False, actions=actions)
+    made.advance(seconds)
+    assert actions == []
+    assert made.phase in (Phase.MEETING, Phase.FAILED)

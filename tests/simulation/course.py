@@ -1,0 +1,119 @@
+"""One course of a simulated run: faults for a while, then peace, in which the log goes on and all peers agree."""
+
+import functools
+import random
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from averaging.protocol import peer
+from averaging.protocol.messages import Contact
+from averaging.protocol.settings import Settings
+from tests.simulation.faults import Faults
+from tests.simulation.oracle import Oracle, Violation
+from tests.simulation.process import Process, digest_of, first_disk
+from tests.simulation.world import World
+
+FAULTY = 780.0  # seconds with faults
+PEACE = 120.0  # seconds without; in them the log has to go on
+QUIET = 60.0  # seconds without new gradients; after them all peers stand at the same header
+STEP = 8.0  # seconds that trainers need for a batch, about
+USUAL, DENSE = 15.0, 4.0  # seconds between two faults, on average
+DENSE_EVERY = 4  # seeds: each fourth has few peers, and faults that meet each other
+DENSE_FAULTY = 300.0  # seconds with faults, in such a course
+
+
+@dataclass(frozen=True)
+class Course:
+    """What became of one seed."""
+
+    seed: int
+    violation: str  # empty: there was none
+    seconds: float  # virtual
+    events: int
+    commits: int
+    resets: int
+    processes: int
+    trace: str
+
+
+def run(seed: int, *, sessions_survive: bool = False) -> Course:
+    """Run a seed to its end, or to the first violation."""
+    draw = random.Random(seed * 7919 + 1)
+    is_dense = seed % DENSE_EVERY == 0
+    count = draw.choice(_sizes(seed))
+    speeds = [draw.choice([20, 40, 80, 160]) for _ in range(count)]
+    settings = Settings(
+        run="simulated",
+        target_weight=int(sum(speeds) * STEP),
+        chunks=draw.choice([2, 4, 6]),
+        snapshot_every=draw.choice([3, 5, 8]),
+    )
+    world, oracle = World(seed, settings), Oracle(settings.chunks, settings.snapshot_every)
+    with patch.object(peer, "Voter", oracle.watched(world.processes)):
+        _begin(world, oracle, draw, speeds)
+        faulty, mean = (DENSE_FAULTY, DENSE) if is_dense else (FAULTY, USUAL)
+        forks = seed % DENSE_EVERY == 2
+        faults = Faults(world, 20.0 + faulty, mean, forks=forks, sessions_survive=sessions_survive)
+        violation = _violation(world, oracle, faults)
+    world.note(violation)
+    return Course(
+        seed, violation, world.now, world.events, oracle.commits, oracle.resets, len(world.processes), world.trace
+    )
+
+
+def _sizes(seed: int) -> list[int]:
+    """Numbers of trainers."""
+    if seed % DENSE_EVERY == 0:
+        return [2, 3, 3, 4, 5]
+    return [3, 3, 4, 4, 5, 6, 7, 8, 10, 12, 16, 40] if seed % 10 == 1 else [3, 3, 4, 5, 6, 8, 10]
+
+
+def _begin(world: World, oracle: Oracle, draw: random.Random, speeds: list[int]) -> None:
+    """A coordinator that opens a run, and its first trainers."""
+    everybody_hides = draw.random() < 0.1
+    coordinator = Contact("coordinator.000", "coordinator", reachable=True, is_coordinator=True)
+    disk = first_disk(world.settings.run, coordinator.session)
+    first = Process(world, oracle, coordinator, speed=0, disk=disk)
+    oracle.began(disk.entries[0], first.state)
+    for number, speed in enumerate(speeds):
+        reachable = not everybody_hides and draw.random() < 0.7
+        contact = Contact(f"user{number:02d}.000", f"user{number:02d}", reachable)
+        world.at(draw.random() * 10, functools.partial(Process, world, oracle, contact, speed))
+
+
+def _violation(world: World, oracle: Oracle, faults: Faults) -> str:
+    """Run to the end, or to the first violation; what it is, or nothing."""
+    try:
+        world.run_until(faults.until)
+        _check_peace(world, oracle, faults)
+    except Violation as broken:
+        return str(broken)
+    except (AssertionError, LookupError) as broken:
+        return f"the machine or its process fails: {broken!r}"
+    return ""
+
+
+def _check_peace(world: World, oracle: Oracle, faults: Faults) -> None:
+    """When faults have ended the log goes on, and all peers come to the same header and state."""
+    faults.heal()
+    _thaw_all(world)
+    if not any(one.contact.is_coordinator for one in world.living()):
+        faults.bring_back_coordinator_now()
+    before, began = oracle.commits, world.now
+    world.run_until(began + PEACE)
+    if oracle.commits < before + 2:
+        raise Violation(f"{oracle.commits - before} commits within {PEACE:.0f} s after the faults have ended")
+    for process in world.living():
+        process.computes = False
+    world.run_until(world.now + QUIET)
+    heads = {one.session: one.machine.head for one in world.living()}
+    if len(set(heads.values())) != 1:
+        told = {session: (head.step, head.digest[:8], head.resets) if head else None for session, head in heads.items()}
+        raise Violation(f"peers stand at different headers: {told}")
+    if len({digest_of(one.state) for one in world.living()}) != 1:
+        raise Violation("peers at the same header have different states")
+
+
+def _thaw_all(world: World) -> None:
+    for process in world.living():
+        process.thaw_now()

@@ -1,0 +1,231 @@
+"""Faults of the program itself: each breaks one rule of the protocol, and the simulation has to find it.
+
+That shows that the simulation can fail. A mutant that is found in no seed is a rule that nothing tests.
+"""
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from averaging.log import credit, header
+from averaging.log.header import Ballot, Head, Header
+from averaging.protocol import catching_up, quorum
+from averaging.protocol.buffers import Buffer, Buffers
+from averaging.protocol.messages import Goodbye, Propose
+from averaging.protocol.peer import Peer
+from averaging.protocol.round import Round
+from averaging.protocol.voter import Voter
+from tests.simulation.course import Course, run
+from tests.simulation.process import Process, State
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A broken rule."""
+
+    name: str
+    patches: tuple[Callable[[], Any], ...] = ()
+    sessions_survive: bool = False  # a restarted process has the session of the one before
+
+    def run(self, seed: int) -> Course:
+        """One course with the rule broken."""
+        with contextlib.ExitStack() as stack:
+            for make in self.patches:
+                stack.enter_context(make())
+            return run(seed, sessions_survive=self.sessions_survive)
+
+
+def first_found(mutant: Mutant, seeds: Collection[int]) -> Course | None:
+    """The first of these seeds in which the mutant breaks an invariant."""
+    return next((course for course in map(mutant.run, seeds) if course.violation), None)
+
+
+def _votes(change: Callable[[int, bool], int]) -> Callable[[], Any]:
+    return lambda: patch.object(quorum, "votes_needed", change)
+
+
+def _apply_on_proposal() -> Any:
+    vote = Peer._vote
+
+    def votes_and_applies(peer: Peer) -> None:
+        proposal = peer._proposal
+        vote(peer)
+        if proposal is None or peer._proposal is not None or peer.chain is None:
+            return
+        if proposal.header.previous == peer.chain.tip.digest:
+            entry = header.Entry(proposal.header, header.Certificate(proposal.ballot, (peer.me.session,)))
+            peer._apply(entry, 0.0)
+
+    return patch.object(Peer, "_vote", votes_and_applies)
+
+
+def _any_coordinator_breaks_ties() -> Any:
+    def has_quorum(previous: Header, convener: str, votes: Collection[str], goodbyes: Collection[str]) -> bool:
+        left = set(previous.voters) - set(goodbyes)
+        needed = quorum.votes_needed(len(left), convener.startswith("coordinator"))
+        return len(left & set(votes)) >= needed
+
+    return patch.object(quorum, "has_quorum", has_quorum)
+
+
+def _accepted_is_ignored() -> Any:
+    return patch.object(quorum, "highest_accepted", lambda known: None)
+
+
+def _tie_breaker_forgets() -> Any:
+    original = Round._accepted_by_others
+
+    def without_own(self: Round) -> Header | None:
+        kept, self._voter.accepted = self._voter.accepted, None
+        calls = {
+            session: replace(call, accepted=None) if session == self._me.session else call
+            for session, call in self.calls.items()
+        }
+        with patch.object(self, "calls", calls):
+            found = original(self)
+        self._voter.accepted = kept
+        return found
+
+    return patch.object(Round, "_accepted_by_others", without_own)
+
+
+def _accepts_without_parts() -> Any:
+    vote = Peer._vote
+
+    def votes_at_once(peer: Peer) -> None:
+        with patch.object(peer.fetching, "holds", lambda digests: True):
+            vote(peer)
+
+    return patch.object(Peer, "_vote", votes_at_once)
+
+
+def _empty_goodbye() -> Any:
+    leave = Peer.leave
+
+    def leaves_silently(peer: Peer, now: float) -> None:
+        peer.voter = Voter(peer.me.session, peer.voter.instance)
+        leave(peer, now)
+
+    return patch.object(Peer, "leave", leaves_silently)
+
+
+def _goodbyes_despite_promises() -> Any:
+    def counted(previous: Header, ballot: Ballot, goodbyes: Mapping[str, Goodbye]) -> dict[str, Goodbye]:
+        return {session: one for session, one in goodbyes.items() if session in previous.voters}
+
+    return patch.object(quorum, "counted_goodbyes", counted)
+
+
+@contextlib.contextmanager
+def _promises_are_forgotten() -> Iterator[None]:
+    def promise(self: Voter, ballot: Ballot) -> bool:
+        self.promised = ballot
+        return True
+
+    on_propose = Peer._on_propose
+
+    def takes_any_proposal(self: Peer, sender: str, proposal: Propose, now: float) -> None:
+        self.voter.promised = None
+        on_propose(self, sender, proposal, now)
+
+    with patch.object(Voter, "promise", promise), patch.object(Peer, "_on_propose", takes_any_proposal):
+        yield
+
+
+def _lowest_accepted() -> Any:
+    def lowest(known: Any) -> Header | None:
+        found = [accepted for accepted in known if accepted is not None]
+        return min(found, key=lambda accepted: accepted.ballot).header if found else None
+
+    return patch.object(quorum, "highest_accepted", lowest)
+
+
+def _merged_buffers() -> Any:
+    offer = Buffers.offer
+
+    def offers_one(self: Buffers) -> tuple[tuple[int, int], ...]:
+        offer(self)
+        if len(self.closed) > 1:
+            number = max(self.closed)
+            gradients = [gradient for buffer in self.closed.values() for gradient in buffer.gradients]
+            weight = sum(buffer.weight for buffer in self.closed.values())
+            self.closed = {number: Buffer(number, weight, gradients)}
+        return offer(self)
+
+    return patch.object(Buffers, "offer", offers_one)
+
+
+def _buffers_stay() -> Any:
+    return patch.object(Buffers, "remove", lambda self, numbers: None)
+
+
+@contextlib.contextmanager
+def _longest_chain_wins() -> Iterator[None]:
+    def longer(theirs: Head, ours: Head) -> bool:
+        return theirs.step > ours.step
+
+    with patch.object(catching_up, "supersedes", longer), patch.object(header, "supersedes", longer):
+        yield
+
+
+def _mixed_chunks() -> Any:
+    def whatever_came_first(self: Process, entry: Header) -> tuple[Any, ...]:
+        found = []
+        for digest in entry.chunks:
+            instance, chunk, _ = self.contents[digest]
+            same = [
+                one for one in self.contents.values() if not isinstance(one, State) and one[:2] == (instance, chunk)
+            ]
+            found.append(same[0])
+        return tuple(found)
+
+    return patch.object(Process, "update_of", whatever_came_first)
+
+
+def _full_credit() -> Any:
+    original = credit.contributions
+    return patch.object(credit, "contributions", lambda entry: original(replace(entry, exclusions=())))
+
+
+@contextlib.contextmanager
+def _ledger_by_step() -> Iterator[None]:
+    entered: dict[int, dict[tuple[int, str], Any]] = {}
+
+    def enter(self: credit.Ledger, entry: Header) -> None:
+        mine = entered.setdefault(id(self), {})
+        found = {one.session: one.tokens for one in credit.contributions(entry)}
+        new = {session: tokens for session, tokens in found.items() if (entry.step, session) not in mine}
+        mine.update({(entry.step, session): tokens for session, tokens in new.items()})
+        self._entered.setdefault(entry.digest, new)
+
+    with patch.object(credit.Ledger, "enter", enter):
+        yield
+
+
+def _only_newcomers_rebase() -> Any:
+    return patch.object(Process, "rebase", lambda self, state: state)
+
+
+MUTANTS = (
+    Mutant("apply on proposal", (_apply_on_proposal,)),
+    Mutant("coordinator's quorum of one", (_votes(lambda n, ties: min(1, n) if ties else n // 2 + 1),)),
+    Mutant("takeover at half", (_votes(lambda n, ties: (n + 1) // 2),)),
+    Mutant("first ballot after a restart at half", (_any_coordinator_breaks_ties,)),
+    Mutant("accepted headers in calls are ignored", (_accepted_is_ignored,)),
+    Mutant("the lowest accepted header is proposed", (_lowest_accepted,)),
+    Mutant("coordinator forgets what it proposed", (_tie_breaker_forgets,)),
+    Mutant("promises are forgotten", (_promises_are_forgotten,)),
+    Mutant("accept without parts", (_accepts_without_parts,)),
+    Mutant("goodbye without content", (_empty_goodbye,)),
+    Mutant("goodbye counts despite a higher promise", (_goodbyes_despite_promises,)),
+    Mutant("a restarted session votes", sessions_survive=True),
+    Mutant("buffers are merged on retry", (_merged_buffers,)),
+    Mutant("a committed buffer is offered again", (_buffers_stay,)),
+    Mutant("the longest chain beats votes", (_longest_chain_wins,)),
+    Mutant("chunks of two reducers are mixed", (_mixed_chunks,)),
+    Mutant("full weight is credited despite exclusions", (_full_credit,)),
+    Mutant("the ledger is keyed by step and peer", (_ledger_by_step,)),
+    Mutant("only newcomers rebase", (_only_newcomers_rebase,)),
+)

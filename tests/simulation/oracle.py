@@ -1,0 +1,212 @@
+"""The invariants of the log, checked by somebody who sees everything, after each event that could break one.
+
+The oracle has rules of its own: it uses none of the decisions that it checks.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from averaging.log import credit
+from averaging.log.header import Ballot, Entry, Header, Kind
+from averaging.protocol.messages import Accepted, Log
+from averaging.protocol.voter import Voter
+
+if TYPE_CHECKING:
+    from tests.simulation.process import Process
+
+
+class Violation(Exception):
+    """An invariant does not hold."""
+
+
+class Oracle:
+    """All that has happened, of one run."""
+
+    def __init__(self, chunks: int, snapshot_every: int):
+        self._chunks, self._snapshot_every = chunks, snapshot_every
+        self.headers: dict[str, Header] = {}  # that anybody has applied
+        self._chosen: dict[str, str] = {}  # voted header by the digest of the one before it
+        self._votes: dict[tuple[str, Any, str], set[str]] = {}  # sessions by instance, ballot and header
+        self._said_goodbye: set[str] = set()
+        self._states: dict[str, Any] = {}
+        self._weights: dict[int, int] = {}  # of batches
+        self._in_headers: dict[int, list[str]] = {}  # digests of headers by batch
+        self.commits = 0
+        self.resets = 0
+        self.last_commit = 0.0
+
+    # -- what happens
+
+    def watched(self, processes: Mapping[str, "Process"]) -> type[Voter]:
+        """The class of voters, with this oracle looking on."""
+        oracle = self
+
+        class WatchedVoter(Voter):
+            def accept(self, ballot: Ballot, header: Header) -> bool:
+                accepts = super().accept(ballot, header)
+                if accepts:
+                    oracle.voted(processes[self.session], self.instance, Accepted(ballot, header))
+                return accepts
+
+        return WatchedVoter
+
+    def new_batch(self, session: str, weight: int) -> int:
+        """A number for a batch that was computed."""
+        self._weights[len(self._weights)] = weight
+        return len(self._weights) - 1
+
+    def said_goodbye(self, session: str) -> None:
+        """A session has left for good."""
+        self._said_goodbye.add(session)
+
+    def voted(self, process: "Process", instance: str, accepted: Accepted) -> None:
+        """A voter has accepted something: it holds all of it."""
+        if instance != accepted.header.previous:
+            raise Violation(f"{process.session} voted in another decision than the one that it was asked about")
+        for digest in _needed(accepted.header):
+            if digest not in process.contents:
+                raise Violation(f"{process.session} voted for step {accepted.header.step} without holding {digest}")
+        key = instance, accepted.ballot, accepted.header.digest
+        self._votes.setdefault(key, set()).add(process.session)
+        if self._has_votes(accepted.header, accepted.ballot):
+            self._note_chosen(accepted.header)
+
+    def _has_votes(self, header: Header, ballot: Ballot, goodbyes: Collection[str] = ()) -> bool:
+        """Whether a quorum has voted for a header in one ballot, whether somebody has heard of that or not."""
+        previous = self.headers.get(header.previous)
+        if previous is None or header.kind is Kind.RESET:
+            return False
+        votes = self._votes.get((header.previous, ballot, header.digest), set())
+        voters = set(previous.voters) - set(goodbyes)
+        if ballot.convener == previous.tie_breaker and ballot.convener in votes:
+            return len(votes & voters) * 2 >= len(voters)
+        return len(votes & voters) * 2 > len(voters)
+
+    def _note_chosen(self, header: Header) -> None:
+        if self._chosen.setdefault(header.previous, header.digest) != header.digest:
+            raise Violation(f"two headers are chosen for step {header.step}")
+
+    def check_committed(self, entry: Entry) -> None:
+        """Somebody says that a header is committed: real votes are behind it, and they are enough."""
+        header, ballot = entry.header, entry.certificate.ballot
+        previous = self.headers.get(header.previous)
+        if previous is None:
+            raise Violation(f"step {header.step} follows a header that was never applied")
+        if header.kind is Kind.RESET:
+            if not ballot.convener.startswith("coordinator."):
+                raise Violation(f"{ballot.convener} has reset the run without being its coordinator")
+            return
+        if not set(entry.certificate.goodbyes) <= self._said_goodbye:
+            raise Violation(f"step {header.step} counts goodbyes that were never said")
+        if not self._has_votes(header, ballot, entry.certificate.goodbyes):
+            raise Violation(f"step {header.step} is said to be committed without a quorum of votes")
+
+    def applied(self, process: "Process", entry: Entry) -> None:
+        """A peer has applied a header."""
+        header = entry.header
+        self.check_committed(entry)
+        if header.kind is not Kind.RESET:
+            self._note_chosen(header)
+        self.check_state(header, process.state)
+        if header.digest not in self.headers:
+            self.headers[header.digest] = header
+            self.commits += 1
+            self.resets += header.kind is Kind.RESET
+            self.last_commit = process.world.now
+            self._check_batches(process, header)
+
+    def check_state(self, header: Header, state: Any) -> None:
+        """Equal headers are equal states."""
+        if self._states.setdefault(header.digest, state) != state:
+            raise Violation(f"two peers have different states after the same header of step {header.step}")
+
+    def began(self, entry: Entry, state: Any) -> None:
+        """The run has a first header."""
+        self.headers[entry.header.digest] = entry.header
+        self.check_state(entry.header, state)
+
+    def loaded(self, process: "Process", entry: Entry) -> None:
+        """A peer has loaded a snapshot instead of applying headers."""
+        if entry.header.digest not in self.headers:
+            raise Violation("a snapshot belongs to a header that was never applied")
+        self.check_state(entry.header, process.state)
+
+    def rejoins(self, process: "Process", log: Log) -> None:
+        """A peer leaves its chain for another: where they part, its own one was reset."""
+        assert process.machine.chain is not None
+        ours = list(self._ancestors(process.machine.chain.tip.digest))
+        tip = log.entries[-1].header
+        missing = [entry.header for entry in log.entries if entry.header.digest not in self.headers]
+        if missing:
+            raise Violation(f"{process.session} rejoins a chain with a header that was never applied")
+        theirs = {header.digest for header in self._ancestors(tip.digest)}
+        dropped = [header for header in ours if header.digest not in theirs]  # newest first
+        if not dropped:
+            raise Violation(f"{process.session} rejoins a chain that contains its own")
+        if dropped[-1].kind is not Kind.RESET:
+            raise Violation(f"{process.session} drops step {dropped[-1].step}, which was applied and voted for")
+
+    # -- what headers say
+
+    def _ancestors(self, digest: str) -> Iterator[Header]:
+        """A header and those before it, newest first."""
+        while digest in self.headers:
+            yield self.headers[digest]
+            digest = self.headers[digest].previous
+
+    def _check_batches(self, process: "Process", header: Header) -> None:
+        included: dict[str, list[tuple[int, ...]]] = {}  # batches of each sender, a tuple for each chunk that has it
+        for content in process.update_of(header):
+            _, _, pieces = content
+            for sender, batches in pieces:
+                included.setdefault(sender, []).append(batches)
+        credited = {one.session: one.tokens for one in credit.contributions(header)}
+        brought: dict[str, Fraction] = {}
+        for sender, pieces in included.items():
+            if len(set(pieces)) != 1:
+                raise Violation(f"{sender} sent other batches to one reducer than to another")
+            weight = sum(self._weights[batch] for batch in pieces[0])
+            if len(pieces) and weight:
+                brought[sender] = Fraction(weight * len(pieces), len(header.chunks))
+        if credited != brought:
+            raise Violation(f"step {header.step} credits {credited}, and includes {brought}")
+        for batches in {piece for pieces in included.values() for piece in pieces}:
+            self._check_once(header, batches)
+
+    def _check_once(self, header: Header, batches: tuple[int, ...]) -> None:
+        if len(set(batches)) != len(batches):
+            raise Violation(f"step {header.step} includes a batch twice")
+        for batch in batches:
+            earlier = self._in_headers.setdefault(batch, [])
+            if earlier and any(one.digest in earlier for one in self._ancestors(header.previous)):
+                raise Violation(f"step {header.step} includes a batch that an earlier step of its chain has")
+            earlier.append(header.digest)
+
+    def check_ledger(self, process: "Process", header: Header) -> None:
+        """The coordinator's ledger has what a header credits, whatever else was credited for that step."""
+        entered = process.ledger.of_header(header.digest)
+        expected = {one.session: one.tokens for one in credit.contributions(header)}
+        if entered != expected:
+            raise Violation(f"the ledger has {entered} of a header of step {header.step} that credits {expected}")
+
+    # -- bounds
+
+    def check_bounds(self, process: "Process") -> None:
+        """Memory does not grow with the length of a run."""
+        most = self._chunks * (4 * self._snapshot_every + 20)
+        if len(process.machine.fetching.held) > most or len(process.contents) > most:
+            raise Violation(f"{process.session} holds {len(process.contents)} chunks, {most} at most are allowed")
+        wanted = len(process.machine.fetching.wanted)
+        if wanted > most + 64 * self._chunks:
+            raise Violation(f"{process.session} asks for {wanted} chunks")
+        if process.machine.chain and not process.contact.is_coordinator:
+            length = len(process.machine.chain)
+            if length > 4 * self._snapshot_every + 60:
+                raise Violation(f"{process.session} holds {length} headers")
+
+
+def _needed(header: Header) -> tuple[str, ...]:
+    if header.kind is Kind.ROLLBACK and header.snapshot is not None:
+        return (header.snapshot.digest,)
+    return header.chunks

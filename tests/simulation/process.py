@@ -1,0 +1,400 @@
+"""A process around a protocol machine: it has a state, chunks, perhaps a disk, and it may die between any two actions.
+
+States and updates are symbols here: a chunk names the batches that went into it, and a state is the digest of all that
+was applied, with moments that lose something when they are encoded.
+"""
+
+import hashlib
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from averaging.log.chain import Chain
+from averaging.log.credit import Ledger
+from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, SnapshotName
+from averaging.protocol.messages import (
+    Accepted,
+    Action,
+    Apply,
+    Average,
+    Chunk,
+    Commit,
+    Contact,
+    Forget,
+    Load,
+    Message,
+    Piece,
+    Rejoin,
+    SaveProposal,
+    Send,
+)
+from averaging.protocol.peer import Peer
+from averaging.protocol.round import needed
+from tests.simulation.oracle import Oracle
+from tests.simulation.world import World
+
+TICK = 0.5
+BATCH = 1.0  # seconds
+
+
+def digest_of(value: Any) -> str:
+    """A short digest of a plain value."""
+    return hashlib.blake2b(repr(value).encode(), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True)
+class State:
+    """Parameters and the optimizer's moments after a global step."""
+
+    parameters: str
+    moments: str
+
+    def stepped(self, update: tuple[Any, ...]) -> "State":
+        """The state after an update."""
+        return State(digest_of((self, update)), digest_of((self.moments, update)))
+
+    def rebased(self) -> "State":
+        """Moments as they are after they were encoded and decoded; a second time changes nothing."""
+        coarse = self.moments if self.moments.startswith("coarse ") else f"coarse {self.moments[:20]}"
+        return State(self.parameters, coarse)
+
+
+FIRST = State("zero", "coarse zero")
+
+
+@dataclass
+class Disk:
+    """What a coordinator finds again after a crash."""
+
+    entries: list[Entry] = field(default_factory=list)
+    contents: dict[str, Any] = field(default_factory=dict)
+    snapshots: list[SnapshotName] = field(default_factory=list)
+    accepted: Accepted | None = None
+    is_full: bool = False
+
+    def aged(self, steps: int) -> "Disk":
+        """As it was some steps ago, but not before its oldest snapshot."""
+        steps = max(0, min(steps, self.entries[-1].header.step - self.snapshots[0].step))
+        entries = self.entries[: len(self.entries) - steps]
+        tip = entries[-1].header
+        snapshots = [one for one in self.snapshots if one.step <= tip.step]
+        kept = {one.digest for one in snapshots}
+        kept.update(digest for entry in entries for digest in needed(entry.header))
+        accepted = (
+            self.accepted if not steps and self.accepted and self.accepted.header.previous == tip.digest else None
+        )
+        if accepted is not None:
+            kept.update(needed(accepted.header))
+        contents = {digest: content for digest, content in self.contents.items() if digest in kept}
+        return Disk(entries, contents, snapshots, accepted)
+
+
+class Process:
+    """One session of one peer; a restart makes another process."""
+
+    def __init__(self, world: World, oracle: Oracle, contact: Contact, speed: int, disk: Disk | None = None):
+        self.world, self.oracle, self.contact, self.speed, self.disk = world, oracle, contact, speed, disk
+        self.session = contact.session
+        self.contents: dict[str, Any] = {}  # by digest
+        self.pieces: dict[tuple[Any, ...], Any] = {}
+        self.state: State | None = None
+        self.ledger = Ledger()
+        self.died_at = float("inf")
+        self.dies_in: int | None = None  # actions until it dies
+        self.computes = True
+        self.deaf_until = 0.0  # what comes before is lost
+        self.lag = 0.0  # seconds by which what it sends is late
+        self.is_replaced = False  # by the next process of the same person
+        self._frozen_until = 0.0
+        self._waiting: deque[tuple[str, Message, Any]] = deque()
+        self._has_unsaved = False
+        self.machine = Peer(contact, world.settings, world.now)
+        world.processes[self.session] = self
+        world.list_contact(contact)
+        self._resume_from_disk()
+        world.after(TICK * world.random.random(), self._tick)
+        if speed:
+            world.after(BATCH * (1 + world.random.random()), self._compute)
+
+    # -- life and death
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return self.died_at == float("inf")
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it stands still."""
+        return self.world.now < self._frozen_until
+
+    def die(self) -> None:
+        """End without another word."""
+        self.died_at = self.world.now
+        self.world.note("dies", self.session)
+
+    def freeze(self, seconds: float) -> None:
+        """Stand still: what comes waits."""
+        if not self.is_alive:
+            return
+        self._frozen_until = self.world.now + seconds
+        self.world.note("freezes", self.session, seconds)
+        self.world.after(seconds, self._thaw)
+
+    def thaw_now(self) -> None:
+        """Go on, if it stands still."""
+        self._frozen_until = self.world.now
+        self._thaw()
+
+    def _thaw(self) -> None:
+        while self._waiting and self.is_alive and not self.is_frozen:
+            self.receive(*self._waiting.popleft())
+
+    def leave(self) -> None:
+        """Say goodbye and end."""
+        self.world.note("leaves", self.session)
+        self.machine.leave(self.world.now)
+        self.oracle.said_goodbye(self.session)
+        self._carry_out()
+        if self.is_alive:
+            self.die()
+        self.world.unlist(self.session)
+
+    # -- events
+
+    def receive(self, sender: str, message: Message, payload: Any) -> None:
+        """A message has come; the transport has checked that a chunk has the digest that it is sent under."""
+        if self.is_frozen:
+            self._waiting.append((sender, message, payload))
+            return
+        self.world.note(sender, self.session, type(message).__name__)
+        if isinstance(message, Chunk):
+            self.contents[message.digest] = payload
+        elif isinstance(message, Piece):
+            self.pieces[sender, message.ballot, message.chunk, message.attempt] = payload
+        self.machine.receive(sender, message, self.world.now)
+        self._carry_out()
+
+    def _tick(self) -> None:
+        if not self.is_alive:
+            return
+        if not self.is_frozen:
+            self.machine.contacts(self.world.contacts(), self.world.now)
+            self._carry_out()
+            self.oracle.check_bounds(self)
+        self.world.after(TICK, self._tick)
+
+    def _compute(self) -> None:
+        if not self.is_alive:
+            return
+        target = self.world.settings.target_weight
+        if self.computes and not self.is_frozen and not self.machine.is_behind and self.machine.buffers.weight < target:
+            weight = max(1, int(self.speed * (0.5 + self.world.random.random())))
+            self.machine.computed(weight, self.oracle.new_batch(self.session, weight), self.world.now)
+            self._carry_out()
+        self.world.after(BATCH, self._compute)
+
+    # -- actions
+
+    def _carry_out(self) -> None:
+        actions = self.machine.take_actions()
+        while actions:
+            for action in actions:
+                if not self.is_alive:
+                    return
+                self._do(action)
+                if self.dies_in is not None:
+                    self.dies_in -= 1
+                    if self.dies_in <= 0 and self.is_alive:
+                        self.die()
+                        return
+            actions = self.machine.take_actions()
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Send(to, message):
+                self.world.send(self, to, message, self._payload(message))
+                if isinstance(message, Commit):
+                    self.oracle.check_committed(message.entry)
+            case Average():
+                self._average(action)
+            case SaveProposal(accepted):
+                self._save_proposal(accepted)
+            case Apply(entry):
+                self._apply(entry)
+            case Load(entry, snapshot):
+                self._load(entry, snapshot)
+            case Forget(digests):
+                for digest in digests:
+                    if not self.machine.fetching.holds([digest]):
+                        self.contents.pop(digest, None)
+            case Rejoin(log):
+                self._rejoin(log)
+
+    def _payload(self, message: Message) -> Any:
+        if isinstance(message, Chunk):
+            return self.contents[message.digest]
+        if isinstance(message, Piece):
+            return self._own_piece()
+        return None
+
+    def _own_piece(self) -> tuple[Any, ...]:
+        plan = self.machine.reducing.plan
+        assert plan is not None
+        closed = self.machine.buffers.closed
+        return tuple(
+            batch for number in plan.buffers_of(self.session) if number in closed for batch in closed[number].gradients
+        )
+
+    def _average(self, action: Average) -> None:
+        ballot = action.plan.ballot
+        pieces = tuple(
+            (
+                sender,
+                self._own_piece()
+                if sender == self.session
+                else self.pieces[sender, ballot, action.chunk, action.attempt],
+            )
+            for sender in action.senders
+        )
+        content = (action.plan.instance, action.chunk, pieces)
+        digest = digest_of(content)
+        self.contents[digest] = content
+        self.machine.averaged(ballot, action.chunk, action.attempt, digest, self.world.now)
+
+    def update_of(self, header: Header) -> tuple[Any, ...]:
+        """The content of an update, in the order of the vector."""
+        return tuple(self.contents[digest] for digest in header.chunks)
+
+    def _after(self, state: State, header: Header) -> State:
+        if header.kind is Kind.ROLLBACK:
+            assert header.snapshot is not None
+            loaded: State = self.contents[header.snapshot.digest]
+            return loaded
+        after = state.stepped(self.update_of(header)) if header.parts else state
+        return self.rebase(after) if header.step % self.world.settings.snapshot_every == 0 else after
+
+    def rebase(self, state: State) -> State:
+        """What every peer does at a snapshot step."""
+        return state.rebased()
+
+    def _apply(self, entry: Entry) -> None:
+        assert self.state is not None
+        header = entry.header
+        self.state = self._after(self.state, header)
+        self.pieces = {key: piece for key, piece in self.pieces.items() if key[1] > entry.certificate.ballot}
+        self.oracle.applied(self, entry)
+        if self.contact.is_coordinator:
+            self.ledger.enter(header)
+            self.oracle.check_ledger(self, header)
+        if header.kind is not Kind.ROLLBACK and header.step % self.world.settings.snapshot_every == 0:
+            self._make_snapshot(header.step)
+        if self.disk is not None:
+            self._write_down()
+
+    def _make_snapshot(self, step: int) -> None:
+        assert self.state is not None
+        content = self.state.rebased()
+        digest = digest_of(content)
+        self.contents[digest] = content
+        self.machine.snapshot_made(step, digest)
+
+    def _load(self, entry: Entry, snapshot: str) -> None:
+        state: State = self.contents[snapshot]
+        self.state = state
+        self.world.note("loads", self.session, entry.header.step)
+        self.oracle.loaded(self, entry)
+        if self.disk is not None:
+            assert self.machine.chain is not None
+            self.disk.entries = self.machine.chain.since(0)
+            self._write_down()
+
+    def _rejoin(self, log: Any) -> None:
+        self.oracle.rejoins(self, log)
+        self.die()
+        self.is_replaced = True
+        self.world.unlist(self.session)
+        again = restarted(self, disk=Disk() if self.disk is not None else None)
+        again.contents = self.contents
+        again.ledger = self.ledger
+        again.machine = Peer(again.contact, self.world.settings, self.world.now, held=self.contents)
+        again.machine.rejoin(log, self.world.now)
+        again._carry_out()
+
+    # -- the disk of a coordinator
+
+    def _save_proposal(self, accepted: Accepted) -> None:
+        assert self.disk is not None
+        if self.disk.is_full:
+            self.machine.saving_failed()
+            return
+        self.disk.accepted = accepted
+        for digest in needed(accepted.header):
+            self.disk.contents[digest] = self.contents[digest]
+
+        def saved() -> None:
+            if self.is_alive:
+                self.machine.proposal_saved(self.world.now)
+                self._carry_out()
+
+        self.world.after(0.02, saved)
+
+    def _write_down(self) -> None:
+        disk, chain = self.disk, self.machine.chain
+        assert disk is not None and chain is not None
+        self._has_unsaved = disk.is_full
+        if disk.is_full:
+            return
+        last = disk.entries[-1].header.step if disk.entries else -1
+        disk.entries.extend(chain.since(last + 1))
+        disk.contents = dict(self.contents)
+        disk.snapshots = list(self.machine.snapshots)
+
+    def disk_has_room(self) -> None:
+        """The disk takes writes again."""
+        assert self.disk is not None
+        self.disk.is_full = False
+        if self.is_alive and self.machine.chain is not None:
+            self._write_down()
+            self.machine.saving_works()
+
+    def _resume_from_disk(self) -> None:
+        disk = self.disk
+        if disk is None or not disk.entries:
+            return
+        self.contents = dict(disk.contents)
+        for entry in disk.entries:
+            self.ledger.enter(entry.header)
+        tip = disk.entries[-1].header
+        base = disk.snapshots[-1]
+        state: State = self.contents[base.digest]
+        for entry in disk.entries:
+            if entry.header.step > base.step:
+                state = self._after(state, entry.header)
+        self.state = state
+        self.oracle.check_state(tip, state)
+        self.machine = Peer(self.contact, self.world.settings, self.world.now, held=self.contents)
+        self.machine.start(Chain(disk.entries), disk.snapshots, disk.accepted)
+
+
+def restarted(process: Process, disk: Disk | None = None, keeps_session: bool = False) -> Process:
+    """The same person's next process, with what is on the disk."""
+    old = process.contact
+    session = old.session if keeps_session else next_session(process.world, old.user)
+    contact = Contact(session, old.user, old.reachable, old.is_coordinator)
+    return Process(process.world, process.oracle, contact, process.speed, disk)
+
+
+def next_session(world: World, user: str) -> str:
+    """A session name that nobody has had."""
+    count = sum(session.rsplit(".", 1)[0] == user for session in world.processes)
+    return f"{user}.{count:03d}"
+
+
+def first_disk(run: str, coordinator: str) -> Disk:
+    """The disk of a coordinator that has opened a run."""
+    ballot = Ballot(0, coordinator)
+    digest = digest_of(FIRST)
+    name = SnapshotName(0, digest)
+    genesis = Header(run, 0, Kind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
+    return Disk([Entry(genesis, Certificate(ballot))], {digest: FIRST}, [name])

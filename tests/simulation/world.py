@@ -1,0 +1,150 @@
+"""Virtual time and a network that delays, drops, reorders and partitions. One seed is one course of events."""
+
+import hashlib
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from averaging.log.header import Ballot, Kind
+from averaging.protocol.messages import Commit, Contact, Message, Propose, Vote
+from averaging.protocol.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.simulation.process import Process
+
+STREAM = 30.0  # seconds for which a stream to a peer in client mode stays open after its last word
+LISTED = 30.0  # seconds for which the DHT lists a process that has died
+
+
+@dataclass(frozen=True)
+class Ambush:
+    """A fault that waits for the next message of a kind, and strikes its sender."""
+
+    moment: type[Propose] | type[Vote] | type[Commit]
+    strike: Callable[["Process"], object]
+    waits_for_another: bool = False  # ballot than that of the ambush before
+
+
+class World:
+    """All processes of a run, the network between them, and the clock."""
+
+    def __init__(self, seed: int, settings: Settings):
+        self.random = random.Random(seed)
+        self.settings = settings
+        self.now = 0.0
+        self.processes: dict[str, Process] = {}  # by session
+        self.events = 0
+        self.steps = 0
+        self.lossy = 0.0  # share of messages that are lost
+        self.slow = 0.0  # share of messages that are late
+        self.islands: dict[str, int] = {}  # by user; peers on different ones do not hear each other
+        self.cut: set[frozenset[str]] = set()  # pairs of users that cannot reach each other
+        self.banned: set[str] = set()  # users
+        self.ambushes: list[Ambush] = []  # the next one first
+        self._ambushed: Ballot | None = None  # the last one
+        self._queue: list[tuple[float, int, Callable[[], object]]] = []
+        self._numbers = itertools.count()
+        self._streams: dict[tuple[str, str], float] = {}  # when one session has last sent something to another
+        self._listed: dict[str, tuple[Contact, float]] = {}
+        self._trace = hashlib.blake2b(digest_size=16)
+
+    # -- time
+
+    def at(self, time: float, what: Callable[[], object]) -> None:
+        """Have something happen at a time."""
+        heapq.heappush(self._queue, (time, next(self._numbers), what))
+
+    def after(self, seconds: float, what: Callable[[], object]) -> None:
+        """Have something happen a while from now."""
+        self.at(self.now + seconds, what)
+
+    def run_until(self, time: float, stop: Callable[[], bool] = lambda: False) -> None:
+        """Let everything happen up to a time."""
+        while self._queue and self._queue[0][0] <= time and not stop():
+            self.now, _, what = heapq.heappop(self._queue)
+            self.events += 1
+            what()
+        if not stop():
+            self.now = time
+
+    def note(self, *what: Any) -> None:
+        """Add to the trace, by which two courses are compared."""
+        self._trace.update(repr((round(self.now, 6), *what)).encode())
+
+    @property
+    def trace(self) -> str:
+        """Digest of all that has happened."""
+        return self._trace.hexdigest()
+
+    # -- the DHT
+
+    def list_contact(self, contact: Contact) -> None:
+        """A process has begun."""
+        self._listed[contact.session] = contact, self.now
+
+    def unlist(self, session: str) -> None:
+        """A process said goodbye."""
+        self._listed.pop(session, None)
+
+    def contacts(self) -> list[Contact]:
+        """The peers that the DHT lists; those that died are listed for a while."""
+        found = []
+        for contact, _ in list(self._listed.values()):
+            process = self.processes[contact.session]
+            if contact.user not in self.banned and (process.is_alive or self.now < process.died_at + LISTED):
+                found.append(contact)
+        return found
+
+    # -- the network
+
+    def send(self, sender: "Process", to: str, message: Message, payload: Any) -> None:
+        """Deliver a message later, or never."""
+        self._streams[sender.session, to] = self.now
+        self._spring(sender, message)
+        receiver = self.processes.get(to)
+        if receiver is None or not self._may_pass(sender, receiver) or self.random.random() < self.lossy:
+            return
+        delay = 0.02 + 0.1 * self.random.random() + sender.lag
+        if self.random.random() < self.slow:
+            delay += 40.0 * self.random.random() ** 3
+
+        def deliver() -> None:
+            if receiver.is_alive and self.now >= receiver.deaf_until and self._connected(sender, receiver):
+                receiver.receive(sender.session, message, payload)
+
+        self.after(delay, deliver)
+
+    def _spring(self, sender: "Process", message: Message) -> None:
+        if not self.ambushes or not isinstance(message, self.ambushes[0].moment):
+            return
+        ballot = message.entry.certificate.ballot if isinstance(message, Commit) else message.ballot
+        if self.ambushes[0].waits_for_another and ballot == self._ambushed:
+            return
+        self._ambushed = ballot
+        self.ambushes.pop(0).strike(sender)
+
+    def _may_pass(self, sender: "Process", receiver: "Process") -> bool:
+        if not self._connected(sender, receiver):
+            return False
+        stream = self._streams.get((receiver.session, sender.session), float("-inf"))
+        return receiver.contact.reachable or self.now < stream + STREAM
+
+    def _connected(self, one: "Process", other: "Process") -> bool:
+        users = one.contact.user, other.contact.user
+        if users[0] in self.banned or users[1] in self.banned:
+            return False
+        return self.islands.get(users[0], 0) == self.islands.get(users[1], 0) and frozenset(users) not in self.cut
+
+    # -- who is there
+
+    def living(self) -> "list[Process]":
+        """The processes that are neither dead nor shut out."""
+        return [one for one in self.processes.values() if one.is_alive and one.contact.user not in self.banned]
+
+
+def is_voted(kind: Kind) -> bool:
+    """Whether headers of this kind are chosen by votes."""
+    return kind in (Kind.UPDATE, Kind.ROLLBACK)
