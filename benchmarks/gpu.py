@@ -182,7 +182,7 @@ def model_flops(config: AlbertConfig, batch: Batch, *, ours: bool) -> int:
     meta = torch.device("meta")
     with meta:
         model = build(config, ours=ours)
-    albert = model.model if isinstance(model, Stock) else model
+    albert: Any = model.model if isinstance(model, Stock) else model
     albert.set_attn_implementation("eager")  # products that are counted one by one, and none of them twice
     with FlopCounterMode(display=False) as counter:
         model(batch.to(meta)).loss.backward()

@@ -95,13 +95,13 @@ def test_of_all_lengths_and_numbers_of_masked_tokens_torch_compiles_few_programs
 
     model = build_model(run, tokenizer)
     forward = torch.compile(model, backend=compiler)
-    with Feed(documents * 10, tokenizer, run, batch_size=8, seed=0) as feed:
-        batches = [feed.next() for _ in range(40)]
+    with Feed(documents * 40, tokenizer, run, batch_size=32, seed=0) as feed:
+        batches = [feed.next() for _ in range(60)]
     for batch in batches:
         assert forward(batch).loss.item() == pytest.approx(model(batch).loss.item(), abs=1e-5)
     shapes = {(one.input_ids.shape, len(one.masked_positions), one.attention_mask is None) for one in batches}
-    assert len(shapes) > 2
-    assert len(compiled) <= 4  # after eight torch gives up
+    assert len(compiled) < len(shapes)
+    assert len(compiled) <= 4  # at eight torch gives up
 
 
 @pytest.mark.parametrize("kind", ["full", "padded"])

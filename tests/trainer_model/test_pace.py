@@ -87,7 +87,7 @@ def test_samples_of_the_full_length_are_tried_whatever_the_text_begins_with(
         return 0.1
 
     monkeypatch.setattr(micro_batch, "step_seconds", take)
-    with Feed([text[:100] for text in documents] * 40, tokenizer, run, batch_size=4, seed=0) as feed:
+    with Feed([text[:45] for text in documents] * 40, tokenizer, run, batch_size=4, seed=0) as feed:
         find_pace(build_model(run, tokenizer), feed, torch.device("cpu"), None)
         assert feed.next().input_ids.shape[1] < run.data.max_length
     assert tried == [(4, run.data.max_length)] + [(size, run.data.max_length) for size in SIZES]
