@@ -1,7 +1,8 @@
 """How many samples to compute at once, found by trying.
 
 A larger micro-batch is faster until the device is full; on a slow device it also makes a peer notice
-the end of a global step late. So: grow while it pays, stop at a step of about a second.
+the end of a global step late. So: grow while it pays, stop at a step of about a second. Samples of the full length
+are tried: short ones would look fast, and a micro-batch of them that fits into memory may not fit with long ones.
 """
 
 import time
@@ -12,7 +13,7 @@ import torch
 
 from trainer.data import Batch, Feed
 from trainer.model import PretrainingModel
-from trainer.precision import Precision, candidate_dtypes
+from trainer.precision import DeviceError, Precision, candidate_dtypes
 
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 LONGEST_STEP = 1.0  # seconds; peers look at the swarm's progress between steps
@@ -37,20 +38,27 @@ def find_pace(model: PretrainingModel, feed: Feed, device: torch.device, micro_b
     """Try number formats on a small micro-batch, then grow it; leaves the feed at the size that was found.
 
     A micro-batch that is given is kept, only its speed in each format is measured.
+
+    Raises:
+        DeviceError: the micro-batch that is given, or the smallest, does not fit into memory.
     """
 
     def seconds(size: int, dtype: torch.dtype) -> float | None:
-        feed.set_batch_size(size)
-        return step_seconds(model, feed.next().to(device), Precision(device, dtype))
+        return step_seconds(model, feed.longest(size).to(device), Precision(device, dtype))
 
     has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     dtypes = candidate_dtypes(device.type, has_bfloat16=has_bfloat16)
     start = micro_batch or SIZES[0]
     timed = {dtype: seconds(start, dtype) or float("inf") for dtype in dtypes}
     dtype = min(timed, key=timed.__getitem__)
-    if micro_batch is not None:
-        return Pace(micro_batch, micro_batch / timed[dtype], Precision(device, dtype))
-    size, speed = grow(lambda size: timed[dtype] if size == start else seconds(size, dtype))
+    size, speed = start, start / timed[dtype]
+    if micro_batch is None:
+        size, speed = grow(lambda size: timed[dtype] if size == start else seconds(size, dtype))
+    if not speed:
+        raise DeviceError(
+            f"{device}: a micro-batch of {size} does not fit into memory; try --device cpu"
+            + (f" or --micro-batch {SIZES[0]}" if size > SIZES[0] else "")
+        )
     feed.set_batch_size(size)
     return Pace(size, speed, Precision(device, dtype))
 

@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from transformers import AlbertForPreTraining, AutoModelForMaskedLM, PreTrainedT
 
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile
-from trainer.data import Batch
+from trainer.data import Batch, Feed
 from trainer.model import PretrainingModel, build_model, model_config, parameter_groups
 
 HASH_OF_WEIGHTS = """
@@ -70,6 +71,37 @@ def test_loss_and_gradients_are_those_of_transformers_albert(
         assert (mine.grad is None) == (other.grad is None), name
         if mine.grad is not None and other.grad is not None:
             assert (mine.grad - other.grad).abs().max() < 1e-6, name
+
+
+@pytest.mark.parametrize("kind", ["full", "padded"])
+def test_forward_and_backward_never_wait_for_a_gpu(
+    kind: str, run: RunFile, tokenizer: PreTrainedTokenizerFast, request: pytest.FixtureRequest
+) -> None:
+    batch: Batch = request.getfixturevalue(kind)
+    meta = torch.device("meta")  # no numbers there, so reading one, for which a GPU would be waited for, is an error
+    model: torch.nn.Module = build_model(run, tokenizer)
+    model.to(meta)
+    model(batch.to(meta)).loss.backward()
+
+
+def test_of_all_lengths_and_numbers_of_masked_tokens_torch_compiles_few_programs(
+    run: RunFile, documents: list[str], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    compiled: list[torch.fx.GraphModule] = []
+
+    def compiler(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    model = build_model(run, tokenizer)
+    forward = torch.compile(model, backend=compiler)
+    with Feed(documents * 40, tokenizer, run, batch_size=32, seed=0) as feed:
+        batches = [feed.next() for _ in range(60)]
+    for batch in batches:
+        assert forward(batch).loss.item() == pytest.approx(model(batch).loss.item(), abs=1e-5)
+    shapes = {(one.input_ids.shape, len(one.masked_positions), one.attention_mask is None) for one in batches}
+    assert len(compiled) < len(shapes)
+    assert len(compiled) <= 4  # at eight torch gives up
 
 
 @pytest.mark.parametrize("kind", ["full", "padded"])

@@ -7,7 +7,8 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from swarm.run_file import RunFile
-from trainer.data import Feed
+from trainer import micro_batch
+from trainer.data import Batch, Feed
 from trainer.micro_batch import LONGEST_STEP, SIZES, find_pace, grow
 from trainer.model import build_model
 from trainer.precision import DeviceError, Precision, candidate_dtypes, pick_device
@@ -73,6 +74,40 @@ def test_a_device_that_is_not_there_is_an_error_of_one_line() -> None:
         with pytest.raises(DeviceError, match=name) as caught:
             pick_device(name)
         assert "\n" not in str(caught.value)
+
+
+def test_samples_of_the_full_length_are_tried_whatever_the_text_begins_with(
+    run: RunFile, documents: list[str], tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[torch.Size] = []
+
+    def take(model: object, batch: Batch, precision: Precision) -> float:
+        tried.append(batch.input_ids.shape)
+        assert batch.attention_mask is None
+        return 0.1
+
+    monkeypatch.setattr(micro_batch, "step_seconds", take)
+    with Feed([text[:45] for text in documents] * 40, tokenizer, run, batch_size=4, seed=0) as feed:
+        find_pace(build_model(run, tokenizer), feed, torch.device("cpu"), None)
+        assert feed.next().input_ids.shape[1] < run.data.max_length
+    assert tried == [(4, run.data.max_length)] + [(size, run.data.max_length) for size in SIZES]
+
+
+@pytest.mark.parametrize(("given", "way_out"), [(None, "try --device cpu"), (64, "or --micro-batch 4")])
+def test_a_micro_batch_that_does_not_fit_is_an_error_of_one_line(
+    given: int | None,
+    way_out: str,
+    run: RunFile,
+    documents: list[str],
+    tokenizer: PreTrainedTokenizerFast,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(micro_batch, "step_seconds", lambda *_: None)
+    with (
+        Feed(documents, tokenizer, run, batch_size=4, seed=0) as feed,
+        pytest.raises(DeviceError, match=f"^cpu: a micro-batch of {given or 4} does not fit .*{way_out}$"),
+    ):
+        find_pace(build_model(run, tokenizer), feed, torch.device("cpu"), given)
 
 
 def test_a_trial_leaves_no_gradients_and_the_feed_at_the_size_it_found(

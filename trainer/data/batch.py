@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from swarm.run_file import DataSection
-from trainer.data.instances import Instance
+from trainer.data.instances import SPECIAL_TOKENS, Instance
 from trainer.data.masking import choose_masked, corrupt
 
 # Few different shapes: each one has kernels of its own that torch prepares once and keeps (megabytes on a processor)
@@ -72,7 +72,7 @@ class Collator:
 
     def __call__(self, instances: Sequence[Instance], rng: np.random.Generator) -> Batch:
         """Pad to the longest of the instances and mask (see `trainer.data.masking`)."""
-        lengths = np.array([len(one.first) + len(one.second) + 3 for one in instances])
+        lengths = np.array([len(one.first) + len(one.second) + SPECIAL_TOKENS for one in instances])
         width = padded_length(int(lengths.max()), self._settings.max_length)
         ids = np.full((len(instances), width), self._pad, dtype=np.int64)
         types = np.zeros_like(ids)
@@ -98,6 +98,13 @@ class Collator:
             masked_positions=torch.from_numpy(np.pad(positions, (0, filling))),
             masked_labels=torch.from_numpy(np.pad(labels, (0, filling), constant_values=NOT_COUNTED)),
         )
+
+    def longest(self, samples: int) -> Batch:
+        """A batch as large as one of so many samples can be: drawn tokens, as many as a sample may have."""
+        rng = np.random.default_rng(0)
+        tokens = rng.choice(self._ordinary, (samples, self._settings.max_length - SPECIAL_TOKENS))
+        cut = tokens.shape[1] // 2
+        return self([Instance(row[:cut], row[cut:], swapped=False) for row in tokens], rng)
 
 
 def padded_length(length: int, longest: int) -> int:

@@ -67,6 +67,10 @@ class Feed:
         self._batch_size = batch_size
         self._first = True
 
+    def longest(self, samples: int) -> Batch:
+        """A made-up batch of so many samples, none of which `next` exceeds in length."""
+        return self._collator.longest(samples)
+
     def next(self) -> Batch:
         """The next batch.
 
