@@ -99,7 +99,7 @@ def test_a_real_pass_opens_everything_that_the_attacks_try(swarm: GuardedSwarm, 
 def test_no_pass(swarm: GuardedSwarm, outside: Attack):
     told = outside.got("no_pass")
     assert told["got"] == [] and len(told["refusals"]) >= 3 * len(swarm.peer_ids())
-    assert "refused too often" in told["refusals"][-1], "refusing goes on at full cost"
+    assert any("refused too often" in one for one in told["refusals"]), "refusing goes on at full cost"
 
 
 def test_forged_pass(swarm: GuardedSwarm, outside: Attack):
