@@ -88,6 +88,7 @@ class CatchingUp:
         """The next header was committed a moment ago."""
         if not self.entries and self._log is None:
             self.entries, self._source = [entry], session
+            self._fetching.want_pushed(entry.header.parts, [session], now)
             self._fetch(now)
 
     def _fetch(self, now: float) -> None:

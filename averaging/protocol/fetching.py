@@ -1,69 +1,195 @@
-"""Fetching chunks and snapshots by digest from whichever peer has them."""
+"""Fetching chunks and snapshots by digest from the peers that have them, from several at once.
+
+Digests make all sources alike. A source is asked for a few chunks at a time, so that a fast one gives more of them than
+a slow one; one that sends nothing for a while loses what it was asked for to others, and is given longer the next time.
+"""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from averaging.log.header import Part
 from averaging.protocol.messages import Message, Want
 from averaging.protocol.settings import Timing
+
+AT_ONCE = 4  # chunks that one source is asked for
+LONGEST = 10.0  # seconds without a chunk that a source is given at most
+REMEMBERED = 120.0  # seconds for which the patience with a source is kept
+
+
+@dataclass
+class _Source:
+    patience: float  # seconds
+    silent_since: float = float("-inf")  # while it owes something
+    owes: dict[str, None] = field(default_factory=dict)  # digests, in the order of asking
 
 
 @dataclass
 class _Wanted:
-    sources: list[str]
-    asked: int = 0  # times
-    asked_at: float = field(default=float("-inf"))
+    sources: dict[str, int] = field(default_factory=dict)  # how often each one was asked
+    lacking: dict[str, float] = field(default_factory=dict)  # when a source has said that it does not have it
+    owed_by: str = ""
 
 
 class Fetching:
-    """What this peer holds and what it still wants. Digests make all sources alike."""
+    """What this peer holds and what it still wants."""
 
     def __init__(self, send: Callable[[str, Message], None], timing: Timing, held: Iterable[str] = ()):
         self.held: set[str] = set(held)
         self._send, self._timing = send, timing
         self._wanted: dict[str, _Wanted] = {}
+        self._sources: dict[str, _Source] = {}
+        self._parts: dict[str, tuple[str, ...]] = {}  # chunks of a snapshot by the digest of its manifest
 
     def holds(self, digests: Iterable[str]) -> bool:
-        """Whether all of them are here."""
-        return all(digest in self.held for digest in digests)
+        """Whether all of them are here, snapshots with all of their chunks."""
+        return self.held.issuperset(digests)
 
     def want(self, digests: Iterable[str], sources: Iterable[str], now: float) -> None:
         """Ask for what is missing, the first source first."""
         known = list(dict.fromkeys(sources))
         for digest in digests:
             if digest not in self.held:
-                wanted = self._wanted.setdefault(digest, _Wanted([]))
-                wanted.sources.extend(source for source in known if source not in wanted.sources)
-        self.tick(now)
+                wanted = self._wanted.setdefault(digest, _Wanted())
+                for source in known:
+                    wanted.sources.setdefault(source, 0)
+                if digest in self._parts:
+                    self.want(self._parts[digest], known, now)
+        self._ask(now)
 
-    def arrived(self, digest: str) -> None:
-        """A chunk is here: it was asked for, sent by its reducer, or averaged by this peer itself."""
-        self.held.add(digest)
-        self._wanted.pop(digest, None)
+    def want_pushed(self, parts: Iterable[Part], sources: Iterable[str], now: float) -> None:
+        """Parts of an update that was reduced a moment ago: reducers send them without being asked.
+
+        They and the other sources are asked only if a reducer falls silent.
+        """
+        parts = tuple(parts)
+        for part in parts:
+            if self._patience(part.reducer) > self._timing.fetch:
+                continue
+            for digest in part.chunks:
+                if digest not in self.held and not self._wanted.setdefault(digest, _Wanted()).owed_by:
+                    self._owe(digest, part.reducer, now)
+        reducers = [part.reducer for part in parts]
+        self.want((digest for part in parts for digest in part.chunks), [*sources, *reducers], now)
+
+    def consists_of(self, digest: str, parts: Iterable[str], now: float) -> None:
+        """The manifest of a snapshot has come: the snapshot is here once these chunks are."""
+        self._parts[digest] = tuple(parts)
+        wanted = self._wanted.get(digest)
+        if wanted is not None:
+            self._no_longer_owed(digest)
+            self.want(self._parts[digest], wanted.sources, now)
+        self._complete()
+
+    def parts_of(self, digests: Iterable[str]) -> set[str]:
+        """The chunks of those of them that are snapshots."""
+        return {part for digest in digests for part in self._parts.get(digest, ())}
+
+    def made(self, digest: str, parts: Iterable[str], now: float) -> None:
+        """A snapshot is here, since this peer has made it."""
+        self._parts[digest] = tuple(parts)
+        for one in (*self._parts[digest], digest):
+            self.arrived(one, now)
+
+    def arrived(self, digest: str, now: float, source: str = "") -> None:
+        """A chunk is here: it was asked for, sent by its reducer, or made by this peer itself."""
+        if source in self._sources:
+            self._sources[source].silent_since = now
+            self._sources[source].patience = self._timing.fetch
+        if digest in self._wanted:
+            self._no_longer_owed(digest)
+        if self.held.issuperset(self._parts.get(digest, ())):
+            self.held.add(digest)
+            self._wanted.pop(digest, None)
+        self._complete()
+        self._ask(now)
+
+    def lacks(self, digests: Iterable[str], source: str, now: float) -> None:
+        """A source does not have these; it may have them later."""
+        for digest in digests:
+            if digest in self._wanted and self._wanted[digest].owed_by == source:
+                self._wanted[digest].lacking[source] = now
+                self._no_longer_owed(digest)
+        self._ask(now)
 
     @property
     def wanted(self) -> Collection[str]:
-        """Digests that are still asked for."""
+        """Digests that have not come yet."""
         return self._wanted.keys()
 
     def want_only(self, digests: Collection[str]) -> None:
         """Stop asking for anything else."""
-        self._wanted = {digest: wanted for digest, wanted in self._wanted.items() if digest in digests}
+        kept = self.parts_of(digests).union(digests)
+        for digest in [one for one in self._wanted if one not in kept]:
+            self._no_longer_owed(digest)
+            del self._wanted[digest]
 
     def forget(self, digests: Iterable[str]) -> None:
         """Hold these no longer."""
-        self.held.difference_update(digests)
+        for digest in digests:
+            self.held.discard(digest)
+            self._parts.pop(digest, None)
 
     def tick(self, now: float) -> None:
-        """Ask the next source for what has not come."""
-        due: dict[str, list[str]] = {}
+        """Ask others for what has not come."""
+        for source in self._sources.values():
+            if source.owes and now >= source.silent_since + source.patience:
+                source.patience = min(LONGEST, 2 * source.patience)
+                for digest in list(source.owes):
+                    self._no_longer_owed(digest)
+        self._sources = {
+            name: one for name, one in self._sources.items() if one.owes or now < one.silent_since + REMEMBERED
+        }
+        self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        asked: dict[str, list[str]] = {}
         for digest, wanted in self._wanted.items():
-            if wanted.sources and now >= wanted.asked_at + self._timing.fetch:
-                source = wanted.sources[wanted.asked % len(wanted.sources)]
-                wanted.asked, wanted.asked_at = wanted.asked + 1, now
-                due.setdefault(source, []).append(digest)
-        for source, digests in due.items():
+            if wanted.owed_by or not wanted.sources or self._is_listed(digest):
+                continue
+            free = [one for one in wanted.sources if self._may_ask(wanted, one, now)]
+            if free:
+                # the first of equal ones
+                source = min(free, key=lambda one: (wanted.sources[one], self._patience(one), self._owing(one)))
+                wanted.sources[source] += 1
+                self._owe(digest, source, now)
+                asked.setdefault(source, []).append(digest)
+        for source, digests in asked.items():
             self._send(source, Want(tuple(digests)))
+
+    def _may_ask(self, wanted: _Wanted, source: str, now: float) -> bool:
+        return self._owing(source) < AT_ONCE and now >= wanted.lacking.get(source, -1e9) + self._timing.fetch
+
+    def _is_listed(self, digest: str) -> bool:
+        """Whether its manifest is here, so that only its chunks are missing."""
+        return digest in self._parts
+
+    def _owing(self, source: str) -> int:
+        return len(self._sources[source].owes) if source in self._sources else 0
+
+    def _patience(self, source: str) -> float:
+        return self._sources[source].patience if source in self._sources else self._timing.fetch
+
+    def _owe(self, digest: str, source: str, now: float) -> None:
+        known = self._sources.setdefault(source, _Source(self._timing.fetch))
+        if not known.owes:
+            known.silent_since = now
+        known.owes[digest] = None
+        self._wanted[digest].owed_by = source
+
+    def _no_longer_owed(self, digest: str) -> None:
+        source = self._wanted[digest].owed_by
+        self._wanted[digest].owed_by = ""
+        if source:
+            self._sources[source].owes.pop(digest, None)
+
+    def _complete(self) -> None:
+        """Snapshots all of whose chunks have come are here."""
+        for digest, parts in self._parts.items():
+            if digest in self._wanted and self.held.issuperset(parts):
+                self._no_longer_owed(digest)
+                del self._wanted[digest]
+                self.held.add(digest)
 
 
 def first_of(*groups: Iterable[str], but: str) -> list[str]:

@@ -147,6 +147,13 @@ class Want:
     digests: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Lacks:
+    """The answer where these are not here."""
+
+    digests: tuple[str, ...]
+
+
 # -- commit: the second phase of Paxos, and its result -----------------------------------------------------------------
 
 
@@ -194,8 +201,8 @@ class Log:
 
 
 Message: TypeAlias = (
-    Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reduced | Chunk | Want | Propose | Vote | Commit
-    | WantLog | Log
+    Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reduced | Chunk | Want | Lacks | Propose | Vote
+    | Commit | WantLog | Log
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from averaging.protocol.messages import (
     Contact,
     Forget,
     Goodbye,
+    Lacks,
     Log,
     Meet,
     Message,
@@ -94,6 +95,7 @@ class Peer:
             Reduced: self._on_reduced,
             Chunk: self._on_chunk,
             Want: self._on_want,
+            Lacks: self._on_lacks,
             Propose: self._on_propose,
             Vote: self._on_vote,
             Commit: self._on_commit,
@@ -148,7 +150,7 @@ class Peer:
 
     def averaged(self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float) -> None:
         """The process has done an `Average`, and holds the encoded mean."""
-        self.fetching.arrived(digest)
+        self.fetching.arrived(digest, now)
         self.reducing.averaged(ballot, chunk, attempt, digest)
         self._after(now)
 
@@ -167,10 +169,10 @@ class Peer:
         """The disk has room again."""
         self._convening.can_convene = True
 
-    def snapshot_made(self, step: int, digest: str) -> None:
-        """The process holds the state of a step, which was a snapshot step."""
+    def snapshot_made(self, step: int, digest: str, chunks: Iterable[str], now: float) -> None:
+        """The process holds the state of a step, which was a snapshot step: a manifest and its chunks."""
         assert self.chain is not None
-        self.fetching.arrived(digest)
+        self.fetching.made(digest, chunks, now)
         self.snapshots.append(SnapshotName(step, digest))
         self._forget_old()
 
@@ -256,7 +258,8 @@ class Peer:
             self._forgotten = oldest
             if not self.me.is_coordinator:
                 self.chain.forget_before(oldest - quorum.WINDOW)
-        gone = self.fetching.held - self._logged - kept - self.catching_up.wanted()
+        wanted = self.catching_up.wanted()
+        gone = self.fetching.held - self._logged - kept - wanted - self.fetching.parts_of(kept | wanted)
         if gone:
             self.fetching.forget(gone)
             self._actions.append(Forget(tuple(sorted(gone))))
@@ -403,8 +406,8 @@ class Peer:
             self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
             return
         self._proposal, self._proposed_by = Accepted(proposal.ballot, proposal.header), sender
-        reducers = [part.reducer for part in proposal.header.parts]
-        self.fetching.want(needed(proposal.header), [sender, *reducers], now)
+        self.fetching.want_pushed(proposal.header.parts, [sender], now)
+        self.fetching.want(needed(proposal.header), [sender], now)  # of a rollback: the snapshot
 
     def _vote(self) -> None:
         """Accept the proposal once its chunks are here."""
@@ -428,12 +431,18 @@ class Peer:
     # -- chunks and the log
 
     def _on_chunk(self, sender: str, chunk: Chunk, now: float) -> None:
-        self.fetching.arrived(chunk.digest)
+        self.fetching.arrived(chunk.digest, now, sender)
 
     def _on_want(self, sender: str, want: Want, now: float) -> None:
         for digest in want.digests:
-            if self.fetching.holds([digest]):
+            if digest in self.fetching.held:
                 self._send(sender, Chunk(digest))
+        missing = tuple(digest for digest in want.digests if digest not in self.fetching.held)
+        if missing:
+            self._send(sender, Lacks(missing))
+
+    def _on_lacks(self, sender: str, lacks: Lacks, now: float) -> None:
+        self.fetching.lacks(lacks.digests, sender, now)
 
     def _on_want_log(self, sender: str, want: WantLog, now: float) -> None:
         if self.chain is None or not self.snapshots:

@@ -359,9 +359,9 @@ class Round:
     def _fetch(self, header: Header, now: float) -> None:
         self.header, self.phase = header, Phase.FETCHING
         holders = [one for one, call in self.calls.items() if call.accepted and call.accepted.header == header]
-        reducers = [part.reducer for part in header.parts]
-        sources = first_of(holders, reducers, self.calls, self._situation.contacts, but=self._me.session)
-        self._fetching.want(needed(header), sources, now)
+        sources = first_of(holders, self.calls, self._situation.contacts, but=self._me.session)
+        self._fetching.want_pushed(header.parts, sources, now)
+        self._fetching.want(needed(header), sources, now)  # of a rollback: the snapshot
 
     def _have_chunks(self, now: float) -> None:
         assert self.header is not None

@@ -22,6 +22,7 @@ def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
     fetching = Fetching(lambda to, message: asked.append((to, message)), TIMING)
     following = CatchingUp(fetching, lambda to, message: None, lambda action: None, TIMING)
     following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), now=0.0)
+    fetching.tick(TIMING.fetch)
     assert asked
     for now in range(int(CLAIM)):
         following.tick(GENESIS.head, float(now))

@@ -297,7 +297,7 @@ class Process:
         content = self.state.rebased()
         digest = digest_of(content)
         self.contents[digest] = content
-        self.machine.snapshot_made(step, digest)
+        self.machine.snapshot_made(step, digest, (), self.world.now)
 
     def _load(self, entry: Entry, snapshot: str) -> None:
         state: State = self.contents[snapshot]
