@@ -26,6 +26,16 @@ class Buffers:
         self.closed: dict[int, Buffer] = {}
 
     @property
+    def open_number(self) -> int:
+        """Of the buffer that the next batch goes into."""
+        return self._open.number
+
+    @property
+    def numbers(self) -> set[int]:
+        """Of the buffers whose gradients are needed."""
+        return {self._open.number, *self.closed}
+
+    @property
     def weight(self) -> int:
         """Masked tokens that have been gathered."""
         return self._open.weight + sum(buffer.weight for buffer in self.closed.values())

@@ -88,17 +88,15 @@ class CatchingUp:
         """The next header was committed a moment ago."""
         if not self.entries and self._log is None:
             self.entries, self._source = [entry], session
-            self._fetching.want_pushed(entry.header.parts, [session], now)
-            self._fetch(now)
+            self._fetch(now, is_new=True)
 
-    def _fetch(self, now: float) -> None:
+    def _fetch(self, now: float, *, is_new: bool = False) -> None:
         self._told_at = now
         sources = first_of([self._source], self._claims, but="")
         if self._log is not None and self._log.snapshot is not None:
-            self._fetching.want([self._log.snapshot.digest], sources, now)
+            self._fetching.want_snapshot(self._log.snapshot.digest, sources, now)
         for entry in self.entries:
-            reducers = [part.reducer for part in entry.header.parts]
-            self._fetching.want(needed(entry.header), first_of(sources, reducers, but=""), now)
+            self._fetching.want_header(entry.header, sources, now, is_new=is_new)
 
     def load(self, ours: Head | None) -> tuple[Chain, SnapshotName] | None:
         """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`."""

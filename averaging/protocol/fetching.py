@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from averaging.log.header import Part
+from averaging.log.header import Header, Kind
 from averaging.protocol.messages import Message, Want
 from averaging.protocol.settings import Timing
 
@@ -39,6 +39,7 @@ class Fetching:
         self._send, self._timing = send, timing
         self._wanted: dict[str, _Wanted] = {}
         self._sources: dict[str, _Source] = {}
+        self._snapshots: set[str] = set()  # that were asked for
         self._parts: dict[str, tuple[str, ...]] = {}  # chunks of a snapshot by the digest of its manifest
 
     def holds(self, digests: Iterable[str]) -> bool:
@@ -57,20 +58,30 @@ class Fetching:
                     self.want(self._parts[digest], known, now)
         self._ask(now)
 
-    def want_pushed(self, parts: Iterable[Part], sources: Iterable[str], now: float) -> None:
-        """Parts of an update that was reduced a moment ago: reducers send them without being asked.
+    def want_snapshot(self, digest: str, sources: Iterable[str], now: float) -> None:
+        """Ask for a manifest, and once it is here (`consists_of`), for the chunks that it names."""
+        self._snapshots.add(digest)
+        self.want([digest], sources, now)
 
-        They and the other sources are asked only if a reducer falls silent.
+    def want_header(self, header: Header, sources: Iterable[str], now: float, *, is_new: bool) -> None:
+        """Ask for what a peer must hold to vote for a header and to apply it.
+
+        Reducers send the parts of a new update without being asked. They and the other sources are asked only if a
+        reducer falls silent.
         """
-        parts = tuple(parts)
-        for part in parts:
-            if self._patience(part.reducer) > self._timing.fetch:
-                continue
-            for digest in part.chunks:
-                if digest not in self.held and not self._wanted.setdefault(digest, _Wanted()).owed_by:
-                    self._owe(digest, part.reducer, now)
-        reducers = [part.reducer for part in parts]
-        self.want((digest for part in parts for digest in part.chunks), [*sources, *reducers], now)
+        known = [*sources, *(part.reducer for part in header.parts)]
+        for part in header.parts if is_new else ():
+            if self._patience(part.reducer) <= self._timing.fetch:
+                for digest in part.chunks:
+                    if digest not in self.held and not self._wanted.setdefault(digest, _Wanted()).owed_by:
+                        self._owe(digest, part.reducer, now)
+        self.want(header.chunks, known, now)
+        if header.kind is Kind.ROLLBACK and header.snapshot is not None:
+            self.want_snapshot(header.snapshot.digest, known, now)
+
+    def is_snapshot(self, digest: str) -> bool:
+        """Whether it was asked for as the manifest of a snapshot."""
+        return digest in self._snapshots and digest in self._wanted
 
     def consists_of(self, digest: str, parts: Iterable[str], now: float) -> None:
         """The manifest of a snapshot has come: the snapshot is here once these chunks are."""
@@ -122,12 +133,14 @@ class Fetching:
         kept = self.parts_of(digests).union(digests)
         for digest in [one for one in self._wanted if one not in kept]:
             self._no_longer_owed(digest)
+            self._snapshots.discard(digest)
             del self._wanted[digest]
 
     def forget(self, digests: Iterable[str]) -> None:
         """Hold these no longer."""
         for digest in digests:
             self.held.discard(digest)
+            self._snapshots.discard(digest)
             self._parts.pop(digest, None)
 
     def tick(self, now: float) -> None:

@@ -406,8 +406,7 @@ class Peer:
             self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
             return
         self._proposal, self._proposed_by = Accepted(proposal.ballot, proposal.header), sender
-        self.fetching.want_pushed(proposal.header.parts, [sender], now)
-        self.fetching.want(needed(proposal.header), [sender], now)  # of a rollback: the snapshot
+        self.fetching.want_header(proposal.header, [sender], now, is_new=True)
 
     def _vote(self) -> None:
         """Accept the proposal once its chunks are here."""

@@ -360,8 +360,7 @@ class Round:
         self.header, self.phase = header, Phase.FETCHING
         holders = [one for one, call in self.calls.items() if call.accepted and call.accepted.header == header]
         sources = first_of(holders, self.calls, self._situation.contacts, but=self._me.session)
-        self._fetching.want_pushed(header.parts, sources, now)
-        self._fetching.want(needed(header), sources, now)  # of a rollback: the snapshot
+        self._fetching.want_header(header, sources, now, is_new=not holders)
 
     def _have_chunks(self, now: float) -> None:
         assert self.header is not None

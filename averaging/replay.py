@@ -1,0 +1,94 @@
+"""From the log to the state: `state[s + 1] = step(state[s], update[s])`, the same bytes on every peer."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from torch import Tensor
+
+from averaging.log.codec import rebase
+from averaging.log.header import Entry, Header, Kind
+from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
+from averaging.log.state import Layout, State
+from averaging.reduce.encoding import decode_update
+from averaging.reduce.grid import Grid
+
+
+class Contents(Protocol):
+    """What a peer keeps by digest."""
+
+    def put(self, digest: str, content: bytes) -> None:
+        """Keep it."""
+
+    def get(self, digest: str) -> bytes | None:
+        """What has been kept, if it still is."""
+
+
+class Replay:
+    """The newest state of one peer. One thread at a time changes it; a state that was handed out stays as it is."""
+
+    def __init__(
+        self,
+        run: str,
+        layout: Layout,
+        grid: Grid,
+        step: Callable[[State, Tensor], State],
+        snapshot_every: int,
+        contents: Contents,
+    ):
+        self.state: State | None = None  # None: nothing was loaded yet
+        self._run, self._layout, self._grid = run, layout, grid
+        self._step, self._snapshot_every, self._contents = step, snapshot_every, contents
+
+    def begin(self, state: State) -> Manifest:
+        """The state that a run begins with, and the snapshot that its genesis header names."""
+        rebase(state)
+        self.state = state
+        return self._snapshot("")
+
+    def load(self, snapshot: str, header: Header) -> None:
+        """Take over a snapshot, all of whose chunks are here: it is the state after this header.
+
+        Raises:
+            ValueError: it is not, or it does not fit the run.
+        """
+        self.state = replace(self._read(snapshot), step=header.step)
+
+    def apply(self, entry: Entry) -> Manifest | None:
+        """Follow a committed header, whose chunks are here; after a snapshot step, the new snapshot.
+
+        Raises:
+            ValueError: the update does not fit the run.
+        """
+        header = entry.header
+        assert self.state is not None
+        if header.kind is Kind.ROLLBACK:
+            assert header.snapshot is not None
+            self.load(header.snapshot.digest, header)
+            return None
+        if header.parts:
+            gradient = decode_update([self._content(digest) for digest in header.chunks], self._grid)
+            state = self._step(self.state, gradient)
+        else:  # a reset without an update
+            state = replace(self.state, moments=tuple(moment.clone() for moment in self.state.moments))
+        state.step = header.step
+        if header.step % self._snapshot_every:
+            self.state = state
+            return None
+        rebase(state)
+        self.state = state
+        return self._snapshot(header.digest)
+
+    def _snapshot(self, header: str) -> Manifest:
+        assert self.state is not None
+        return write_snapshot(self.state, self._run, header, self._contents.put)
+
+    def _read(self, snapshot: str) -> State:
+        manifest = Manifest.decode(self._content(snapshot))
+        return read_snapshot(manifest, self._contents.get, self._run, self._layout)
+
+    def _content(self, digest: str) -> bytes:
+        content = self._contents.get(digest)
+        if content is None:
+            raise ValueError(f"chunk {digest} is not here")
+        return content
