@@ -1,7 +1,7 @@
 """The shell around the protocol's machine: it hands in what happens, and carries out what the machine asks for.
 
-One lock guards the machine and the gradients: a trainer adds gradients from its own thread, and all the rest happens in
-the event loop of the peer. What takes long (encoding, averaging, steps, disks) is done aside, steps one after the other.
+One lock guards the machine and the gradients: a trainer adds gradients from its own thread, and everything else happens
+in the event loop of the peer. What takes long (encoding, averaging, steps, disks) is done aside, steps one by one.
 """
 
 import asyncio
