@@ -8,15 +8,12 @@ from averaging.log.header import Entry, Head, Header
 class Chain:
     """Committed headers without a gap, the newest last. Older ones may have been dropped."""
 
+    tip: Header  # the newest one
+
     def __init__(self, entries: Iterable[Entry]):
         self._entries: list[Entry] = []
         for entry in entries:
             self.append(entry)
-
-    @property
-    def tip(self) -> Header:
-        """The newest header."""
-        return self._entries[-1].header
 
     @property
     def head(self) -> Head:
@@ -29,6 +26,7 @@ class Chain:
             tip = self.tip
             assert (entry.header.step, entry.header.previous) == (tip.step + 1, tip.digest), "a gap in the chain"
         self._entries.append(entry)
+        self.tip = entry.header
 
     def last(self, count: int) -> list[Header]:
         """The newest headers, at most `count`, oldest first."""

@@ -104,7 +104,7 @@ class Header:
         """SHA-256 of the encoded header, in hex."""
         return hashlib.sha256(self.encoded).hexdigest()
 
-    @property
+    @functools.cached_property
     def head(self) -> "Head":
         """Where a peer stands that has applied this header last."""
         return Head(self.step, self.digest, self.resets)

@@ -39,9 +39,14 @@ class CatchingUp:
         self._source = ""
         self.entries: list[Entry] = []  # that follow our head, in order
 
+    @property
+    def has_found(self) -> bool:
+        """Whether there is something to load or to apply, once its chunks are here."""
+        return bool(self.entries) or self._log is not None
+
     def is_behind(self, ours: Head | None) -> bool:
         """Whether somebody is known to be ahead."""
-        return bool(self.entries or self._log) or any(_is_ahead(claim.head, ours) for claim in self._claims.values())
+        return self.has_found or any(_is_ahead(claim.head, ours) for claim in self._claims.values())
 
     def claims(self, session: str, head: Head, ours: Head | None, now: float) -> None:
         """A peer has said where it stands."""
@@ -53,11 +58,12 @@ class CatchingUp:
 
     def tick(self, ours: Head | None, now: float) -> None:
         """Ask for the log of a peer that is ahead, each time another one."""
-        self._claims = {
-            session: claim
-            for session, claim in self._claims.items()
-            if now < claim.at + CLAIM and _is_ahead(claim.head, ours)
-        }
+        if self._claims:
+            self._claims = {
+                session: claim
+                for session, claim in self._claims.items()
+                if now < claim.at + CLAIM and _is_ahead(claim.head, ours)
+            }
         if not self._claims and now >= self._told_at + CLAIM:
             self._log, self.entries = None, []  # the peers that have all of it are gone
         if not self._claims or now < self._asked_at + self._timing.fetch:

@@ -5,6 +5,7 @@ there, voters take over: the last acting convener at once, then the reachable on
 `succession` seconds. Two conveners at a time cost time and nothing else; their ballots decide.
 """
 
+import functools
 import hashlib
 import math
 from collections.abc import Mapping
@@ -89,9 +90,9 @@ class Convening:
 def succession(tip: Header, contacts: Mapping[str, Contact]) -> list[str]:
     """The sessions that may take over, in their order; pure, so that all peers agree on it."""
     voters = [voter for voter in tip.voters if voter in contacts and contacts[voter].reachable]
-    last = tip.ballot.convener
+    return sorted(voters, key=lambda session: (session != tip.ballot.convener, _drawn(session, tip.digest)))
 
-    def key(session: str) -> tuple[bool, bytes]:
-        return session != last, hashlib.sha256(f"{session} {tip.digest}".encode()).digest()
 
-    return sorted(voters, key=key)
+@functools.lru_cache(maxsize=1024)
+def _drawn(session: str, digest: str) -> bytes:
+    return hashlib.sha256(f"{session} {digest}".encode()).digest()

@@ -127,7 +127,7 @@ class Peer:
         self._after(now)
 
     def contacts(self, contacts: Iterable[Contact], now: float) -> None:
-        """The peers that the DHT lists now."""
+        """The peers that the DHT lists now; instead of a tick, when they have changed."""
         self._contacts = {
             one.session: one for one in contacts if one.session != self.me.session and one.session not in self._goodbyes
         }
@@ -181,8 +181,8 @@ class Peer:
         self.fetching.tick(now)
         self.reducing.tick(now)
         self.catching_up.tick(self.head, now)
-        self._progress.forget_silent(now, self.settings.timing.forget)
         if now >= self._reported_at + self.settings.timing.report:
+            self._progress.forget_silent(now, self.settings.timing.forget)
             self._report(now)
         if now >= self._spoke_at + self.settings.timing.report and self._leads(now):
             self._speak(now)
@@ -207,7 +207,7 @@ class Peer:
     @property
     def head(self) -> Head | None:
         """Where this peer stands."""
-        return self.chain.head if self.chain else None
+        return None if self.chain is None else self.chain.tip.head
 
     @property
     def is_behind(self) -> bool:
@@ -297,7 +297,7 @@ class Peer:
 
     def _leads(self, now: float) -> bool:
         return (
-            self.chain is not None and not self.is_behind and self._convening.leads(self.chain.tip, self._contacts, now)
+            self.chain is not None and self._convening.leads(self.chain.tip, self._contacts, now) and not self.is_behind
         )
 
     # -- gathering
@@ -462,7 +462,8 @@ class Peer:
         """Go on as far as this event allows."""
         self._deliver_to_self(now)
         self._vote()
-        self._follow(now)
+        if self.catching_up.has_found:
+            self._follow(now)
         if self.round is not None:
             self._lead(now)
         elif self._leads(now):

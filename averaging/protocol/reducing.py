@@ -91,6 +91,8 @@ class Reducing:
     def tick(self, now: float) -> None:
         """Average what is complete, and what has waited long enough."""
         for part in self._parts.values():
+            if part.is_empty or len(part.averaging) == part.assignment.count:
+                continue
             for chunk in part.chunks:
                 if chunk not in part.averaging and not part.is_empty:
                     self._average_if_ready(part, chunk, now)

@@ -367,7 +367,7 @@ class Faults:
     def _ban(self) -> None:
         users = sorted({process.contact.user for process in self._trainers()})
         if len(users) > 4:
-            self._world.banned.add(self._random.choice(users))
+            self._world.ban(self._random.choice(users))
 
     def _roll_back(self) -> None:
         for process in self._coordinators():

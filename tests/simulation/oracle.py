@@ -25,6 +25,7 @@ class Oracle:
 
     def __init__(self, chunks: int, snapshot_every: int):
         self._chunks, self._snapshot_every = chunks, snapshot_every
+        self._most_held = chunks * (4 * snapshot_every + 20)
         self.headers: dict[str, Header] = {}  # that anybody has applied
         self._chosen: dict[str, str] = {}  # voted header by the digest of the one before it
         self._votes: dict[tuple[str, Any, str], set[str]] = {}  # sessions by instance, ballot and header
@@ -194,14 +195,14 @@ class Oracle:
 
     def check_bounds(self, process: "Process") -> None:
         """Memory does not grow with the length of a run."""
-        most = self._chunks * (4 * self._snapshot_every + 20)
-        if len(process.machine.fetching.held) > most or len(process.contents) > most:
+        machine, most = process.machine, self._most_held
+        if len(machine.fetching.held) > most or len(process.contents) > most:
             raise Violation(f"{process.session} holds {len(process.contents)} chunks, {most} at most are allowed")
-        wanted = len(process.machine.fetching.wanted)
+        wanted = len(machine.fetching.wanted)
         if wanted > most + 64 * self._chunks:
             raise Violation(f"{process.session} asks for {wanted} chunks")
-        if process.machine.chain and not process.contact.is_coordinator:
-            length = len(process.machine.chain)
+        if machine.chain is not None and not process.contact.is_coordinator:
+            length = len(machine.chain)
             if length > 4 * self._snapshot_every + 60:
                 raise Violation(f"{process.session} holds {length} headers")
 

@@ -5,6 +5,7 @@ was applied, with moments that lose something when they are encoded.
 """
 
 import hashlib
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,7 +100,7 @@ class Process:
         self.pieces: dict[tuple[Any, ...], Any] = {}
         self.state: State | None = None
         self.ledger = Ledger()
-        self.died_at = float("inf")
+        self.is_alive, self.died_at = True, math.inf
         self.dies_in: int | None = None  # actions until it dies
         self.computes = True
         self.deaf_until = 0.0  # what comes before is lost
@@ -108,6 +109,7 @@ class Process:
         self._frozen_until = 0.0
         self._waiting: deque[tuple[str, Message, Any]] = deque()
         self._has_unsaved = False
+        self._contacts: list[Contact] = []  # that the machine knows of
         self.machine = Peer(contact, world.settings, world.now)
         world.processes[self.session] = self
         world.list_contact(contact)
@@ -119,18 +121,14 @@ class Process:
     # -- life and death
 
     @property
-    def is_alive(self) -> bool:
-        """Whether it has not ended."""
-        return self.died_at == float("inf")
-
-    @property
     def is_frozen(self) -> bool:
         """Whether it stands still."""
         return self.world.now < self._frozen_until
 
     def die(self) -> None:
         """End without another word."""
-        self.died_at = self.world.now
+        self.is_alive, self.died_at = False, self.world.now
+        self.world.has_died()
         self.world.note("dies", self.session)
 
     def freeze(self, seconds: float) -> None:
@@ -179,7 +177,12 @@ class Process:
         if not self.is_alive:
             return
         if not self.is_frozen:
-            self.machine.contacts(self.world.contacts(), self.world.now)
+            contacts = self.world.contacts()
+            if contacts is self._contacts:
+                self.machine.tick(self.world.now)
+            else:
+                self._contacts = contacts
+                self.machine.contacts(contacts, self.world.now)
             self._carry_out()
             self.oracle.check_bounds(self)
         self.world.after(TICK, self._tick)

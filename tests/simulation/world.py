@@ -3,6 +3,7 @@
 import hashlib
 import heapq
 import itertools
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,7 +49,9 @@ class World:
         self._queue: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._streams: dict[tuple[str, str], float] = {}  # when one session has last sent something to another
-        self._listed: dict[str, tuple[Contact, float]] = {}
+        self._listed: dict[str, Contact] = {}  # by session
+        self._contacts: list[Contact] = []  # of them, those that are to be seen until this time
+        self._contacts_until = -math.inf
         self._trace = hashlib.blake2b(digest_size=16)
 
     # -- time
@@ -61,18 +64,18 @@ class World:
         """Have something happen a while from now."""
         self.at(self.now + seconds, what)
 
-    def run_until(self, time: float, stop: Callable[[], bool] = lambda: False) -> None:
+    def run_until(self, time: float) -> None:
         """Let everything happen up to a time."""
-        while self._queue and self._queue[0][0] <= time and not stop():
-            self.now, _, what = heapq.heappop(self._queue)
+        queue = self._queue
+        while queue and queue[0][0] <= time:
+            self.now, _, what = heapq.heappop(queue)
             self.events += 1
             what()
-        if not stop():
-            self.now = time
+        self.now = time
 
     def note(self, *what: Any) -> None:
         """Add to the trace, by which two courses are compared."""
-        self._trace.update(repr((round(self.now, 6), *what)).encode())
+        self._trace.update(f"{self.now:.6f} {' '.join(map(str, what))}\n".encode())
 
     @property
     def trace(self) -> str:
@@ -83,27 +86,39 @@ class World:
 
     def list_contact(self, contact: Contact) -> None:
         """A process has begun."""
-        self._listed[contact.session] = contact, self.now
+        self._listed[contact.session] = contact
+        self._contacts_until = self.now
 
     def unlist(self, session: str) -> None:
         """A process said goodbye."""
         self._listed.pop(session, None)
+        self._contacts_until = self.now
+
+    def ban(self, user: str) -> None:
+        """Shut somebody out."""
+        self.banned.add(user)
+        self._contacts_until = self.now
+
+    def has_died(self) -> None:
+        """A process has ended; it stays listed for a while."""
+        self._contacts_until = min(self._contacts_until, self.now + LISTED)
 
     def contacts(self) -> list[Contact]:
-        """The peers that the DHT lists; those that died are listed for a while."""
-        found = []
-        for contact, _ in list(self._listed.values()):
-            process = self.processes[contact.session]
-            if contact.user not in self.banned and (process.is_alive or self.now < process.died_at + LISTED):
-                found.append(contact)
-        return found
+        """The peers that the DHT lists; those that died are listed for a while. A new list where something changed."""
+        if self.now >= self._contacts_until:
+            listed = [one for one in self._listed.values() if one.user not in self.banned]
+            until = {one.session: self.processes[one.session].died_at + LISTED for one in listed}
+            self._contacts = [one for one in listed if self.now < until[one.session]]
+            self._contacts_until = min((until[one.session] for one in self._contacts), default=math.inf)
+        return self._contacts
 
     # -- the network
 
     def send(self, sender: "Process", to: str, message: Message, payload: Any) -> None:
         """Deliver a message later, or never."""
         self._streams[sender.session, to] = self.now
-        self._spring(sender, message)
+        if self.ambushes:
+            self._spring(sender, message)
         receiver = self.processes.get(to)
         if receiver is None or not self._may_pass(sender, receiver) or self.random.random() < self.lossy:
             return
@@ -118,7 +133,7 @@ class World:
         self.after(delay, deliver)
 
     def _spring(self, sender: "Process", message: Message) -> None:
-        if not self.ambushes or not isinstance(message, self.ambushes[0].moment):
+        if not isinstance(message, self.ambushes[0].moment):
             return
         ballot = message.entry.certificate.ballot if isinstance(message, Commit) else message.ballot
         if self.ambushes[0].waits_for_another and ballot == self._ambushed:
@@ -133,10 +148,12 @@ class World:
         return receiver.contact.reachable or self.now < stream + STREAM
 
     def _connected(self, one: "Process", other: "Process") -> bool:
-        users = one.contact.user, other.contact.user
-        if users[0] in self.banned or users[1] in self.banned:
+        first, second = one.contact.user, other.contact.user
+        if self.banned and (first in self.banned or second in self.banned):
             return False
-        return self.islands.get(users[0], 0) == self.islands.get(users[1], 0) and frozenset(users) not in self.cut
+        if self.islands and self.islands.get(first, 0) != self.islands.get(second, 0):
+            return False
+        return not self.cut or frozenset((first, second)) not in self.cut
 
     # -- who is there
 
