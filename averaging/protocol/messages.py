@@ -124,6 +124,15 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class Reducing:
+    """Reducer to convener: pieces are still coming in."""
+
+    ballot: Ballot
+    first: int  # chunk of the part
+    attempt: int
+
+
+@dataclass(frozen=True)
 class Reduced:
     """Reducer to convener: a part is done."""
 
@@ -201,8 +210,8 @@ class Log:
 
 
 Message: TypeAlias = (
-    Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reduced | Chunk | Want | Lacks | Propose | Vote
-    | Commit | WantLog | Log
+    Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want | Lacks
+    | Propose | Vote | Commit | WantLog | Log
 )  # fmt: skip
 
 

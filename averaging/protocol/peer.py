@@ -34,6 +34,7 @@ from averaging.protocol.messages import (
     Plan,
     Propose,
     Reduced,
+    Reducing,
     Refused,
     Report,
     Send,
@@ -43,7 +44,7 @@ from averaging.protocol.messages import (
     WantLog,
 )
 from averaging.protocol.progress import Progress
-from averaging.protocol.reducing import Reducing
+from averaging.protocol.reducing import Reduction
 from averaging.protocol.round import Phase, Round, Situation, needed
 from averaging.protocol.settings import Settings
 from averaging.protocol.voter import Voter
@@ -72,7 +73,10 @@ class Peer:
         self._convening = Convening(me, timing, now)
         self.fetching = Fetching(self._send, timing, held)
         self.catching_up = CatchingUp(self.fetching, self._send, self._actions.append, timing)
-        self.reducing = Reducing(me.session, self._send, self._actions.append, timing)
+        self.reducing = Reduction(me.session, self._send, self._actions.append, timing)
+        self._computes = False
+        self._calls: Meet | None = None  # that waits for the end of a batch
+        self._caller, self._called_since = "", 0.0
         self._proposal: Accepted | None = None  # that waits for chunks
         self._proposed_by = ""
         self._logged: set[str] = set()  # chunks of the updates that can be given
@@ -92,6 +96,7 @@ class Peer:
             Goodbye: self._on_goodbye,
             Plan: self._on_plan,
             Piece: self.reducing.piece,
+            Reducing: self._on_reducing,
             Reduced: self._on_reduced,
             Chunk: self._on_chunk,
             Want: self._on_want,
@@ -139,13 +144,20 @@ class Peer:
         self._handlers[type(message)](sender, message, now)
         self._after(now)
 
+    def computes(self) -> None:
+        """A batch has been begun: a call waits for it for a moment, so that it is in this round and not in the next."""
+        self._computes = True
+
     def computed(self, weight: int, gradient: Any, now: float) -> None:
-        """A batch of so many masked tokens was computed from the newest state."""
-        self.buffers.add(weight, gradient)
+        """The batch of so many masked tokens was computed, from the newest state or the one before."""
+        self._computes = False
+        if weight:
+            self.buffers.add(weight, gradient)
         missing = max(0, self.settings.target_weight - self._gathered)
         news = self.buffers.weight - self._reported_weight
         if news * 2 * max(1, len(self._contacts)) >= missing:  # it may be what the batch lacks
             self._report(now)
+        self._call_after_batch(now)
         self._after(now)
 
     def averaged(self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float) -> None:
@@ -175,6 +187,12 @@ class Peer:
         self.fetching.made(digest, chunks, now)
         self.snapshots.append(SnapshotName(step, digest))
         self._forget_old()
+
+    def lost(self, session: str, now: float) -> None:
+        """The connection to a peer has broken: it may have died, or come back at once."""
+        if self.round is not None:
+            self.round.lost(session, now)
+        self._after(now)
 
     def tick(self, now: float) -> None:
         """Time has passed; call it twice a second or so."""
@@ -369,10 +387,21 @@ class Peer:
             self._send(sender, self._status(now))
         elif self.voter.promise(meet.ballot):
             self._convening.other_ballot(now)
-            self._send(sender, self._call(meet.ballot))
+            self._called_since = now if self._calls is None or self._calls.ballot != meet.ballot else self._called_since
+            self._calls, self._caller = meet, sender
+            self._call_after_batch(now)
         else:
             assert self.voter.promised is not None
             self._send(sender, Refused(meet.instance, meet.ballot, self.voter.promised))
+
+    def _call_after_batch(self, now: float) -> None:
+        """Answer the newest convener; not in the middle of a batch, unless that takes long."""
+        meet = self._calls
+        if meet is None or (self._computes and now < self._called_since + self.settings.timing.batch):
+            return
+        self._calls = None
+        if meet.instance == self.voter.instance and meet.ballot == self.voter.promised:
+            self._send(self._caller, self._call(meet.ballot))
 
     def _on_call(self, sender: str, call: Call, now: float) -> None:
         if self.round is not None and sender not in self._goodbyes:
@@ -393,6 +422,10 @@ class Peer:
     def _on_plan(self, sender: str, plan: Plan, now: float) -> None:
         if plan.instance == self.voter.instance:
             self.reducing.begin(plan, now)
+
+    def _on_reducing(self, sender: str, news: Reducing, now: float) -> None:
+        if self.round is not None:
+            self.round.reducing(sender, news, now)
 
     def _on_reduced(self, sender: str, result: Reduced, now: float) -> None:
         if self.round is not None:

@@ -1,14 +1,14 @@
 """A member's work in a round: it sends its pieces, and reduces the parts that are planned for it.
 
-A reducer encodes each mean once and sends the same bytes to every member and to itself. It waits for each sender for a
-while; one that is missing is named, and the header will exclude it from that chunk.
+A reducer encodes each mean once and sends the same bytes to every member and to itself. It waits for each sender until
+that has been silent for a while; one that is missing is named, and the header will exclude it from that chunk.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from averaging.log.header import Ballot
-from averaging.protocol.messages import Action, Assignment, Average, Chunk, Message, Piece, Plan, Reduced
+from averaging.protocol.messages import Action, Assignment, Average, Chunk, Message, Piece, Plan, Reduced, Reducing
 from averaging.protocol.settings import Timing
 
 
@@ -21,6 +21,7 @@ class _Part:
     averaging: set[int] = field(default_factory=set)  # chunks whose mean was asked for
     done: dict[int, str] = field(default_factory=dict)  # digest by chunk
     missing: list[tuple[str, int]] = field(default_factory=list)
+    told_at: float = float("-inf")  # that pieces are coming in
     is_empty: bool = False  # no sender's piece came for one of the chunks: there is no mean
 
     @property
@@ -28,7 +29,7 @@ class _Part:
         return range(self.assignment.first, self.assignment.first + self.assignment.count)
 
 
-class Reducing:
+class Reduction:
     """Of one peer, in the newest ballot that it knows a plan of."""
 
     def __init__(self, me: str, send: Callable[[str, Message], None], act: Callable[[Action], None], timing: Timing):
@@ -37,6 +38,7 @@ class Reducing:
         self._parts: dict[tuple[int, int], _Part] = {}  # by first chunk and attempt
         self._sent: set[tuple[int, int]] = set()
         self._arrived: dict[tuple[Ballot, int, int], set[str]] = {}  # senders by ballot, chunk and attempt
+        self._heard_at: dict[str, float] = {}  # by sender of a piece
 
     def begin(self, plan: Plan, now: float) -> None:
         """Take in a plan, or a later version of it in which parts have other reducers."""
@@ -47,7 +49,7 @@ class Reducing:
             self._arrived = {key: senders for key, senders in self._arrived.items() if key[0] >= plan.ballot}
         self.plan = plan
         for assignment in plan.parts:
-            key = (assignment.first, assignment.attempt)
+            key = _key(assignment)
             if key not in self._sent:
                 self._sent.add(key)
                 self._take_part(assignment, now)
@@ -58,16 +60,27 @@ class Reducing:
     def _take_part(self, assignment: Assignment, now: float) -> None:
         assert self.plan is not None
         if assignment.reducer == self._me:
-            self._parts[assignment.first, assignment.attempt] = _Part(assignment, now)
+            self._parts[_key(assignment)] = _Part(assignment, now)
         elif self.plan.buffers_of(self._me):
             for chunk in range(assignment.first, assignment.first + assignment.count):
                 self._send(assignment.reducer, Piece(self.plan.ballot, chunk, assignment.attempt))
 
     def piece(self, sender: str, piece: Piece, now: float) -> None:
         """A piece has come, perhaps before the plan."""
-        if self.plan is None or piece.ballot >= self.plan.ballot:
-            self._arrived.setdefault((piece.ballot, piece.chunk, piece.attempt), set()).add(sender)
-            self.tick(now)
+        if self.plan is not None and piece.ballot < self.plan.ballot:
+            return
+        self._heard_at[sender] = now
+        self._arrived.setdefault((piece.ballot, piece.chunk, piece.attempt), set()).add(sender)
+        for part in self._parts.values():
+            if piece.attempt == part.assignment.attempt and piece.chunk in part.chunks:
+                self._average_if_ready(part, piece.chunk, now)
+                self._tell_that_pieces_come(part, now)
+
+    def _tell_that_pieces_come(self, part: _Part, now: float) -> None:
+        assert self.plan is not None
+        if now >= part.told_at + self._timing.resend:
+            part.told_at = now
+            self._send(self.plan.ballot.convener, Reducing(self.plan.ballot, *_key(part.assignment)))
 
     def averaged(self, ballot: Ballot, chunk: int, attempt: int, digest: str) -> None:
         """The mean of a chunk is encoded: all members get it."""
@@ -91,29 +104,34 @@ class Reducing:
     def tick(self, now: float) -> None:
         """Average what is complete, and what has waited long enough."""
         for part in self._parts.values():
-            if part.is_empty or len(part.averaging) == part.assignment.count:
-                continue
-            for chunk in part.chunks:
-                if chunk not in part.averaging and not part.is_empty:
+            if len(part.averaging) < part.assignment.count:
+                for chunk in part.chunks:
                     self._average_if_ready(part, chunk, now)
 
     def _average_if_ready(self, part: _Part, chunk: int, now: float) -> None:
         assert self.plan is not None
+        if part.is_empty or chunk in part.averaging:
+            return
         attempt = part.assignment.attempt
         planned = [session for session, buffers in self.plan.members if buffers]
         arrived = self._arrived.get((self.plan.ballot, chunk, attempt), set()) | {self._me}
-        senders = tuple(session for session in planned if session in arrived)
-        if len(senders) < len(planned) and now < part.since + self._timing.pieces:
+        missing = [session for session in planned if session not in arrived]
+        if any(now < max(part.since, self._heard_at.get(one, part.since)) + self._timing.pieces for one in missing):
             return
-        if not senders:
+        if len(missing) == len(planned):
             part.is_empty = True  # the convener will look for another reducer
             return
         part.averaging.add(chunk)
-        part.missing.extend((session, chunk) for session in planned if session not in arrived)
+        part.missing.extend((session, chunk) for session in missing)
+        senders = tuple(session for session in planned if session in arrived)
         self._act(Average(self.plan, chunk, attempt, senders))
 
     def end(self, decided: Ballot) -> None:
         """A step is decided, and so are the ballots up to this one. Pieces of a later one may have come already."""
         self.plan = None
-        self._parts, self._sent = {}, set()
+        self._parts, self._sent, self._heard_at = {}, set(), {}
         self._arrived = {key: senders for key, senders in self._arrived.items() if key[0] > decided}
+
+
+def _key(assignment: Assignment) -> tuple[int, int]:
+    return assignment.first, assignment.attempt

@@ -39,6 +39,7 @@ from averaging.protocol.messages import (
     Plan,
     Propose,
     Reduced,
+    Reducing,
     SaveProposal,
     Vote,
 )
@@ -90,7 +91,7 @@ class Round:
     ):
         self._me, self.ballot, self._situation, self._settings = me, ballot, situation, settings
         self._voter, self._fetching, self._send, self._act = voter, fetching, send, act
-        self._began = self._sent_at = now
+        self._began = self._sent_at = self._moved_at = now
         self.phase = Phase.MEETING
         self.failure = ""
         self.lacks_chunks = False  # it failed because nobody sent those of an accepted header
@@ -116,6 +117,20 @@ class Round:
     def is_absent(self, session: str, now: float) -> None:
         """A peer has answered, and takes no part in this round."""
         self._absent.add(session)
+        self.advance(now)
+
+    def reducing(self, session: str, news: Reducing, now: float) -> None:
+        """Pieces are still coming in at a reducer."""
+        if self.phase is Phase.REDUCING and news.ballot == self.ballot and self._plan is not None:
+            for part in self._plan.parts:
+                if (part.reducer, part.first, part.attempt) == (session, news.first, news.attempt):
+                    self._assigned_at[part.first] = self._moved_at = now
+
+    def lost(self, session: str, now: float) -> None:
+        """The connection to a peer has broken: its parts go to stand-ins."""
+        for part in self._plan.parts if self._plan is not None else ():
+            if part.reducer == session:
+                self._assigned_at[part.first] = float("-inf")
         self.advance(now)
 
     def reduced(self, session: str, result: Reduced, now: float) -> None:
@@ -155,8 +170,8 @@ class Round:
 
     def advance(self, now: float) -> None:
         """Go on as far as possible."""
-        if not self.is_over and now >= self._began + self._settings.timing.ballot:
-            self._fail(f"still {self.phase.value} after {self._settings.timing.ballot:.0f} s")
+        if not self.is_over and now >= self._moved_at + self._settings.timing.ballot:
+            self._fail(f"still {self.phase.value} after {now - self._began:.0f} s")
         if self.phase is Phase.MEETING:
             self._close_meeting(now)
         if self.phase is Phase.REDUCING:

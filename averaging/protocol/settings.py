@@ -9,6 +9,7 @@ class Timing:
 
     report: float = 2.0  # between two reports of a peer
     meeting: float = 2.0  # that a meeting waits for peers that do not call
+    batch: float = 1.0  # that a call waits for the end of a batch; less than a meeting lasts
     pieces: float = 3.0  # that a reducer waits for senders
     part: float = 5.0  # that a convener waits for a reducer
     ballot: float = 20.0  # after which a convener begins a new ballot

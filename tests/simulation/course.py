@@ -14,7 +14,7 @@ from tests.simulation.process import Process, digest_of, first_disk
 from tests.simulation.world import World
 
 FAULTY = 780.0  # seconds with faults
-PEACE = 120.0  # seconds without; in them the log has to go on
+PEACE = 150.0  # seconds without; in them the log has to go on: a slow batch, the time until a reset, another batch
 QUIET = 60.0  # seconds without new gradients; after them all peers stand at the same header
 STEP = 8.0  # seconds that trainers need for a batch, about
 USUAL, DENSE = 15.0, 4.0  # seconds between two faults, on average

@@ -116,7 +116,7 @@ class Process:
         self._resume_from_disk()
         world.after(TICK * world.random.random(), self._tick)
         if speed:
-            world.after(BATCH * (1 + world.random.random()), self._compute)
+            world.after(BATCH * (1 + world.random.random()), self._begin_batch)
 
     # -- life and death
 
@@ -187,15 +187,29 @@ class Process:
             self.oracle.check_bounds(self)
         self.world.after(TICK, self._tick)
 
-    def _compute(self) -> None:
+    def _begin_batch(self) -> None:
         if not self.is_alive:
             return
         target = self.world.settings.target_weight
         if self.computes and not self.is_frozen and not self.machine.is_behind and self.machine.buffers.weight < target:
+            self.machine.computes()
+            self.world.after(BATCH, self._end_batch)
+        else:
+            self.world.after(BATCH, self._begin_batch)
+
+    def _end_batch(self) -> None:
+        if not self.is_alive:
+            return
+        if self.is_frozen:
+            self.world.after(TICK, self._end_batch)
+            return
+        if self.machine.is_behind:
+            self.machine.computed(0, None, self.world.now)
+        else:
             weight = max(1, int(self.speed * (0.5 + self.world.random.random())))
             self.machine.computed(weight, self.oracle.new_batch(self.session, weight), self.world.now)
-            self._carry_out()
-        self.world.after(BATCH, self._compute)
+        self._carry_out()
+        self._begin_batch()
 
     # -- actions
 
