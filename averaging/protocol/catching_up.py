@@ -12,7 +12,6 @@ from averaging.log.header import Entry, Head, SnapshotName, extends, newest, sup
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Action, Load, Log, Message, Rejoin, WantLog
 from averaging.protocol.quorum import is_committed
-from averaging.protocol.round import needed
 from averaging.protocol.settings import Timing
 
 CLAIM = 10.0  # seconds for which a claim to be ahead counts
@@ -103,7 +102,7 @@ class CatchingUp:
             self._fetching.want([self._log.snapshot.digest], sources, now)
         for entry in self.entries:
             reducers = [part.reducer for part in entry.header.parts]
-            self._fetching.want(needed(entry.header), first_of(sources, reducers, but=""), now)
+            self._fetching.want(entry.header.needed, first_of(sources, reducers, but=""), now)
 
     def load(self, ours: Head | None) -> tuple[Chain, SnapshotName] | None:
         """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`."""
@@ -129,14 +128,14 @@ class CatchingUp:
         if not is_committed(chain.tip, self.entries[0]):
             self.entries = []
             return None
-        if not self._fetching.holds(needed(self.entries[0].header)):
+        if not self._fetching.holds(self.entries[0].header.needed):
             return None
         return self.entries.pop(0)
 
     def wanted(self) -> set[str]:
         """Digests that are still being fetched for it."""
         snapshot = {self._log.snapshot.digest} if self._log and self._log.snapshot else set()
-        return snapshot.union(*(needed(entry.header) for entry in self.entries))
+        return snapshot.union(*(entry.header.needed for entry in self.entries))
 
 
 def _is_ahead(theirs: Head, ours: Head | None) -> bool:
