@@ -114,6 +114,14 @@ class Header:
         """Digests of the whole update, in the order of the vector."""
         return tuple(digest for part in self.parts for digest in part.chunks)
 
+    @functools.cached_property
+    def needed(self) -> tuple[str, ...]:
+        """Digests of what a peer must hold to vote for it and to apply it: an update's chunks, or a snapshot."""
+        if self.kind is Kind.ROLLBACK:
+            assert self.snapshot is not None
+            return (self.snapshot.digest,)
+        return self.chunks
+
     @staticmethod
     def decode(encoded: bytes) -> "Header":
         """The header with these bytes.

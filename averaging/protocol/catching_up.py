@@ -12,7 +12,6 @@ from averaging.log.header import Entry, Head, SnapshotName, extends, newest, sup
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Action, Load, Log, Message, Rejoin, WantLog
 from averaging.protocol.quorum import is_committed
-from averaging.protocol.round import needed
 from averaging.protocol.settings import Timing
 
 CLAIM = 10.0  # seconds for which a claim to be ahead counts
@@ -128,14 +127,14 @@ class CatchingUp:
         if not is_committed(chain.tip, self.entries[0]):
             self.entries = []
             return None
-        if not self._fetching.holds(needed(self.entries[0].header)):
+        if not self._fetching.holds(self.entries[0].header.needed):
             return None
         return self.entries.pop(0)
 
     def wanted(self) -> set[str]:
         """Digests that are still being fetched for it."""
         snapshot = {self._log.snapshot.digest} if self._log and self._log.snapshot else set()
-        return snapshot.union(*(needed(entry.header) for entry in self.entries))
+        return snapshot.union(*(entry.header.needed for entry in self.entries))
 
 
 def _is_ahead(theirs: Head, ours: Head | None) -> bool:

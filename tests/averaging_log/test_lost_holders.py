@@ -6,8 +6,9 @@ from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
 from averaging.protocol.catching_up import CLAIM, CatchingUp
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Action, Call, Contact, Goodbye, Message, SaveProposal
-from averaging.protocol.round import Phase, Round, Situation
+from averaging.protocol.round import Phase, Round
 from averaging.protocol.settings import Settings, Timing
+from averaging.protocol.situation import Situation
 from averaging.protocol.voter import Voter
 from tests.averaging_log.headers import FIRST, header
 
@@ -46,7 +47,10 @@ def round_with_goodbyes(may_reset: bool, actions: list[Action]) -> Round:
         "v1": Goodbye("v1", GENESIS.digest, 0, FIRST, Accepted(FIRST, LOST)),
         "v2": Goodbye("v2", GENESIS.digest, 0, None, None),
     }
+    ballot = Ballot(1, ME.session)
     situation = Situation(
+        me=ME,
+        ballot=ballot,
         previous=GENESIS,
         recent=[GENESIS],
         contacts={},
@@ -57,9 +61,9 @@ def round_with_goodbyes(may_reset: bool, actions: list[Action]) -> Round:
         may_reset=may_reset,
     )
     settings = Settings("run", target_weight=1, chunks=1, snapshot_every=5)
-    voter, ballot = Voter(ME.session, GENESIS.digest), Ballot(1, ME.session)
+    voter = Voter(ME.session, GENESIS.digest)
     fetching = Fetching(lambda to, message: None, TIMING)
-    made = Round(ME, ballot, situation, settings, voter, fetching, lambda to, message: None, actions.append, 0.0)
+    made = Round(situation, settings, voter, fetching, lambda to, message: None, actions.append, 0.0)
     made.called(ME.session, Call(GENESIS.digest, ballot, (), None), 0.0)
     return made
 

@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from averaging.protocol import peer
+from averaging.protocol import voting
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from tests.simulation.faults import Faults
@@ -49,7 +49,7 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
         snapshot_every=draw.choice([3, 5, 8]),
     )
     world, oracle = World(seed, settings), Oracle(settings.chunks, settings.snapshot_every)
-    with patch.object(peer, "Voter", oracle.watched(world.processes)):
+    with patch.object(voting, "Voter", oracle.watched(world.processes)):
         _begin(world, oracle, draw, speeds)
         faulty, mean = (DENSE_FAULTY, DENSE) if is_dense else (FAULTY, USUAL)
         forks = seed % DENSE_EVERY == 2

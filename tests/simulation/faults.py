@@ -291,13 +291,15 @@ class Faults:
 
     def _only_voters_know(self, process: Process) -> None:
         """And perhaps one that has accepted the header is left, but does not know that it is committed."""
-        chain = process.machine.chain
+        chain = process.machine.log.chain
         if process.contact.is_coordinator or chain is None:
             self._fork()
             return
         living = [one for one in self._world.living() if one is not process]
         voted = [
-            one for one in living if one.machine.voter.instance == chain.tip.previous and one.machine.voter.accepted
+            one
+            for one in living
+            if one.machine.voting.voter.instance == chain.tip.previous and one.machine.voting.voter.accepted
         ]
         spared = self._random.choice([None, *voted])
         seconds = self._random.uniform(100.0, 250.0)
@@ -343,7 +345,7 @@ class Faults:
 
     def _parted_voters(self, process: Process) -> tuple[list[Process], list[Process]]:
         """The other voters on its next header, in two groups, more often than not of one size."""
-        chain = process.machine.chain
+        chain = process.machine.log.chain
         names = set(chain.tip.voters) - {process.session} if chain else set()
         voters = [one for one in self._world.living() if one.session in names]
         self._random.shuffle(voters)
@@ -371,8 +373,8 @@ class Faults:
 
     def _roll_back(self) -> None:
         for process in self._coordinators():
-            if process.machine.snapshots:
-                process.machine.rollback = process.machine.snapshots[0].digest
+            if process.machine.log.snapshots:
+                process.machine.roll_back(process.machine.log.snapshots[0].digest)
 
     # -- disks
 

@@ -13,10 +13,11 @@ from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header
 from averaging.protocol import catching_up, quorum
 from averaging.protocol.buffers import Buffer, Buffers
-from averaging.protocol.messages import Goodbye, Propose
+from averaging.protocol.meeting import Meeting
+from averaging.protocol.messages import Accepted, Goodbye, Propose
 from averaging.protocol.peer import Peer
-from averaging.protocol.round import Round
 from averaging.protocol.voter import Voter
+from averaging.protocol.voting import Voting
 from tests.simulation.course import Course, run
 from tests.simulation.process import Process, State
 
@@ -47,18 +48,18 @@ def _votes(change: Callable[[int, bool], int]) -> Callable[[], Any]:
 
 
 def _apply_on_proposal() -> Any:
-    vote = Peer._vote
+    after = Peer._after
 
-    def votes_and_applies(peer: Peer) -> None:
-        proposal = peer._proposal
-        vote(peer)
-        if proposal is None or peer._proposal is not None or peer.chain is None:
+    def votes_and_applies(peer: Peer, now: float) -> None:
+        proposal = peer.voting._proposal
+        after(peer, now)
+        if proposal is None or peer.voting._proposal is not None or peer.log.chain is None:
             return
-        if proposal.header.previous == peer.chain.tip.digest:
+        if proposal.header.previous == peer.log.tip.digest:
             entry = header.Entry(proposal.header, header.Certificate(proposal.ballot, (peer.me.session,)))
-            peer._apply(entry, 0.0)
+            peer._apply(entry, now)
 
-    return patch.object(Peer, "_vote", votes_and_applies)
+    return patch.object(Peer, "_after", votes_and_applies)
 
 
 def _any_coordinator_breaks_ties() -> Any:
@@ -75,40 +76,34 @@ def _accepted_is_ignored() -> Any:
 
 
 def _tie_breaker_forgets() -> Any:
-    original = Round._accepted_by_others
+    original = Meeting.accepted_by_others
 
-    def without_own(self: Round) -> Header | None:
-        kept, self._voter.accepted = self._voter.accepted, None
+    def without_own(self: Meeting, own: Accepted | None) -> Header | None:
+        me = self._situation.me.session
         calls = {
-            session: replace(call, accepted=None) if session == self._me.session else call
-            for session, call in self.calls.items()
+            session: replace(call, accepted=None) if session == me else call for session, call in self.calls.items()
         }
         with patch.object(self, "calls", calls):
-            found = original(self)
-        self._voter.accepted = kept
-        return found
+            return original(self, None)
 
-    return patch.object(Round, "_accepted_by_others", without_own)
+    return patch.object(Meeting, "accepted_by_others", without_own)
 
 
 def _accepts_without_parts() -> Any:
-    vote = Peer._vote
+    vote = Voting.vote
 
-    def votes_at_once(peer: Peer) -> None:
-        with patch.object(peer.fetching, "holds", lambda digests: True):
-            vote(peer)
+    def votes_at_once(voting: Voting) -> None:
+        with patch.object(voting._fetching, "holds", lambda digests: True):
+            vote(voting)
 
-    return patch.object(Peer, "_vote", votes_at_once)
+    return patch.object(Voting, "vote", votes_at_once)
 
 
 def _empty_goodbye() -> Any:
-    leave = Peer.leave
+    def says_nothing(voting: Voting, step: int) -> Goodbye:
+        return Goodbye(voting.voter.session, voting.instance, step, None, None)
 
-    def leaves_silently(peer: Peer, now: float) -> None:
-        peer.voter = Voter(peer.me.session, peer.voter.instance)
-        leave(peer, now)
-
-    return patch.object(Peer, "leave", leaves_silently)
+    return patch.object(Voting, "goodbye", says_nothing)
 
 
 def _goodbyes_despite_promises() -> Any:
@@ -124,13 +119,13 @@ def _promises_are_forgotten() -> Iterator[None]:
         self.promised = ballot
         return True
 
-    on_propose = Peer._on_propose
+    propose = Voting.propose
 
-    def takes_any_proposal(self: Peer, sender: str, proposal: Propose, now: float) -> None:
+    def takes_any_proposal(self: Voting, sender: str, proposal: Propose, now: float) -> None:
         self.voter.promised = None
-        on_propose(self, sender, proposal, now)
+        propose(self, sender, proposal, now)
 
-    with patch.object(Voter, "promise", promise), patch.object(Peer, "_on_propose", takes_any_proposal):
+    with patch.object(Voter, "promise", promise), patch.object(Voting, "propose", takes_any_proposal):
         yield
 
 

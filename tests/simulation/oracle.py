@@ -135,8 +135,8 @@ class Oracle:
 
     def rejoins(self, process: "Process", log: Log) -> None:
         """A peer leaves its chain for another: where they part, its own one was reset."""
-        assert process.machine.chain is not None
-        ours = list(self._ancestors(process.machine.chain.tip.digest))
+        assert process.machine.log.chain is not None
+        ours = list(self._ancestors(process.machine.log.chain.tip.digest))
         tip = log.entries[-1].header
         missing = [entry.header for entry in log.entries if entry.header.digest not in self.headers]
         if missing:
@@ -201,8 +201,8 @@ class Oracle:
         wanted = len(machine.fetching.wanted)
         if wanted > most + 64 * self._chunks:
             raise Violation(f"{process.session} asks for {wanted} chunks")
-        if machine.chain is not None and not process.contact.is_coordinator:
-            length = len(machine.chain)
+        if machine.log.chain is not None and not process.contact.is_coordinator:
+            length = len(machine.log.chain)
             if length > 4 * self._snapshot_every + 60:
                 raise Violation(f"{process.session} holds {length} headers")
 

@@ -30,7 +30,6 @@ from averaging.protocol.messages import (
     Send,
 )
 from averaging.protocol.peer import Peer
-from averaging.protocol.round import needed
 from tests.simulation.oracle import Oracle
 from tests.simulation.world import World
 
@@ -80,12 +79,12 @@ class Disk:
         tip = entries[-1].header
         snapshots = [one for one in self.snapshots if one.step <= tip.step]
         kept = {one.digest for one in snapshots}
-        kept.update(digest for entry in entries for digest in needed(entry.header))
+        kept.update(digest for entry in entries for digest in entry.header.needed)
         accepted = (
             self.accepted if not steps and self.accepted and self.accepted.header.previous == tip.digest else None
         )
         if accepted is not None:
-            kept.update(needed(accepted.header))
+            kept.update(accepted.header.needed)
         contents = {digest: content for digest, content in self.contents.items() if digest in kept}
         return Disk(entries, contents, snapshots, accepted)
 
@@ -151,7 +150,7 @@ class Process:
     def leave(self) -> None:
         """Say goodbye and end."""
         self.world.note("leaves", self.session)
-        self.machine.leave(self.world.now)
+        self.machine.leave()
         self.oracle.said_goodbye(self.session)
         self._carry_out()
         if self.is_alive:
@@ -322,8 +321,8 @@ class Process:
         self.world.note("loads", self.session, entry.header.step)
         self.oracle.loaded(self, entry)
         if self.disk is not None:
-            assert self.machine.chain is not None
-            self.disk.entries = self.machine.chain.since(0)
+            assert self.machine.log.chain is not None
+            self.disk.entries = self.machine.log.chain.since(0)
             self._write_down()
 
     def _rejoin(self, log: Any) -> None:
@@ -346,7 +345,7 @@ class Process:
             self.machine.saving_failed()
             return
         self.disk.accepted = accepted
-        for digest in needed(accepted.header):
+        for digest in accepted.header.needed:
             self.disk.contents[digest] = self.contents[digest]
 
         def saved() -> None:
@@ -357,7 +356,7 @@ class Process:
         self.world.after(0.02, saved)
 
     def _write_down(self) -> None:
-        disk, chain = self.disk, self.machine.chain
+        disk, chain = self.disk, self.machine.log.chain
         assert disk is not None and chain is not None
         self._has_unsaved = disk.is_full
         if disk.is_full:
@@ -365,13 +364,13 @@ class Process:
         last = disk.entries[-1].header.step if disk.entries else -1
         disk.entries.extend(chain.since(last + 1))
         disk.contents = dict(self.contents)
-        disk.snapshots = list(self.machine.snapshots)
+        disk.snapshots = list(self.machine.log.snapshots)
 
     def disk_has_room(self) -> None:
         """The disk takes writes again."""
         assert self.disk is not None
         self.disk.is_full = False
-        if self.is_alive and self.machine.chain is not None:
+        if self.is_alive and self.machine.log.chain is not None:
             self._write_down()
             self.machine.saving_works()
 

@@ -1,0 +1,79 @@
+"""A convener's view of the reducing: who reduces which part, who takes the place of a reducer that is late."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from averaging.protocol.messages import Assignment, Call, Message, Plan, Reduced, Reducing
+from averaging.protocol.parts import equal_parts
+from averaging.protocol.settings import Settings
+from averaging.protocol.situation import Situation
+
+
+class Assignments:
+    """Of one ballot: the plan and its results."""
+
+    def __init__(
+        self,
+        situation: Situation,
+        settings: Settings,
+        calls: Mapping[str, Call],
+        reducers: Sequence[str],
+        send: Callable[[str, Message], None],
+        now: float,
+    ):
+        self._me, self._timing, self._reducers, self._send = situation.me.session, settings.timing, reducers, send
+        self._members = list(calls)
+        self._plan = Plan(
+            instance=situation.previous.digest,
+            ballot=situation.ballot,
+            members=tuple(
+                (session, tuple(number for number, _ in call.buffers)) for session, call in sorted(calls.items())
+            ),
+            parts=equal_parts(settings.chunks, reducers[: settings.most_parts]),
+        )
+        self._results: dict[int, Reduced] = {}  # by first chunk
+        self._assigned_at = {part.first: now for part in self._plan.parts}
+        self._tried = {part.first: {part.reducer} for part in self._plan.parts}
+        self.tell()
+
+    def tell(self) -> None:
+        """Send the plan to its members."""
+        for session in self._members:
+            self._send(session, self._plan)
+
+    def reducing(self, session: str, news: Reducing, now: float) -> None:
+        """A reducer is at work, so that it is not late."""
+        for part in self._plan.parts:
+            if (part.reducer, part.first, part.attempt) == (session, news.first, news.attempt):
+                self._assigned_at[part.first] = now
+
+    def lost(self, session: str) -> None:
+        """The connection to a reducer has broken: it is late."""
+        for part in self._plan.parts:
+            if part.reducer == session:
+                self._assigned_at[part.first] = float("-inf")
+
+    def reduced(self, session: str, result: Reduced) -> None:
+        """A part is done. The first reducer that has done it wins; members fetch by digest what they lack of it."""
+        done = replace(result, assignment=replace(result.assignment, reducer=session))
+        self._results.setdefault(result.assignment.first, done)
+
+    def results(self, now: float) -> list[Reduced] | None:
+        """One for each part, in their order; None while some are missing, whose late reducers are replaced."""
+        waiting = [part for part in self._plan.parts if part.first not in self._results]
+        if not waiting:
+            return [self._results[first] for first in sorted(self._results)]
+        late = [part for part in waiting if now >= self._assigned_at[part.first] + self._timing.part]
+        if late:
+            parts = tuple(self._reassigned(part, now) if part in late else part for part in self._plan.parts)
+            self._plan = replace(self._plan, parts=parts)
+            self.tell()
+        return None
+
+    def _reassigned(self, part: Assignment, now: float) -> Assignment:
+        """The same chunks, at a stand-in: a member that has not tried them yet, the convener if there is no other."""
+        others = [one for one in self._reducers if one not in self._tried[part.first]]
+        stand_in = others[0] if others else self._me
+        self._assigned_at[part.first] = now
+        self._tried[part.first].add(stand_in)
+        return replace(part, reducer=stand_in, attempt=part.attempt + 1)

@@ -1,0 +1,116 @@
+"""Gathering the target batch: peers report what they have, a convener tells what all of them have.
+
+DeDLOC, section 3.1. A convener also speaks to those that do not report to it, so that they know who leads.
+"""
+
+from collections.abc import Callable
+
+from averaging.log.header import Head, extends
+from averaging.protocol.buffers import Buffers
+from averaging.protocol.catching_up import CatchingUp
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.convening import Convening
+from averaging.protocol.held_log import HeldLog
+from averaging.protocol.messages import Message, Report, Status
+from averaging.protocol.progress import Progress
+from averaging.protocol.settings import Settings
+from averaging.protocol.voting import Voting
+
+
+class Gathering:
+    """Of one peer, which leads or follows."""
+
+    def __init__(
+        self,
+        contacts: Contacts,
+        settings: Settings,
+        log: HeldLog,
+        buffers: Buffers,
+        voting: Voting,
+        catching_up: CatchingUp,
+        send: Callable[[str, Message], None],
+        now: float,
+    ):
+        self.progress = Progress()
+        self.convening = Convening(contacts.me, settings.timing, now)
+        self._contacts, self._settings, self._log, self._buffers = contacts, settings, log, buffers
+        self._voting, self._catching_up, self._send = voting, catching_up, send
+        self._reported_at, self._reported_weight = -1e9, 0
+        self._gathered = 0  # masked tokens of all peers, as the convener says
+        self._spoke_at = -1e9
+
+    def leads(self, now: float) -> bool:
+        """Whether this peer is to convene the next header."""
+        chain = self._log.chain
+        return (
+            chain is not None
+            and self.convening.leads(chain.tip, self._contacts.others, now)
+            and not self._catching_up.is_behind(chain.tip.head)
+        )
+
+    def new_step(self, instance: str) -> None:
+        """A header was applied: the batch is empty again."""
+        self._gathered = 0
+        self.convening.new_step(instance)
+
+    def computed(self, now: float) -> None:
+        """Gradients were added to the buffers; report them now if they may be what the batch lacks."""
+        missing = max(0, self._settings.target_weight - self._gathered)
+        news = self._buffers.weight - self._reported_weight
+        if news * 2 * max(1, len(self._contacts.others)) >= missing:
+            self.report(now)
+
+    def tick(self, now: float) -> None:
+        """Report, and speak, when it is time for it."""
+        timing = self._settings.timing
+        if now >= self._reported_at + timing.report:
+            self.progress.forget_silent(now, timing.forget)
+            self.report(now)
+        if now >= self._spoke_at + timing.report and self.leads(now):
+            self._speak(now)
+
+    def report(self, now: float) -> None:
+        """Say where this peer stands and what it has."""
+        head, weight = self._log.head, self._buffers.weight
+        self._reported_at, self._reported_weight = now, weight
+        self.progress.note(self._contacts.me.session, head, weight, now)
+        tip = self._log.chain.tip if self._log.chain is not None else None
+        if not self.leads(now):
+            message = Report(head, weight)
+            for session in self.convening.report_to(tip, self._contacts.others, now):
+                self._send(session, message)
+
+    def _speak(self, now: float) -> None:
+        """A convener's word to those that do not report to it."""
+        self._spoke_at = now
+        present = self.progress.present(self._voting.instance, now)
+        status = self.status(now)
+        for session in self._contacts.others:
+            if session not in present:
+                self._send(session, status)
+
+    def status(self, now: float) -> Status:
+        """Where this peer stands, and whether it leads."""
+        leads = self.leads(now)
+        gathered = self.progress.gathered(self._voting.instance, now) if leads else 0
+        return Status(self._log.head, self._voting.voter.promised, leads, gathered)
+
+    def on_report(self, sender: str, report: Report, now: float) -> None:
+        """A peer says what it has."""
+        self.progress.note(sender, report.head, report.weight, now)
+        if report.head is not None:
+            self._catching_up.claims(sender, report.head, self._log.head, now)
+        self._send(sender, self.status(now))
+
+    def on_status(self, sender: str, status: Status, now: float) -> None:
+        """A peer says where it stands; if it convenes, what all of them have."""
+        self._voting.knows_of(status.ballot)
+        if status.head is None:
+            return
+        ours: Head | None = self._log.head
+        self._catching_up.claims(sender, status.head, ours, now)
+        contact = self._contacts.others.get(sender)
+        leads_us = ours is None or status.head == ours or extends(status.head, ours)
+        if status.convenes and contact is not None and leads_us:
+            self._gathered = status.gathered
+            self.convening.heard(contact, status.gathered >= self._settings.target_weight, now)

@@ -1,0 +1,77 @@
+"""What a peer holds of the log: its chain, the chunks of updates, snapshots; and what of it others may have."""
+
+from collections.abc import Callable, Collection, Iterable
+
+from averaging.log.chain import Chain
+from averaging.log.header import Entry, Head, Header, SnapshotName
+from averaging.protocol.fetching import Fetching
+from averaging.protocol.messages import Action, Forget, Log, WantLog
+from averaging.protocol.quorum import WINDOW
+
+MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
+
+
+class HeldLog:
+    """The newest snapshot (the coordinator: two), all updates since, and enough headers to choose voters by."""
+
+    def __init__(self, fetching: Fetching, act: Callable[[Action], None], keeps_all: bool):
+        self.chain: Chain | None = None  # None: the peer has no state yet
+        self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
+        self._fetching, self._act, self._keeps_all = fetching, act, keeps_all
+        self._chunks: set[str] = set()  # of the updates that can be given
+        self._forgotten = -1  # step up to which there are none
+
+    @property
+    def head(self) -> Head | None:
+        """Where this peer stands."""
+        return None if self.chain is None else self.chain.tip.head
+
+    @property
+    def tip(self) -> Header:
+        """The newest header; there must be one."""
+        assert self.chain is not None
+        return self.chain.tip
+
+    def start(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
+        """Go on from a state: that of the newest header."""
+        self.chain, self.snapshots = chain, list(snapshots)
+        self._chunks = {digest for entry in chain.since(self.snapshots[0].step + 1) for digest in entry.header.needed}
+
+    def append(self, entry: Entry) -> None:
+        """Take in the next committed header, whose chunks are here."""
+        assert self.chain is not None
+        self.chain.append(entry)
+        self._chunks.update(entry.header.needed)
+
+    @property
+    def newest_snapshot(self) -> SnapshotName | None:
+        """The newest one that this peer knows of."""
+        known = [one for one in (self.tip.snapshot, *self.snapshots) if one is not None]
+        return max(known, key=lambda one: one.step, default=None)
+
+    def forget_old(self, wanted: Collection[str]) -> None:
+        """Drop what is older than the snapshots, and the chunks of failed rounds, except for what is wanted."""
+        assert self.chain is not None
+        self.snapshots = self.snapshots[-2 if self._keeps_all else -1 :]
+        if self.snapshots:
+            oldest = self.snapshots[0].step
+            for entry in self.chain.between(self._forgotten, oldest):
+                self._chunks.difference_update(entry.header.needed)
+            self._forgotten = oldest
+            if not self._keeps_all:
+                self.chain.forget_before(oldest - WINDOW)
+        kept = {one.digest for one in self.snapshots}.union(wanted)
+        gone = self._fetching.held - self._chunks - kept - self._fetching.parts_of(kept)
+        if gone:
+            self._fetching.forget(gone)
+            self._act(Forget(tuple(sorted(gone))))
+
+    def answer(self, want: WantLog) -> Log | None:
+        """What follows a peer's head, or a snapshot and what follows it, if this peer has it."""
+        if self.chain is None or not self.snapshots:
+            return None
+        following = self.chain.after(want.after, MOST_ENTRIES) if want.after is not None else None
+        if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
+            return Log(tuple(following), None)
+        newest = self.snapshots[-1]
+        return Log(tuple(self.chain.since(newest.step - WINDOW)), newest)

@@ -1,0 +1,151 @@
+"""A convener's side between rounds: it begins a ballot when there is something to decide, and ends it."""
+
+from collections.abc import Callable
+
+from averaging.log.header import Entry
+from averaging.protocol import quorum
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.fetching import Fetching
+from averaging.protocol.gathering import Gathering
+from averaging.protocol.held_log import HeldLog
+from averaging.protocol.messages import Action, Call, Message, Reduced, Reducing, Refused, Status, Vote
+from averaging.protocol.round import Phase, Round
+from averaging.protocol.settings import Settings
+from averaging.protocol.situation import Situation
+from averaging.protocol.voting import Voting
+
+
+class Leading:
+    """Of one peer, whenever it leads."""
+
+    def __init__(
+        self,
+        contacts: Contacts,
+        settings: Settings,
+        log: HeldLog,
+        gathering: Gathering,
+        voting: Voting,
+        fetching: Fetching,
+        send: Callable[[str, Message], None],
+        act: Callable[[Action], None],
+    ):
+        self.round: Round | None = None  # that this peer convenes
+        self.rollback: str | None = None  # digest of the snapshot that the authority wants back
+        self._contacts, self._settings, self._log, self._gathering = contacts, settings, log, gathering
+        self._voting, self._fetching, self._send, self._act = voting, fetching, send, act
+        self._began_at = -1e9  # the last ballot
+        self._no_quorum_since: float | None = None
+
+    def new_step(self) -> None:
+        """A header was applied."""
+        self.round, self._no_quorum_since = None, None
+
+    def go_on(self, now: float) -> Entry | None:
+        """Begin a round or continue it, if this peer is to lead; the entry that it has committed."""
+        if self.round is not None:
+            return self._continue(self.round, now)
+        if self._gathering.leads(now):
+            self._begin(now)
+        return None
+
+    def _begin(self, now: float) -> None:
+        """Open a ballot when there is something to decide."""
+        timing, me, tip = self._settings.timing, self._contacts.me, self._log.tip
+        progress, convening = self._gathering.progress, self._gathering.convening
+        gathered = progress.gathered(tip.digest, now)
+        full = gathered >= self._settings.target_weight or convening.is_stalled(now)
+        rollback = self.rollback if me.is_coordinator else None
+        if not (full or rollback) or now < self._began_at + timing.resend:
+            return
+        if full:
+            convening.batch_is_full(now)
+        self._began_at = now
+        ballot = self._voting.new_ballot()
+        waited = self._no_quorum_since is not None and now >= self._no_quorum_since + timing.reset
+        assert self._log.chain is not None
+        situation = Situation(
+            me=me,
+            ballot=ballot,
+            previous=tip,
+            recent=self._log.chain.last(quorum.WINDOW),
+            contacts=self._contacts.others,
+            goodbyes=self._contacts.goodbyes,
+            awaited=frozenset(progress.awaited(tip.digest, now)),
+            snapshot=self._log.newest_snapshot,
+            rollback=rollback,
+            may_reset=me.is_coordinator and waited,
+        )
+        self.round = Round(situation, self._settings, self._voting.voter, self._fetching, self._send, self._act, now)
+        self.round.called(me.session, self._voting.call(ballot), now)
+
+    def _continue(self, current: Round, now: float) -> Entry | None:
+        current.advance(now)
+        if current.phase is Phase.COMMITTED:
+            self.round = None
+            return current.entry
+        if current.phase is Phase.FAILED:
+            is_stuck = current.lacks_chunks or not current.meeting.has_promises
+            if is_stuck and self._no_quorum_since is None:
+                self._no_quorum_since = now
+            self._gathering.progress.round_closed(self._voting.instance, current.meeting.calls, now)
+            self.round = None
+        return None
+
+    # -- what others say
+
+    def on_status(self, sender: str, status: Status, now: float) -> None:
+        """A peer that stands somewhere else takes no part in this round."""
+        if self.round is not None and status.head is not None and status.head != self._log.head:
+            self.round.is_absent(sender, now)
+
+    def on_call(self, sender: str, call: Call, now: float) -> None:
+        """A peer is there, and a voter promises."""
+        if self.round is not None and sender not in self._contacts.goodbyes:
+            self.round.called(sender, call, now)
+
+    def on_refused(self, sender: str, refused: Refused, now: float) -> None:
+        """A peer has promised a higher ballot."""
+        self._voting.knows_of(refused.promised)
+        if self.round is not None and refused.ballot == self.round.ballot:
+            self.round.refused(refused.promised)
+
+    def on_reducing(self, sender: str, news: Reducing, now: float) -> None:
+        """A reducer is at work."""
+        if self.round is not None:
+            self.round.reducing(sender, news, now)
+
+    def on_reduced(self, sender: str, result: Reduced, now: float) -> None:
+        """A part is done."""
+        if self.round is not None:
+            self.round.reduced(sender, result, now)
+
+    def on_vote(self, sender: str, vote: Vote, now: float) -> None:
+        """A voter has accepted."""
+        if self.round is not None:
+            self.round.voted(sender, vote, now)
+
+    def has_left(self, session: str, now: float) -> None:
+        """A peer has said goodbye."""
+        if self.round is not None:
+            self.round.is_absent(session, now)
+
+    def lost(self, session: str, now: float) -> None:
+        """The connection to a peer has broken."""
+        if self.round is not None:
+            self.round.lost(session, now)
+
+    # -- the disk of a coordinator
+
+    def saved(self, now: float) -> None:
+        """It has the proposal."""
+        self._gathering.convening.can_convene = True
+        if self.round is not None:
+            self.round.saved(now)
+
+    def saving_failed(self) -> None:
+        """It takes nothing: others have to convene."""
+        self._gathering.convening.can_convene, self.round = False, None
+
+    def saving_works(self) -> None:
+        """It has room again."""
+        self._gathering.convening.can_convene = True

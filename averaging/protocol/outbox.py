@@ -1,0 +1,39 @@
+"""What a machine has decided to send and to do, until the process takes it."""
+
+from collections import deque
+
+from averaging.protocol.messages import Action, Message, Send
+
+
+class Outbox:
+    """Actions in their order, and the messages of a machine to itself."""
+
+    def __init__(self, me: str):
+        self._me = me
+        self._actions: list[Action] = []
+        self._to_self: deque[Message] = deque()
+
+    def send(self, to: str, message: Message) -> None:
+        """Send a message to a session, which may be this one."""
+        if to == self._me:
+            self._to_self.append(message)
+        else:
+            self._actions.append(Send(to, message))
+
+    def act(self, action: Action) -> None:
+        """Have the process do something."""
+        self._actions.append(action)
+
+    def to_self(self) -> Message | None:
+        """The next message of this machine to itself."""
+        return self._to_self.popleft() if self._to_self else None
+
+    @property
+    def has_for_self(self) -> bool:
+        """Whether there is a message of this machine to itself."""
+        return bool(self._to_self)
+
+    def take(self) -> list[Action]:
+        """What the process has to do now, in this order."""
+        actions, self._actions = self._actions, []
+        return actions

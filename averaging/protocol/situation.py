@@ -1,0 +1,29 @@
+"""What a convener knows when it begins a ballot."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from averaging.log.header import Ballot, Header, SnapshotName
+from averaging.protocol.messages import Contact, Goodbye
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Of one ballot; contacts and goodbyes go on changing."""
+
+    me: Contact
+    ballot: Ballot
+    previous: Header
+    recent: Sequence[Header]  # the last ones, for the choice of voters
+    contacts: Mapping[str, Contact]
+    goodbyes: Mapping[str, Goodbye]
+    awaited: frozenset[str]  # peers for which the meeting stays open
+    snapshot: SnapshotName | None  # the newest that there is
+    rollback: str | None  # digest of the snapshot that the authority wants back
+    may_reset: bool  # the quorum has been missing for so long that the coordinator may name new voters
+
+    def contact(self, session: str) -> Contact:
+        """A peer, as far as the convener knows it."""
+        if session == self.me.session:
+            return self.me
+        return self.contacts.get(session, Contact(session, user=session, reachable=False))

@@ -1,0 +1,98 @@
+"""A peer's answers to conveners: it promises, and it accepts what it holds (the acceptor of Paxos)."""
+
+from collections.abc import Callable
+
+from averaging.log.header import Ballot
+from averaging.protocol.buffers import Buffers
+from averaging.protocol.fetching import Fetching
+from averaging.protocol.messages import Accepted, Call, Goodbye, Meet, Message, Propose, Refused, Vote
+from averaging.protocol.settings import Timing
+from averaging.protocol.voter import Voter
+
+
+class Voting:
+    """In the decision about the next header. A peer that is no voter calls and accepts, too; nobody counts it."""
+
+    def __init__(
+        self,
+        session: str,
+        buffers: Buffers,
+        fetching: Fetching,
+        timing: Timing,
+        send: Callable[[str, Message], None],
+    ):
+        self.voter = Voter(session, "")
+        self.highest = 0  # ballot number that this peer knows of
+        self.computes = False  # a batch is being computed
+        self._buffers, self._fetching, self._timing, self._send = buffers, fetching, timing, send
+        self._meet: Meet | None = None  # that waits for the end of the batch
+        self._met_by, self._met_at = "", 0.0
+        self._proposal: Accepted | None = None  # that waits for chunks
+        self._proposed_by = ""
+
+    @property
+    def instance(self) -> str:
+        """Digest of the header before the one that is decided about."""
+        return self.voter.instance
+
+    def new_step(self, instance: str, ballot: Ballot) -> None:
+        """A header was applied that was proposed in this ballot first."""
+        self.knows_of(ballot)
+        self.voter = Voter(self.voter.session, instance)
+        self._proposal = self._meet = None
+
+    def knows_of(self, ballot: Ballot | None) -> None:
+        """There was such a ballot, so that one of this peer has to be higher."""
+        if ballot is not None:
+            self.highest = max(self.highest, ballot.number)
+
+    def new_ballot(self) -> Ballot:
+        """One of this peer, which it promises itself."""
+        self.highest += 1
+        ballot = Ballot(self.highest, self.voter.session)
+        self.voter.promise(ballot)
+        return ballot
+
+    def call(self, ballot: Ballot) -> Call:
+        """What this peer says to a convener that it has promised a ballot."""
+        return Call(self.instance, ballot, self._buffers.offer(), self.voter.accepted)
+
+    def meet(self, sender: str, meet: Meet, now: float) -> bool:
+        """Answer a convener of the present step, if need be after the batch; False: a higher ballot was promised."""
+        if self.voter.promise(meet.ballot):
+            if self._meet != meet:
+                self._meet, self._met_by, self._met_at = meet, sender, now
+            self.call_after_batch(now)
+            return True
+        assert self.voter.promised is not None
+        self._send(sender, Refused(meet.instance, meet.ballot, self.voter.promised))
+        return False
+
+    def call_after_batch(self, now: float) -> None:
+        """Call for the newest ballot; not in the middle of a batch, unless that takes long."""
+        if self._meet is None or (self.computes and now < self._met_at + self._timing.batch):
+            return
+        meet, self._meet = self._meet, None
+        if meet.ballot == self.voter.promised:
+            self._send(self._met_by, self.call(meet.ballot))
+
+    def propose(self, sender: str, proposal: Propose, now: float) -> None:
+        """Get what a proposal for the present step needs; `vote` follows."""
+        if self.voter.promised is not None and proposal.ballot < self.voter.promised:
+            self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
+            return
+        self._proposal, self._proposed_by = Accepted(proposal.ballot, proposal.header), sender
+        self._fetching.want_header(proposal.header, [sender], now, is_new=True)
+
+    def vote(self) -> None:
+        """Accept the proposal once its chunks are here."""
+        proposal = self._proposal
+        if proposal is None or not self._fetching.holds(proposal.header.needed):
+            return
+        self._proposal = None
+        if self.voter.accept(proposal.ballot, proposal.header):
+            self._send(self._proposed_by, Vote(self.instance, proposal.ballot, proposal.header.digest))
+
+    def goodbye(self, step: int) -> Goodbye:
+        """The last word of this session, which stands at a step."""
+        return Goodbye(self.voter.session, self.instance, step, self.voter.promised, self.voter.accepted)
