@@ -2,6 +2,7 @@
 
 import hashlib
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,7 +129,12 @@ def test_every_machine_encodes_and_decodes_to_the_same_bytes():
 
 def test_on_a_real_gradient_8_bits_are_no_worse_than_hiveminds_for_any_large_tensor():
     torch.manual_seed(0)
-    shape = {"vocab_size": VOCABULARY, "embedding_size": BLOCK, "hidden_size": 256, "intermediate_size": 512}
+    shape: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "embedding_size": BLOCK,
+        "hidden_size": 256,
+        "intermediate_size": 512,
+    }
     model = PretrainingModel(AlbertConfig(num_hidden_layers=2, num_attention_heads=2, **shape))
     model(fixed_batch(0, 0)).loss.backward()
     tensors = [parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None]
