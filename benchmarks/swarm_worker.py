@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from averaging.optimizers.lamb import Lamb
 from swarm.durable import write_file
 from swarm.gate import Gate
 from swarm.identity import Identity
@@ -20,7 +21,6 @@ from swarm.run_file import RunFile, load_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer
 from trainer.averaging import SwarmOptimizer, make_optimizer
-from trainer.averaging.lamb import Lamb
 from trainer.data import Feed
 from trainer.leaving import end_helpers
 from trainer.model import PretrainingModel, build_model, parameter_groups

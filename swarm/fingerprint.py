@@ -19,7 +19,7 @@ SAMPLE_FIELDS = frozenset({"max_length", "masked_fraction", "max_ngram", "short_
 AVERAGING_FIELDS = frozenset(
     {"target_batch_size", "state_every", "overlap", "compression", "target_group_size", "rounds_per_step"}
 )
-OPTIMIZER_VERSION = 2  # raised when `trainer/averaging/lamb.py` computes other numbers from the same settings
+OPTIMIZER_VERSION = 2  # raised when `averaging/optimizers` computes other numbers from the same settings
 DIGEST_LENGTH = 16  # hexadecimal digits: 64 bits, plenty to tell mistakes apart
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from averaging.optimizers.schedule import learning_rate_at
 from coordinator.evaluation import perplexity
 from coordinator.http.desk import Desk, Remembered
 from coordinator.http.history_answers import (
@@ -25,7 +26,6 @@ from coordinator.http.kept import KEPT, UNAVAILABLE, kept
 from coordinator.ledger import EvaluationRecord
 from coordinator.ledger_history import Fills
 from swarm.run_file import OptimizerSection
-from trainer.averaging.lamb import learning_rate_at
 
 POINTS = (50, 100, 200, 400, 600, 1000, 2000)  # few, so that few answers have to be found and remembered
 RATES = 100

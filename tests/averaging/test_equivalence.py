@@ -6,11 +6,12 @@ import pytest
 import torch
 import yaml
 
+from averaging.optimizers.lamb import Lamb
+from averaging.optimizers.schedule import learning_rate_at
 from swarm.run_file import OptimizerSection, load_run
 from tests.averaging import equivalence_peer
 from tests.averaging.fixed_batches import SAMPLES, STEPS, fixed_batch, joined, tiny_model
 from tests.forked import run_together
-from trainer.averaging.lamb import Lamb, learning_rate_at
 from trainer.model import parameter_groups
 
 

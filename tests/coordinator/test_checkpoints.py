@@ -20,6 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from averaging.optimizers.lamb import Lamb
 from coordinator.checkpoints import (
     CheckpointError,
     TrainerState,
@@ -39,7 +40,6 @@ from swarm.fingerprint import fingerprint
 from swarm.run_file import RunFile, load_run
 from tests.waiting import PATIENCE
 from tokenizer.loading import tokenizer_digest
-from trainer.averaging.lamb import Lamb
 from trainer.data import Batch
 from trainer.model import PretrainingModel, parameter_groups
 

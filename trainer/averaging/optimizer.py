@@ -24,6 +24,8 @@ from hivemind.dht import DHT
 from hivemind.optim.grad_scaler import GradScaler
 from hivemind.utils import get_logger
 
+from averaging.optimizers.lamb import Lamb
+from averaging.optimizers.schedule import learning_rate_at
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.run_file import RunFile
@@ -32,7 +34,6 @@ from trainer.averaging.compression import gradient_compression, state_compressio
 from trainer.averaging.copies import REACH, REACH_ON_GRID
 from trainer.averaging.gradients import SwarmGradientAverager
 from trainer.averaging.groups import Group
-from trainer.averaging.lamb import Lamb, learning_rate_at
 from trainer.averaging.lines.caps import NO_CAPS, Caps
 from trainer.averaging.lines.measured import OwnLine
 from trainer.averaging.meeting import Meeting

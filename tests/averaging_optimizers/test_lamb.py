@@ -8,8 +8,9 @@ import pytest
 import torch
 from hivemind.optim.state_averager import dump_optimizer_state, load_optimizer_state
 
+from averaging.optimizers.lamb import Lamb
+from averaging.optimizers.schedule import learning_rate_at
 from swarm.run_file import OptimizerSection
-from trainer.averaging.lamb import Lamb, learning_rate_at
 
 SETTINGS = OptimizerSection(learning_rate=0.01, warmup_steps=4, total_steps=20, weight_decay=0.1)
 NORMS = (0.1, 1.0, 7.0, 41.0, 100.0)  # 41: a feed-forward matrix of ALBERT-large at the start

@@ -1,0 +1,1 @@
+"""How a step is taken from the mean gradient of a swarm."""

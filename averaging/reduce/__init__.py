@@ -1,0 +1,1 @@
+"""How gradients become one update: pieces of senders, the mean of a reducer, the bytes that all peers apply."""

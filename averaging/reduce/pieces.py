@@ -1,0 +1,45 @@
+"""A piece: what one member sends of one chunk, its mean gradient there and the weight behind it."""
+
+import struct
+
+from averaging.reduce.encoding import Compression, Floats, decode, encode
+
+LARGEST_WEIGHT = 2**29 - 1  # masked tokens: its product with a float32 is exact in float64
+_WEIGHT = struct.Struct("<I")
+
+
+def encode_piece(mean: Floats, weight: int, kind: Compression) -> bytes:
+    """The bytes of a piece.
+
+    Args:
+        mean: of shape [elements of the chunk], over masked tokens: a sum over many would not fit into float16.
+        weight: masked tokens.
+
+    Raises:
+        ValueError: an element is not a number, or the weight is none.
+    """
+    if not 0 < weight <= LARGEST_WEIGHT:
+        raise ValueError(f"a piece weighs 1 to {LARGEST_WEIGHT} masked tokens, got {weight}")
+    return _WEIGHT.pack(weight) + encode(mean, kind)
+
+
+def decode_piece(
+    piece: bytes | memoryview, weight: int | None, elements: int, kind: Compression, out: Floats | None = None
+) -> Floats:
+    """The mean gradient in a piece.
+
+    Args:
+        weight: masked tokens that its sender has called with; None: it is in no plan.
+        elements: of the chunk.
+        out: as in `decode`.
+
+    Raises:
+        ValueError: the piece is not what its sender was to send.
+    """
+    view = memoryview(piece)
+    if view.nbytes < _WEIGHT.size:
+        raise ValueError(f"a piece begins with {_WEIGHT.size} bytes of weight, got {view.nbytes} in all")
+    (own,) = _WEIGHT.unpack_from(view)
+    if own != weight or not own:
+        raise ValueError(f"the piece weighs {own} masked tokens, the plan says {weight or 0}")
+    return decode(view[_WEIGHT.size :], elements, kind, out)

@@ -1,0 +1,97 @@
+"""The step of the log is the step of torch's optimizer, to the bit, on flat vectors."""
+
+import pytest
+import torch
+
+from averaging.log.state import Layout, State
+from averaging.optimizers.lamb import Lamb
+from averaging.optimizers.schedule import learning_rate_at
+from averaging.optimizers.state_step import StateOptimizer, initial_state
+from swarm.run_file import OptimizerSection
+
+SETTINGS = OptimizerSection(learning_rate=0.01, warmup_steps=10, total_steps=60, weight_decay=0.1)
+# beyond torch's grain; tensors that begin at odd places of the vector, and vectors' lengths that leave a rest
+SHAPES = ((1031, 257), (257,), (300_007,), (64, 33), (1,), (128, 1))
+LAYOUT = Layout(tuple("abcdef"), SHAPES, tuple(len(shape) > 1 for shape in SHAPES))
+STEPS = 50
+
+
+def drawn(seed: int, scale: float = 1.0) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [scale * (1 + place) * torch.randn(shape, generator=generator) for place, shape in enumerate(SHAPES)]
+
+
+def bits(state: State) -> list[bytes]:
+    return [vector.numpy().tobytes() for vector in (state.parameters, *state.moments)]
+
+
+@pytest.mark.parametrize("trust_ratio", [True, False])
+@pytest.mark.parametrize("scale", [1e-6, 1.0], ids=["as it is", "scaled down"])
+def test_fifty_steps_are_those_of_the_optimizer_of_torch(scale: float, trust_ratio: bool):
+    settings = SETTINGS.model_copy(update={"trust_ratio": trust_ratio})
+    own = [torch.nn.Parameter(tensor.clone()) for tensor in drawn(0)]
+    decays = [settings.weight_decay if decays else 0.0 for decays in LAYOUT.decays]
+    lamb = Lamb(settings, [{"params": [one], "weight_decay": decay} for one, decay in zip(own, decays, strict=True)])
+    optimizer, state = StateOptimizer(LAYOUT, settings), initial_state(LAYOUT, drawn(0))
+    for step in range(STEPS):
+        gradients = drawn(1 + step, scale)
+        for group in lamb.param_groups:
+            group["lr"] = learning_rate_at(settings, step)
+        for parameter, gradient in zip(own, gradients, strict=True):
+            parameter.grad = gradient
+        lamb.step()
+        state = optimizer.step(state, LAYOUT.flat(gradients))
+    assert (state.step, state.updates) == (STEPS, STEPS)
+    assert torch.equal(state.parameters, LAYOUT.flat(own))
+    for moment, name in zip(state.moments, ("exp_avg", "exp_avg_sq"), strict=True):
+        assert torch.equal(moment, LAYOUT.flat([lamb.state[one][name] for one in own]))
+
+
+def test_the_number_of_threads_and_the_place_in_memory_change_not_a_bit():
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 5, 16):
+            torch.set_num_threads(threads)
+            state = initial_state(LAYOUT, drawn(0))
+            # the same numbers at another distance from a vector's alignment
+            moved = torch.cat([torch.zeros(threads % 8), state.parameters])[threads % 8 :]
+            state.parameters = moved
+            for step in range(3):
+                StateOptimizer(LAYOUT, SETTINGS).step_in_place(state, LAYOUT.flat(drawn(1 + step)))
+            results.append(bits(state))
+    finally:
+        torch.set_num_threads(before)
+    assert all(result == results[0] for result in results)
+
+
+def test_a_step_leaves_the_state_that_others_read_and_the_gradient_as_they_are():
+    state, gradient = initial_state(LAYOUT, drawn(0)), LAYOUT.flat(drawn(1))
+    before, own = bits(state), gradient.clone()
+    after = StateOptimizer(LAYOUT, SETTINGS).step(state, gradient)
+    assert bits(state) == before and (state.step, state.updates) == (0, 0)
+    assert torch.equal(gradient, own)
+    assert not set(bits(after)) & set(before)
+
+
+def test_the_learning_rate_and_the_corrections_count_updates_not_headers():
+    optimizer, gradient = StateOptimizer(LAYOUT, SETTINGS), LAYOUT.flat(drawn(1))
+    plain, later = (initial_state(LAYOUT, drawn(0)) for _ in range(2))
+    later.step = 7  # after headers without an update
+    plain, later = optimizer.step(plain, gradient), optimizer.step(later, gradient)
+    assert bits(plain) == bits(later) and (later.step, later.updates) == (8, 1)
+
+
+@pytest.mark.parametrize(
+    "gradient", [torch.zeros(LAYOUT.size - 1), torch.zeros(LAYOUT.size, dtype=torch.float64), torch.zeros(1)], ids=str
+)
+def test_a_gradient_of_another_shape_or_type_is_refused_before_anything_moves(gradient: torch.Tensor):
+    state = initial_state(LAYOUT, drawn(0))
+    before = bits(state)
+    with pytest.raises(ValueError, match="an update has"):
+        StateOptimizer(LAYOUT, SETTINGS).step_in_place(state, gradient)
+    assert bits(state) == before and state.step == 0
+
+
+def test_parameters_of_another_layout_are_refused():
+    with pytest.raises(ValueError, match="the layout"):
+        initial_state(LAYOUT, drawn(0)[1:])

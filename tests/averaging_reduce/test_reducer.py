@@ -1,0 +1,172 @@
+"""A mean is what its senders sent, and a sender that lies loses its own share alone."""
+
+import hashlib
+import random
+import struct
+import tracemalloc
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from averaging.reduce.encoding import BLOCK, Compression, decode, encoded_bytes
+from averaging.reduce.grid import Grid
+from averaging.reduce.pieces import LARGEST_WEIGHT, encode_piece
+from averaging.reduce.reducer import EncodedMean, Reducer, weighted_mean
+
+GRID = Grid(70_000)
+CHUNK = GRID.count - 1  # the one that ends in a rest
+ELEMENTS = GRID.size(CHUNK)
+KINDS: tuple[Compression, ...] = ("8bit", "float16", "none")
+WEIGHTS = {"ada": 700, "liar": 300, "zoe": 20}
+HEADER = 4 + 4  # bytes of weight and tag
+
+
+def drawn(seed: int, elements: int = ELEMENTS) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(elements).astype(np.float32)
+
+
+def honest(kind: Compression) -> dict[str, bytes]:
+    return {session: encode_piece(drawn(seed), weight, kind) for seed, (session, weight) in enumerate(WEIGHTS.items())}
+
+
+def averaged(pieces: dict[str, bytes], kind: Compression) -> EncodedMean:
+    return Reducer(GRID, kind).average(list(pieces.items()), CHUNK, WEIGHTS)
+
+
+def with_number(piece: bytes, kind: Compression, number: float) -> bytes:
+    """The piece with this as its last number, in 8 bits as the scale of the last block."""
+    packed = {"8bit": struct.pack("<f", number)[2:], "none": struct.pack("<f", number)}.get(kind)
+    if packed is None:
+        with np.errstate(over="ignore"):
+            packed = np.float16(number).tobytes()
+    end = HEADER + 2 * -(-ELEMENTS // BLOCK) if kind == "8bit" else len(piece)
+    return piece[: end - len(packed)] + packed + piece[end:]
+
+
+def with_weight(piece: bytes, weight: int) -> bytes:
+    return struct.pack("<I", weight) + piece[4:]
+
+
+ATTACKS: dict[str, Callable[[bytes, Compression], bytes]] = {
+    "not a number": lambda piece, kind: with_number(piece, kind, float("nan")),
+    "infinity": lambda piece, kind: with_number(piece, kind, float("inf")),
+    "a giant": lambda piece, kind: with_number(piece, kind, 3e38),
+    "a negative giant": lambda piece, kind: with_number(piece, kind, -3e38),
+    "more weight than called": lambda piece, kind: with_weight(piece, 301),
+    "the largest weight": lambda piece, kind: with_weight(piece, 2**32 - 1),
+    "no weight": lambda piece, kind: with_weight(piece, 0),
+    "nothing": lambda piece, kind: b"",
+    "less than a weight": lambda piece, kind: piece[:3],
+    "a weight alone": lambda piece, kind: piece[:4],
+    "a byte too few": lambda piece, kind: piece[:-1],
+    "a byte too many": lambda piece, kind: piece + b"\0",
+    "a megabyte too many": lambda piece, kind: piece + bytes(2**20),
+    "another chunk": lambda piece, kind: encode_piece(drawn(1, GRID.size(0)), 300, kind),
+    "another kind": lambda piece, kind: piece[:4] + b"int4" + piece[8:],
+    "noise": lambda piece, kind: random.Random(0).randbytes(len(piece)),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_liar_loses_its_own_share_alone(kind: Compression, attack: str):
+    pieces = honest(kind)
+    without = averaged({session: piece for session, piece in pieces.items() if session != "liar"}, kind)
+    pieces["liar"] = ATTACKS[attack](pieces["liar"], kind)
+    assert averaged(pieces, kind) == EncodedMean(without.encoded, ("liar",))
+    with pytest.raises(ValueError) as refused:
+        Reducer(GRID, kind).check(pieces["liar"], CHUNK, WEIGHTS["liar"])
+    assert str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_liar_that_sends_first_or_last_changes_nothing_either(kind: Compression):
+    pieces = honest(kind)
+    broken = with_number(pieces.pop("liar"), kind, float("nan"))
+    without = averaged(pieces, kind).encoded
+    assert averaged({"liar": broken, **pieces}, kind) == EncodedMean(without, ("liar",))
+    assert averaged({**pieces, "liar": broken}, kind) == EncodedMean(without, ("liar",))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_honest_pieces_pass_and_their_mean_is_near(kind: Compression):
+    for session, piece in honest(kind).items():
+        Reducer(GRID, kind).check(piece, CHUNK, WEIGHTS[session])
+    mean = averaged(honest(kind), kind)
+    exact = sum(weight * drawn(seed).astype(float) for seed, weight in enumerate(WEIGHTS.values())) / 1020
+    assert mean.excluded == ()
+    error = np.linalg.norm(decode(mean.encoded, ELEMENTS, kind) - exact) / np.linalg.norm(exact)
+    assert error < {"8bit": 0.011, "float16": 0.0004, "none": 1e-7}[kind]
+
+
+def test_sessions_that_are_not_in_the_plan_are_left_out():
+    pieces = honest("8bit")
+    stranger = encode_piece(drawn(9), 10**6, "8bit")
+    assert averaged({**pieces, "stranger": stranger}, "8bit") == EncodedMean(
+        averaged(pieces, "8bit").encoded, ("stranger",)
+    )
+    weightless = Reducer(GRID, "8bit").average(
+        [*pieces.items(), ("guest", with_weight(stranger, 0))], CHUNK, {**WEIGHTS, "guest": 0}
+    )
+    assert weightless == EncodedMean(averaged(pieces, "8bit").encoded, ("guest",))
+
+
+def test_without_a_usable_piece_there_is_no_mean():
+    for pieces in ({}, {"liar": b"?"}):
+        with pytest.raises(ValueError, match="no piece of the chunk can be used"):
+            averaged(pieces, "8bit")
+
+
+def test_a_chunk_that_is_not_on_the_grid_is_refused():
+    with pytest.raises(ValueError, match=f"chunk {GRID.count} is not on the grid"):
+        Reducer(GRID, "8bit").average(list(honest("8bit").items()), GRID.count, WEIGHTS)
+
+
+def test_a_mean_is_exact_to_the_last_bit_even_at_the_largest_weights():
+    weights = (LARGEST_WEIGHT, 1, 3, 2**28 + 1)
+    gradients = [drawn(seed, 200) for seed in range(len(weights))]
+    mean = weighted_mean(zip(gradients, weights, strict=True), 200)
+    for place in range(200):
+        exact = sum(Fraction(float(one[place])) * w for one, w in zip(gradients, weights, strict=True)) / sum(weights)
+        assert mean[place] == pytest.approx(np.float32(float(exact)), rel=1.2e-7)
+
+
+def test_pieces_give_the_same_bytes_on_every_machine():
+    found = {}
+    for kind in KINDS:
+        pieces = {}
+        for number, (session, weight) in enumerate(WEIGHTS.items(), 3):
+            whole = (np.arange(ELEMENTS, dtype=np.uint64) * (2_654_435_761 + number) % 2**24).astype(np.float32)
+            pieces[session] = encode_piece((whole - np.float32(2**23)) / np.float32(2**20), weight, kind)
+        mean = averaged(pieces, kind).encoded
+        found[kind] = hashlib.sha256(mean).hexdigest()[:16]
+    assert found == {"8bit": "a9e44f0129abcbcd", "float16": "41fcb40a908ef81f", "none": "9296f7f667d5c882"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_does_not_grow_with_the_number_of_senders(kind: Compression):
+    chunk = 0
+    piece = encode_piece(drawn(0, GRID.size(chunk)), 5, kind)
+    sessions = [f"session {number}" for number in range(300)]
+    pieces, weights = [(session, piece) for session in sessions], dict.fromkeys(sessions, 5)
+    tracemalloc.start()
+    try:
+        Reducer(GRID, kind).average(pieces, chunk, weights)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 * GRID.size(chunk) + 100_000
+
+
+def test_what_a_sender_sends_sets_the_size_of_nothing():
+    large = with_weight(bytes(HEADER) + bytes(encoded_bytes(10**7, "none")), 5)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="elements take"):
+            Reducer(GRID, "none").check(large, CHUNK, 5)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
