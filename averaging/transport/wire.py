@@ -13,14 +13,13 @@ import re
 import struct
 import types
 from enum import Enum
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgpack
 
 from averaging.log.header import Header
 from averaging.protocol.messages import Chunk, Goodbye, Log, Message, Piece
 
-T = TypeVar("T")
 LONGEST_TEXT = 128  # characters of a string
 LARGEST_NUMBER = 2**63 - 1
 MOST_ITEMS = 4096  # in a list, if it is not one of those below
@@ -33,7 +32,7 @@ SESSIONS = frozenset(
     {"session", "convener", "reducer", "voters", "votes", "goodbyes", "tie_breaker", "members", "missing"}
 )
 MAY_BE_EMPTY = frozenset({"instance", "previous", "tie_breaker"})
-LEAST = {(Goodbye, "step"): -1}  # of a peer without a state; no other number is negative
+LEAST: dict[tuple[type, str], int] = {(Goodbye, "step"): -1}  # of a peer without a state; no other number is negative
 WITH_PAYLOAD = (Chunk, Piece)
 BULKY = (Chunk, Piece, Log)  # what must not hold up anything else
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -42,9 +41,8 @@ _MESSAGES: dict[str, type] = {one.__name__: one for one in get_args(Message)}
 _LENGTH = struct.Struct(">I")
 
 
-def pack(message: Message, payload: bytes | None = None) -> bytes:
-    """A message and the bytes that belong to it, which are those of a chunk or of a piece."""
-    encoded = encode(message)
+def pack(encoded: bytes, payload: bytes | None = None) -> bytes:
+    """An encoded message and the bytes that belong to it, which are those of a chunk or of a piece."""
     return b"".join((_LENGTH.pack(len(encoded)), encoded, payload or b""))
 
 
@@ -123,7 +121,7 @@ def _read(hint: Any, plain: Any, name: str, least: int = 0) -> Any:
         return _read_items(get_args(hint), plain, name)
     if hint is Header:
         return _read_header(plain)
-    if dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _read_fields(hint, plain)
     if hint is str:
         return _read_text(plain, name)
@@ -136,7 +134,7 @@ def _read(hint: Any, plain: Any, name: str, least: int = 0) -> Any:
     raise ValueError(f"{name}: {plain!r:.40} is not a {getattr(hint, '__name__', hint)}")
 
 
-def _read_fields(kind: type[T], plain: Any) -> T:
+def _read_fields(kind: type, plain: Any) -> Any:
     fields = _fields(kind)
     if not isinstance(plain, list) or len(plain) != len(fields):
         raise ValueError(f"{kind.__name__}: not its {len(fields)} values")
@@ -163,7 +161,7 @@ def _read_items(hints: tuple[Any, ...], plain: Any, name: str) -> tuple[Any, ...
 def _read_header(plain: Any) -> Header:
     if type(plain) is not bytes:
         raise ValueError("a header that is not bytes")
-    header = _read_fields(Header, _unpacked(plain)[1:])
+    header: Header = _read_fields(Header, _unpacked(plain)[1:])
     if header.encoded != plain:
         raise ValueError("a header of another format, or not in the one encoding that it has")
     return header

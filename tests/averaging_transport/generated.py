@@ -29,9 +29,9 @@ def generated(hint: Any, source: random.Random, name: str = "") -> Any:
         if hints[-1] is Ellipsis:
             hints = (hints[0],) * source.randrange(4)
         return tuple(generated(one, source, name) for one in hints)
-    if dataclasses.is_dataclass(hint):
-        hints = get_type_hints(hint)
-        return hint(*[generated(hints[field.name], source, field.name) for field in dataclasses.fields(hint)])
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        types_of = get_type_hints(hint)
+        return hint(*[generated(types_of[field.name], source, field.name) for field in dataclasses.fields(hint)])
     if hint is str:
         return _text(source, name)
     if issubclass(hint, Enum):

@@ -40,8 +40,8 @@ def test_a_goodbye_of_a_peer_without_a_state_arrives():
 
 def test_a_payload_comes_with_its_message():
     piece = Piece(Ballot(1, SESSION), 2, 0)
-    assert unpack(pack(piece, b"numbers")) == (piece, b"numbers")
-    assert unpack(pack(Want((DIGEST,)))) == (Want((DIGEST,)), None)
+    assert unpack(pack(encode(piece), b"numbers")) == (piece, b"numbers")
+    assert unpack(pack(encode(Want((DIGEST,))))) == (Want((DIGEST,)), None)
 
 
 def test_a_chunk_fits_its_digest_only():
@@ -148,9 +148,9 @@ def test_what_is_no_message_is_one_line_of_error(attack: str):
         b"",
         b"\0\0",
         b"\xff\xff\xff\xff" + encode(COMMIT),
-        pack(Chunk(DIGEST)),
-        pack(Piece(Ballot(1, SESSION), 0, 0), b""),
-        pack(Report(Head(1, DIGEST), 1), b"numbers"),
+        pack(encode(Chunk(DIGEST))),
+        pack(encode(Piece(Ballot(1, SESSION), 0, 0)), b""),
+        pack(encode(Report(Head(1, DIGEST), 1)), b"numbers"),
     ],
     ids=[
         "nothing",
