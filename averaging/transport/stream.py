@@ -97,7 +97,7 @@ class Stream:
         return now > min(self._reading_until, self._writing_until, window.waits_since + patience)
 
     async def _read(self) -> None:
-        while True:
+        while not self._closed.is_set():
             kind, size = await read_head(self._reader)
             if size > (self._largest if kind is Kind.MESSAGE else LONGEST_HELLO):
                 raise FrameRefused(f"a frame of {size:,} bytes")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hivemind.p2p import P2P
+from hivemind.p2p import P2P, PeerID
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Chunk, Message, Vote
@@ -14,7 +14,10 @@ from averaging.transport.frames import Hello, Kind, Lane, frame, read_hello
 from averaging.transport.limits import Limits
 from averaging.transport.loop import LoopThread
 from averaging.transport.streams import HANDLES, Transport
+from swarm import clock
 from swarm.gate import Gate
+from swarm.notices import Notices, sign_notices
+from swarm.passes import load_authority
 from tests.waiting import wait_until
 
 RUN = "0123abcd"
@@ -104,7 +107,10 @@ class Peers:
 
     def client(self, **options: Any) -> Peer:
         """A peer that accepts no connections and serves no streams."""
-        return self.start(p2p=self.daemon(dht_mode="client", no_listen=True, host_maddrs=None), **options)
+        peer = self.start(p2p=self.daemon(dht_mode="client", no_listen=True, host_maddrs=None), **options)
+        for handle in HANDLES.values():  # libp2p would let others in over connections that it has opened
+            self.loop.call(peer.p2p.remove_binary_stream_handler(handle))
+        return peer
 
     def stop(self) -> None:
         """End all of them."""
@@ -116,6 +122,32 @@ class Peers:
                 await daemon.shutdown()
 
         self.loop.call(ending())
+
+
+class Guarded:
+    """Gates of a run's peers."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.authority = load_authority(folder / "authority.key")
+        self.gates: list[Gate] = []
+
+    def gate(self, name: str, given_to: PeerID, lifetime: float = 3600.0) -> Gate:
+        """With a pass that was given to some peer."""
+        folder = self.folder / name
+        folder.mkdir()
+        own = self.authority.issue("guarded-run", name, given_to, lifetime)
+        self.gates.append(Gate(folder, "guarded-run", self.authority.public_key, own, self._notices()))
+        return self.gates[-1]
+
+    def ban(self, *users: str) -> None:
+        """All peers hear of it."""
+        for gate in self.gates:
+            gate.take_notice(self._notices(*users))
+
+    def _notices(self, *banned: str) -> bytes:
+        now = clock.now()
+        return sign_notices(Notices(now, now, frozenset(banned)), self.authority, "guarded-run")
 
 
 class Intruder:
