@@ -37,6 +37,7 @@ UNHEARD_TOLD = 128  # more of them in a record of a peer that has brought things
 MOST_SIGHTINGS = 4  # in a contribution; records travel through the DHT
 PEER_MARK = 8  # last bytes of a peer id, enough to tell members of a group apart
 RECORD_LIFETIME = LONGEST_LIFE - 10.0  # seconds; who has gone is credited if the coordinator is back in that time
+CONTACT_LIFETIME = 30.0  # seconds for which a session is listed after its last word
 PRESENT_SECONDS = 120.0  # a peer that has been silent for longer is gone
 
 
@@ -84,16 +85,30 @@ class SessionRecord(BaseModel):
     )
 
 
-class SessionSchema(BaseModel):
-    """Where session records may stand: under a key of their own, signed by its owner."""
+class ContactRecord(BaseModel):
+    """That a session takes part in the log of the run, and whether it can be connected to."""
+
+    session: constr(  # type: ignore[valid-type]  # peer id, and a random number
+        regex=r"^[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}$", max_length=80, strict=True
+    )
+    name: constr(min_length=1, max_length=64, strict=True)  # type: ignore[valid-type]
+    shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # empty where none are given
+    reachable: StrictBool
+    is_coordinator: StrictBool
+    left: StrictBool
+
+
+class RunSchema(BaseModel):
+    """Where records may stand: each kind under a key of its own, each record signed by its owner."""
 
     sessions: dict[BytesWithPublicKey, SessionRecord]
+    contacts: dict[BytesWithPublicKey, ContactRecord]
 
 
 def validators(run_name: str, identity: Identity, gate: Gate | None) -> list[RecordValidatorBase]:
     """What a peer of this run checks on every record of the DHT, and signs its own with."""
     signed = PassValidator(gate, identity) if gate else RSASignatureValidator(identity.private_key)
-    return [SchemaValidator(SessionSchema, prefix=run_name), signed]
+    return [SchemaValidator(RunSchema, prefix=run_name), signed]
 
 
 def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, *, wait: float = 0.0) -> None:
@@ -124,6 +139,27 @@ def read_sessions(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[
     if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
         return []
     return _parse(list(found.value.items()))
+
+
+def store_contact(dht: DHT, run_name: str, identity: Identity, record: ContactRecord, timeout: float = 10.0) -> bool:
+    """Whether the record of a session could be stored in so many seconds."""
+    expires = clock.now() + CONTACT_LIFETIME
+    future = dht.store(f"{run_name}_contacts", record.dict(), expires, subkey=identity.subkey, return_future=True)
+    return bool(future.result(timeout))
+
+
+def read_contacts(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[PeerID, ContactRecord, float]]:
+    """All contact records that the DHT holds now, with the peers that signed them and the times when they expire."""
+    found = dht.get(f"{run_name}_contacts", latest=True, return_future=True).result(timeout)
+    if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
+        return []
+    contacts = []
+    for subkey, value in found.value.items():
+        try:
+            contacts.append((signer(subkey), ContactRecord.parse_obj(value.value), float(value.expiration_time)))
+        except (ValidationError, ValueError) as error:
+            logger.debug(f"ignored a malformed contact record: {error!r}")
+    return contacts
 
 
 def is_present(record: SessionRecord) -> bool:

@@ -46,9 +46,9 @@ def caller() -> PeerID | None:
     return _caller.get()
 
 
-def note_refusal() -> None:
-    """Count that the call which is being answered was refused."""
-    refused = caller()
+def note_refusal(peer: PeerID | None = None) -> None:
+    """Count that something of this peer was refused; by default the call that is being answered."""
+    refused = peer or caller()
     if refused is not None:
         _refusals.attempt(refused.to_base58())
 

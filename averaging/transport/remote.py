@@ -1,0 +1,82 @@
+"""What is known of another session, and waits for it."""
+
+from collections.abc import Callable
+
+from hivemind.p2p import PeerID
+
+from averaging.transport.frames import Lane
+from averaging.transport.limits import Limits
+from averaging.transport.outbox import Outbox
+from averaging.transport.stream import Stream
+from averaging.transport.wire import is_session_of
+
+ASK_EVERY = 2.0  # seconds between two wishes for a stream for bulk
+MOST_FAILURES = 10  # that make the pause longer
+
+
+class Remote:
+    """A session that there is something to tell, or that has a stream to us.
+
+    Raises:
+        ValueError: this is no session's name.
+    """
+
+    def __init__(self, session: str, limits: Limits, clock: Callable[[], float]):
+        self.session, self.peer_id = session, PeerID.from_base58(session.partition(".")[0])
+        if not is_session_of(session, self.peer_id.to_base58()):
+            raise ValueError(f"{session!r:.80} is no session")
+        self._limits, self._clock = limits, clock
+        self.outboxes = {
+            Lane.CONTROL: Outbox(limits.control_queue, limits.queue_entries, limits.control_frame),
+            Lane.BULK: Outbox(limits.bulk_queue, limits.queue_entries, limits.bulk_frame),
+        }
+        self.shown: bytes | None = None  # its pass; None: it has not said hello yet
+        self.streams: set[Stream] = set()
+        self.opening: set[Lane] = set()
+        self._failures = dict.fromkeys(Lane, 0)
+        self._retry_at = dict.fromkeys(Lane, float("-inf"))
+        self._asked_at = float("-inf")
+        self._active_at = clock()
+
+    def on(self, lane: Lane) -> list[Stream]:
+        """Its streams in a lane."""
+        return [stream for stream in self.streams if stream.lane is lane]
+
+    def needs_stream(self, lane: Lane) -> bool:
+        """Whether one is to be opened, if there is something to send."""
+        return not self.on(lane) and lane not in self.opening and self._clock() >= self._retry_at[lane]
+
+    def opens_itself(self) -> bool:
+        """Whether all its streams were opened by the other side: it may not be possible to reach it."""
+        control = self.on(Lane.CONTROL)
+        return bool(control) and not any(stream.opened_here for stream in control)
+
+    def may_ask(self) -> bool:
+        """Whether to ask for a stream for bulk; not again for a while."""
+        if self._clock() < self._asked_at + ASK_EVERY:
+            return False
+        self._asked_at = self._clock()
+        return True
+
+    def failed(self, lane: Lane) -> None:
+        """Try again later, and later still after the next failure."""
+        pause = min(self._limits.first_retry * 2 ** self._failures[lane], self._limits.longest_retry)
+        self._failures[lane] = min(self._failures[lane] + 1, MOST_FAILURES)
+        self._retry_at[lane] = self._clock() + pause
+
+    def is_over(self, lane: Lane) -> None:
+        """Its peer has another session now."""
+        self._failures[lane] = MOST_FAILURES
+
+    def succeeded(self, lane: Lane) -> None:
+        """The next failure is the first one."""
+        self._failures[lane], self._retry_at[lane] = 0, float("-inf")
+
+    def is_idle(self) -> bool:
+        """Whether nothing was said for long."""
+        self._active_at = max([self._active_at, *(stream.active_at for stream in self.streams)])
+        return not self.opening and self._clock() >= self._active_at + self._limits.idle
+
+    def drop_waiting(self) -> int:
+        """Empty the queues; returns how many messages were in them."""
+        return sum(box.clear() for box in self.outboxes.values())

@@ -1,0 +1,157 @@
+"""One stream to a peer: frames go out as their turn comes, and come in no faster than they are taken in."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from averaging.protocol.messages import Message
+from averaging.transport.frames import LONGEST_HELLO, FrameRefused, Kind, Lane, frame, read_head
+from averaging.transport.limits import Budget, Limits
+from averaging.transport.outbox import Outbox
+from averaging.transport.window import Window
+from averaging.transport.wire import BULKY, fits, unpack
+
+MOST_UNREAD = 2**20  # bytes of acknowledgements that a peer does not read
+FITS_AT_ONCE = 2**20  # bytes that are hashed in the event loop; more are in a thread
+
+Receive = Callable[[Message, bytes | None], Awaitable[None] | None]
+OtherFrame = Callable[[Kind, bytes], None]
+
+
+class Stream:
+    """After the hello. `opened_here` tells which side opened it.
+
+    Args:
+        peer: that it leads to, for the budget.
+        receive: takes in a message; the next one of this stream waits for what it returns.
+        wrong_chunk: is told of a chunk whose bytes do not have its digest.
+        other_frame: takes in a hello, or a wish for a stream for bulk.
+    """
+
+    def __init__(
+        self,
+        lane: Lane,
+        peer: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        opened_here: bool,
+        limits: Limits,
+        budget: Budget,
+        clock: Callable[[], float],
+        receive: Receive,
+        wrong_chunk: Callable[[], None],
+        other_frame: OtherFrame,
+    ):
+        self.lane, self.opened_here = lane, opened_here
+        self._peer, self._reader, self._writer = peer, reader, writer
+        self._limits, self._budget, self._clock = limits, budget, clock
+        self._receive, self._wrong_chunk, self._other_frame = receive, wrong_chunk, other_frame
+        self._largest = limits.bulk_frame if lane is Lane.BULK else limits.control_frame
+        self._closed = asyncio.Event()
+        self._reading_until = self._writing_until = float("inf")
+        self.window = Window(clock)
+        self.active_at = clock()
+        self.pongs = 0
+        self.sent_bytes = self.received_bytes = 0
+
+    async def run(self, outbox: Outbox) -> None:
+        """Send what is in the queue and take in what comes, until either side closes the stream.
+
+        Raises:
+            ValueError: the other side sent what no honest peer sends.
+        """
+        parts = [asyncio.ensure_future(part) for part in (self._read(), self._write(outbox), self._closed.wait())]
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in done:
+                with contextlib.suppress(OSError, EOFError):  # it has ended
+                    part.result()
+        finally:
+            for part in parts:
+                part.cancel()
+            self._writer.transport.abort()
+            await asyncio.gather(*parts, return_exceptions=True)
+
+    def close(self) -> None:
+        """Have `run` return; what is on its way may be lost."""
+        self._closed.set()
+
+    def say(self, kind: Kind, body: bytes = b"") -> None:
+        """Send a frame past the queue; a peer that does not read them loses its stream."""
+        if self._writer.transport.is_closing():
+            return
+        self._writer.write(frame(kind, body))
+        if self._writer.transport.get_write_buffer_size() > MOST_UNREAD + self._largest:
+            self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can carry anything more."""
+        return not self._closed.is_set() and not self._writer.transport.is_closing()
+
+    def is_stuck(self, now: float) -> bool:
+        """Whether a frame takes longer than any line needs for it."""
+        window = self.window
+        patience = self._limits.patience(window.in_flight)
+        return now > min(self._reading_until, self._writing_until, window.waits_since + patience)
+
+    async def _read(self) -> None:
+        while not self._closed.is_set():
+            kind, size = await read_head(self._reader)
+            if size > (self._largest if kind is Kind.MESSAGE else LONGEST_HELLO):
+                raise FrameRefused(f"a frame of {size:,} bytes")
+            async with self._budget.hold(self._peer, size):
+                self._reading_until = self._clock() + self._limits.patience(size)
+                body = await self._reader.readexactly(size)
+                self._reading_until = float("inf")
+                self.active_at = self._clock()
+                self.received_bytes += size
+                await self._take_in(kind, body)
+                self.active_at = self._clock()
+            await asyncio.sleep(0)  # others have their turn, however much this peer has sent
+
+    async def _take_in(self, kind: Kind, body: bytes) -> None:
+        if kind is Kind.MESSAGE:
+            await self._take_in_message(body)
+        elif kind is Kind.RECEIVED:
+            if not self.window.received():
+                raise FrameRefused("an acknowledgement of nothing")
+        elif kind is Kind.PING:
+            self.say(Kind.PONG)
+        elif kind is Kind.PONG:
+            self.pongs += 1
+        else:
+            self._other_frame(kind, body)
+
+    async def _take_in_message(self, body: bytes) -> None:
+        message, payload = unpack(body)
+        del body
+        if isinstance(message, BULKY) != (self.lane is Lane.BULK):
+            raise FrameRefused(f"{type(message).__name__} in the lane for {self.lane.value}")
+        if payload is not None and len(payload) > FITS_AT_ONCE:
+            does_fit = await asyncio.to_thread(fits, message, payload)
+        else:
+            does_fit = fits(message, payload)
+        if does_fit:
+            held_up_by = self._receive(message, payload)
+            if held_up_by is not None:
+                await held_up_by
+        else:
+            self._wrong_chunk()
+        if self.lane is Lane.BULK:
+            self.say(Kind.RECEIVED)
+
+    async def _write(self, outbox: Outbox) -> None:
+        while True:
+            if self.lane is Lane.BULK:
+                await self.window.room()
+            body = await outbox.take()
+            self._writing_until = self._clock() + self._limits.patience(len(body))
+            if self.lane is Lane.BULK:
+                self.window.sent(len(body))
+            self._writer.write(frame(Kind.MESSAGE, body))
+            await self._writer.drain()
+            self._writing_until = float("inf")
+            self.active_at = self._clock()
+            self.sent_bytes += len(body)

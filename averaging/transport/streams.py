@@ -1,0 +1,328 @@
+"""Streams to all peers that there is something to tell: opened, reused, checked and closed.
+
+Each pair of peers has two lanes with streams of their own, so that votes do not wait behind pieces. A stream serves
+both directions, whichever side opened it: a peer that accepts no connections is reached over its own. hivemind's raw
+streams are used, not its calls: those read up to six messages of 8 MiB before anybody knows who sends them.
+
+A session is called `<peer id>.<8 hex digits>`. libp2p vouches for the peer id at the other end, so nobody speaks for a
+session of another peer; in a guarded run both sides show their passes too.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from hivemind.p2p import P2P, PeerID
+from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
+from hivemind.utils import get_logger
+
+from averaging.protocol.messages import Message
+from averaging.transport.frames import FrameRefused, Hello, Kind, Lane, frame, read_hello
+from averaging.transport.greeting import REFUSALS, Greeting
+from averaging.transport.limits import Budget, Limits
+from averaging.transport.outbox import Payload
+from averaging.transport.remote import Remote
+from averaging.transport.stream import Stream
+from averaging.transport.wire import BULKY, encode
+from swarm.gate import Gate
+from swarm.shut_out import is_shut_out, note_refusal
+
+logger = get_logger(__name__)
+
+HANDLES = {lane: f"sahaj.{lane.value}" for lane in Lane}
+LASTING = 5.0  # seconds; a stream that does not last for as long was no success
+LOOK_EVERY = 0.02  # seconds, while something is waited for
+UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
+
+# session, message, payload; the next message of that stream waits for what is returned
+Deliver = Callable[[str, Message, bytes | None], Awaitable[None] | None]
+
+
+@dataclass
+class Counts:
+    """Since the start."""
+
+    dropped: int = 0  # messages for which there was no room, or no way
+    refused: int = 0  # streams and frames of others
+    wrong_chunks: int = 0
+
+
+class Transport:
+    """Of one session. Everything is called in the event loop.
+
+    Args:
+        gate: checks passes and has ours; None where everybody may take part.
+        run: fingerprint of the run; peers of others are refused.
+        session: ours.
+        deliver: takes in what others send. A peer that sends more than that takes in waits.
+        clock: seconds, for what `limits` says.
+    """
+
+    def __init__(
+        self,
+        p2p: P2P,
+        gate: Gate | None,
+        run: str,
+        session: str,
+        deliver: Deliver,
+        limits: Limits = Limits(),  # noqa: B008  (it is frozen)
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._p2p, self._deliver, self._limits, self._clock = p2p, deliver, limits, clock
+        self._greeting = Greeting(gate, run, session)
+        self.counts = Counts()
+        self._remotes: dict[str, Remote] = {}  # by session
+        self._strangers = 0
+        self._budget = Budget(limits.receiving, limits.receiving_from_a_peer)
+        self._tasks: set[asyncio.Task[Any]] = set()  # asyncio refers to them weakly
+
+    async def start(self) -> None:
+        """Listen."""
+        for lane, handle in HANDLES.items():
+            await self._p2p.add_binary_stream_handler(handle, partial(self._accept, lane))
+        self._begin(self._tend())
+
+    async def stop(self) -> None:
+        """Close all streams; what has not been sent is dropped, so `flush` first. Another session may follow."""
+        for handle in HANDLES.values():
+            with contextlib.suppress(*UNREACHED, KeyError):
+                await asyncio.wait_for(self._p2p.remove_binary_stream_handler(handle), self._limits.hello)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._remotes.clear()
+
+    def send(self, to: str, message: Message, payload: Payload = None) -> bool:
+        """Send a message some time soon, or never; returns at once. False if it was dropped for want of room.
+
+        A payload that is a function is called when the message's turn has come, in the event loop: it makes the bytes,
+        or returns None if they are not needed any more.
+        """
+        lane = Lane.BULK if isinstance(message, BULKY) else Lane.CONTROL
+        try:
+            remote = self._remote(to)
+        except ValueError:
+            remote = None
+        if remote is None or not remote.outboxes[lane].put(encode(message), payload):
+            self.counts.dropped += 1
+            return False
+        self._reach(remote, lane)
+        return True
+
+    async def flush(self, seconds: float) -> bool:
+        """Wait until those that have streams have taken in what was sent to them; False if they have not in time."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._flushed(), seconds)
+            return True
+        return False
+
+    @property
+    def connected(self) -> set[str]:
+        """Sessions that there is a stream to."""
+        return {session for session, remote in self._remotes.items() if remote.streams}
+
+    def _remote(self, session: str) -> Remote:
+        if session not in self._remotes:
+            self._remotes[session] = Remote(session, self._limits, self._clock)
+        return self._remotes[session]
+
+    def _greeted(self, hello: Hello, peer_id: PeerID) -> Remote:
+        """The session that said hello; others of its peer are over."""
+        for other in list(self._remotes.values()):
+            if other.peer_id == peer_id and other.session != hello.session:
+                self._forget(other)
+        remote = self._remote(hello.session)
+        remote.shown = hello.shown
+        return remote
+
+    # -- streams that others open
+
+    async def _accept(self, lane: Lane, info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            remote = await self._welcomed(info.peer_id, reader)
+            writer.write(frame(Kind.HELLO, self._greeting.hello))
+            await self._serve(remote, lane, reader, writer, opened_here=False)
+        except (*UNREACHED, *REFUSALS) as error:
+            self._refuse(info.peer_id, error)
+        finally:
+            writer.transport.abort()
+            self._tasks.discard(task)
+
+    async def _welcomed(self, peer_id: PeerID, reader: asyncio.StreamReader) -> Remote:
+        its = sum(len(one.streams) for one in self._remotes.values() if one.peer_id == peer_id)
+        total = sum(len(one.streams) for one in self._remotes.values())
+        limits = self._limits
+        if self._strangers >= limits.strangers or total >= limits.streams or its >= limits.streams_of_a_peer:
+            raise FrameRefused(f"too many streams: {its} of it, {total} in all, {self._strangers} without a hello")
+        self._strangers += 1
+        try:
+            hello = await asyncio.wait_for(read_hello(reader), limits.hello)
+        finally:
+            self._strangers -= 1
+        self._greeting.check(hello, peer_id)
+        return self._greeted(hello, peer_id)
+
+    def _refuse(self, peer_id: PeerID, error: Exception) -> None:
+        """Count it; a peer that is refused too often has no streams for a while."""
+        self.counts.refused += 1
+        note_refusal(peer_id)
+        logger.debug(f"refused {peer_id}: {str(error) or type(error).__name__}")
+        if is_shut_out(peer_id):
+            for remote in list(self._remotes.values()):
+                if remote.peer_id == peer_id:
+                    self._forget(remote)
+
+    # -- streams that we open
+
+    def _reach(self, remote: Remote, lane: Lane, is_asked: bool = False) -> None:
+        """See to it that there will be a stream."""
+        if not remote.needs_stream(lane):
+            return
+        if lane is Lane.BULK and remote.opens_itself() and not is_asked:
+            if remote.may_ask():
+                remote.on(Lane.CONTROL)[0].say(Kind.OPEN_BULK)
+            return
+        remote.opening.add(lane)
+        self._begin(self._open(remote, lane))
+        if lane is Lane.BULK:
+            self._reach(remote, Lane.CONTROL)  # over which it can ask for others
+
+    async def _open(self, remote: Remote, lane: Lane) -> None:
+        try:
+            reader, writer = await self._connected(remote, lane)
+        except (*UNREACHED, *REFUSALS) as error:
+            logger.debug(f"no stream to {remote.session}: {str(error) or type(error).__name__}")
+            remote.failed(lane)
+            self.counts.dropped += remote.outboxes[lane].clear()
+            return
+        finally:
+            remote.opening.discard(lane)
+        await self._serve(remote, lane, reader, writer, opened_here=True)
+
+    async def _connected(self, remote: Remote, lane: Lane) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        limits = self._limits
+        opened = self._p2p.call_binary_stream_handler(remote.peer_id, HANDLES[lane])
+        _, reader, writer = await asyncio.wait_for(opened, limits.hello)
+        try:
+            writer.write(frame(Kind.HELLO, self._greeting.hello))
+            hello = await asyncio.wait_for(read_hello(reader), limits.hello)
+            self._greeting.check(hello, remote.peer_id)
+            if hello.session != remote.session:
+                remote.is_over(lane)
+                raise FrameRefused(f"its peer is {hello.session} now")
+            if self._greeted(hello, remote.peer_id) is not remote:
+                raise FrameRefused("it was forgotten in the meantime")
+        except BaseException:
+            writer.transport.abort()
+            raise
+        return reader, writer
+
+    # -- while they last
+
+    async def _serve(
+        self, remote: Remote, lane: Lane, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened_here: bool
+    ) -> None:
+        stream = Stream(
+            lane,
+            remote.session,
+            reader,
+            writer,
+            opened_here=opened_here,
+            limits=self._limits,
+            budget=self._budget,
+            clock=self._clock,
+            receive=partial(self._deliver, remote.session),
+            wrong_chunk=partial(self._wrong_chunk, remote),
+            other_frame=partial(self._other_frame, remote),
+        )
+        since = self._clock()
+        remote.streams.add(stream)
+        try:
+            await stream.run(remote.outboxes[lane])
+        except REFUSALS as error:
+            self._refuse(remote.peer_id, error)
+        except Exception:
+            logger.exception(f"what {remote.session} sent could not be taken in")
+        finally:
+            remote.streams.discard(stream)
+            if self._clock() < since + LASTING:
+                remote.failed(lane)
+            else:
+                remote.succeeded(lane)
+
+    def _wrong_chunk(self, remote: Remote) -> None:
+        self.counts.wrong_chunks += 1
+        self._refuse(remote.peer_id, FrameRefused("a chunk without the digest that it was sent under"))
+
+    def _other_frame(self, remote: Remote, kind: Kind, body: bytes) -> None:
+        if kind is Kind.OPEN_BULK:
+            self._reach(remote, Lane.BULK, is_asked=True)
+            return
+        hello = Hello.from_bytes(body)
+        self._greeting.check(hello, remote.peer_id)
+        if hello.session != remote.session:
+            raise FrameRefused("another session on the same stream")
+        remote.shown = hello.shown
+
+    async def _tend(self) -> None:
+        """Close what is silent, stuck or shut out, try again what failed, and show a renewed pass."""
+        while True:
+            await asyncio.sleep(self._limits.tend)
+            try:
+                is_renewed = self._greeting.is_renewed()
+                for remote in list(self._remotes.values()):
+                    self._tend_to(remote, is_renewed)
+            except Exception:
+                logger.exception("streams could not be looked after")
+
+    def _tend_to(self, remote: Remote, is_renewed: bool) -> None:
+        try:
+            if remote.shown is not None:
+                self._greeting.admit(remote.peer_id, remote.shown)
+        except REFUSALS as error:
+            self._refuse(remote.peer_id, error)
+            self._forget(remote)
+            return
+        if remote.is_idle():
+            self._forget(remote)
+            return
+        for stream in remote.streams:
+            if stream.is_stuck(self._clock()):
+                stream.close()
+        for lane, outbox in remote.outboxes.items():
+            if len(outbox):
+                self._reach(remote, lane)
+        if is_renewed:
+            for stream in remote.on(Lane.CONTROL):
+                stream.say(Kind.HELLO, self._greeting.hello)
+
+    def _forget(self, remote: Remote) -> None:
+        """Close its streams and drop what waits for it; its next message begins anew."""
+        self.counts.dropped += remote.drop_waiting()
+        for stream in remote.streams:
+            stream.close()
+        if self._remotes.get(remote.session) is remote:
+            del self._remotes[remote.session]
+
+    async def _flushed(self) -> None:
+        remotes = list(self._remotes.values())
+        while any((one.streams or one.opening) and any(map(len, one.outboxes.values())) for one in remotes):
+            await asyncio.sleep(LOOK_EVERY)
+        pinged = [(stream, stream.pongs) for remote in remotes for stream in remote.streams]
+        for stream, _ in pinged:
+            stream.say(Kind.PING)
+        while any(stream.is_open and stream.pongs == before for stream, before in pinged):
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,173 @@
+"""Peers with a libp2p daemon each, whose transports run in one event loop of a thread, as in a peer's process."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from hivemind.p2p import P2P, PeerID
+
+from averaging.log.header import Ballot
+from averaging.protocol.messages import Chunk, Message, Vote
+from averaging.transport.frames import Hello, Kind, Lane, frame, read_hello
+from averaging.transport.limits import Limits
+from averaging.transport.loop import LoopThread
+from averaging.transport.streams import HANDLES, Transport
+from swarm import clock
+from swarm.gate import Gate
+from swarm.notices import Notices, sign_notices
+from swarm.passes import load_authority
+from tests.waiting import wait_until
+
+RUN = "0123abcd"
+DIGEST = hashlib.sha256(b"header").hexdigest()
+QUICK = Limits(tend=0.05, first_retry=0.05, longest_retry=0.2)
+
+
+def chunk_of(payload: bytes) -> Chunk:
+    """The message that names these bytes."""
+    return Chunk(hashlib.sha256(payload).hexdigest())
+
+
+class Peer:
+    """A session, what has come to it, and what it is held up by."""
+
+    def __init__(self, loop: LoopThread, p2p: P2P, number: int, gate: Gate | None = None, run: str = RUN):
+        self.loop, self.p2p = loop, p2p
+        self.id = p2p.peer_id.to_base58()
+        self.session = f"{self.id}.{number:08x}"
+        self.vote = Vote(DIGEST, Ballot(number, self.session), DIGEST)
+        self.inbox: list[tuple[str, Message, bytes | None]] = []
+        self.held_up_by: Callable[[str], Awaitable[Any] | None] = lambda session: None
+        self.gate, self.run = gate, run
+
+    async def start(self, limits: Limits = QUICK) -> "Peer":
+        """Listen."""
+        self.transport = Transport(self.p2p, self.gate, self.run, self.session, self._deliver, limits)
+        await self.transport.start()
+        return self
+
+    def _deliver(self, session: str, message: Message, payload: bytes | None) -> Awaitable[None] | None:
+        self.inbox.append((session, message, payload))
+        return self.held_up_by(session)
+
+    def send(self, to: "Peer | str", message: Message, payload: Any = None) -> None:
+        """From the test's thread."""
+        session = to if isinstance(to, str) else to.session
+
+        async def sending() -> bool:
+            return self.transport.send(session, message, payload)
+
+        self.loop.call(sending())
+
+    def tells(self, other: "Peer", message: Message | None = None, payload: Any = None) -> None:
+        """Send until it arrives, as the protocol does."""
+        message = message or self.vote
+
+        def arrived() -> bool:
+            if (self.session, message) in [(one[0], one[1]) for one in other.inbox]:
+                return True
+            self.send(other, message, payload)
+            return False
+
+        wait_until(arrived, f"{type(message).__name__} of {self.session} at {other.session}", every=0.1)
+
+    def streams(self, to: "Peer") -> list[tuple[str, bool]]:
+        """Lane of each stream, and whether this side opened it."""
+        remote = self.transport._remotes.get(to.session)
+        return sorted((one.lane.value, one.opened_here) for one in remote.streams) if remote else []
+
+
+class Peers:
+    """All of a test."""
+
+    def __init__(self, loop: LoopThread):
+        self.loop = loop
+        self.daemons: list[P2P] = []
+        self.started: list[Peer] = []
+
+    def daemon(self, identity: Path | None = None, **options: Any) -> P2P:
+        """A libp2p daemon that knows the others."""
+
+        async def create() -> P2P:
+            known = [str(one) for one in await self.daemons[0].get_visible_maddrs()] if self.daemons else None
+            path = str(identity) if identity else None
+            options.setdefault("host_maddrs", ["/ip4/127.0.0.1/tcp/0"])
+            return await P2P.create(initial_peers=known, identity_path=path, check_if_identity_free=False, **options)
+
+        self.daemons.append(self.loop.call(create()))
+        return self.daemons[-1]
+
+    def start(self, limits: Limits = QUICK, p2p: P2P | None = None, **options: Any) -> Peer:
+        """A peer; with a daemon, another one in the same place."""
+        peer = Peer(self.loop, p2p or self.daemon(), len(self.started) + 1, **options)
+        self.started.append(peer)
+        return self.loop.call(peer.start(limits))
+
+    def client(self, **options: Any) -> Peer:
+        """A peer that accepts no connections and serves no streams."""
+        peer = self.start(p2p=self.daemon(dht_mode="client", no_listen=True, host_maddrs=None), **options)
+        for handle in HANDLES.values():  # libp2p would let others in over connections that it has opened
+            self.loop.call(peer.p2p.remove_binary_stream_handler(handle))
+        return peer
+
+    def stop(self) -> None:
+        """End all of them."""
+
+        async def ending() -> None:
+            for peer in self.started:
+                await peer.transport.stop()
+            for daemon in self.daemons:
+                await daemon.shutdown()
+
+        self.loop.call(ending())
+
+
+class Guarded:
+    """Gates of a run's peers."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.authority = load_authority(folder / "authority.key")
+        self.gates: list[Gate] = []
+
+    def gate(self, name: str, given_to: PeerID, lifetime: float = 3600.0) -> Gate:
+        """With a pass that was given to some peer."""
+        folder = self.folder / name
+        folder.mkdir()
+        own = self.authority.issue("guarded-run", name, given_to, lifetime)
+        self.gates.append(Gate(folder, "guarded-run", self.authority.public_key, own, self._notices()))
+        return self.gates[-1]
+
+    def ban(self, *users: str) -> None:
+        """All peers hear of it."""
+        for gate in self.gates:
+            gate.take_notice(self._notices(*users))
+
+    def _notices(self, *banned: str) -> bytes:
+        now = clock.now()
+        return sign_notices(Notices(now, now, frozenset(banned)), self.authority, "guarded-run")
+
+
+class Intruder:
+    """Streams by hand, with any hello and any frames."""
+
+    def __init__(self, loop: LoopThread, p2p: P2P):
+        self.loop, self.p2p = loop, p2p
+        self.session = f"{p2p.peer_id.to_base58()}.0bad0bad"
+
+    async def opened(self, at: Peer, lane: Lane = Lane.CONTROL) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A stream on which nothing was said yet."""
+        _, reader, writer = await self.p2p.call_binary_stream_handler(at.p2p.peer_id, HANDLES[lane])
+        return reader, writer
+
+    async def greeted(
+        self, at: Peer, lane: Lane = Lane.CONTROL, **changes: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A stream after the hellos; raises EOFError if the other side closes it."""
+        reader, writer = await self.opened(at, lane)
+        hello = {"run": RUN, "session": self.session, "shown": b"", **changes}
+        writer.write(frame(Kind.HELLO, Hello(**hello).to_bytes()))
+        await read_hello(reader)
+        return reader, writer

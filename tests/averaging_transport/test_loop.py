@@ -1,0 +1,134 @@
+"""The thread of the event loop: what runs in it, and its end."""
+
+import asyncio
+import concurrent.futures
+import gc
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from averaging.transport.loop import LoopEnded, LoopThread
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def loop() -> Iterator[LoopThread]:
+    thread = LoopThread("averaging-test")
+    thread.start()
+    yield thread
+    thread.stop()
+
+
+async def double(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+async def fail() -> None:
+    raise ValueError("no")
+
+
+def test_a_call_returns_and_raises_what_its_coroutine_does(loop: LoopThread):
+    assert loop.call(double(21)) == 42
+    with pytest.raises(ValueError, match="no"):
+        loop.call(fail())
+
+
+def test_a_call_that_takes_too_long_is_cancelled(loop: LoopThread):
+    ended = threading.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(concurrent.futures.TimeoutError):
+        loop.call(forever(), timeout=0.05)
+    assert ended.wait(60)
+
+
+def test_what_was_begun_is_not_collected_while_it_waits(loop: LoopThread):
+    done = threading.Event()
+
+    async def waits_for_what_nobody_else_has() -> None:
+        event = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.1, event.set)
+        await event.wait()
+        done.set()
+
+    for _ in range(20):
+        loop.begin(waits_for_what_nobody_else_has())
+    gc.collect()
+    assert done.wait(60)
+
+
+def test_what_fails_is_logged_once(loop: LoopThread, monkeypatch: pytest.MonkeyPatch):
+    logged: list[object] = []
+    logger = SimpleNamespace(error=lambda *words, exc_info: logged.append(exc_info))
+    monkeypatch.setattr("averaging.transport.loop.logger", logger)
+    loop.begin(fail())
+    wait_until(lambda: logged, "word of the failure")
+    loop.call(double(1))
+    gc.collect()
+    assert [str(error) for error in logged] == ["no"]
+
+
+def test_the_end_leaves_no_thread_and_no_task(loop: LoopThread):
+    cleaned = []
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append(1)
+
+    for _ in range(5):
+        loop.begin(forever())
+    loop.call(double(1))
+    assert loop.stop() and loop.stop()
+    assert len(cleaned) == 5
+    assert "averaging-test" not in {thread.name for thread in threading.enumerate()}
+    loop.soon(print, "nothing happens")
+    with pytest.raises(LoopEnded):
+        loop.call(double(1))
+
+
+def test_a_task_that_does_not_end_does_not_hold_up_the_end(loop: LoopThread):
+    release = threading.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    loop.begin(stubborn())
+    loop.call(double(1))
+    loop.stop(patience=0.2)
+    release.set()
+    assert "averaging-test" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_caller_that_waits_is_told_of_the_end(loop: LoopThread):
+    waiting = threading.Event()
+    told = []
+
+    async def forever() -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    def call() -> None:
+        try:
+            loop.call(forever())
+        except LoopEnded:
+            told.append(1)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert waiting.wait(60) and loop.stop()
+    caller.join(60)
+    assert told
