@@ -15,22 +15,23 @@ NEARLY_FULL = 1 << 20  # bytes; a write that failed for want of room leaves less
 NOT_STORAGE = (ConnectionError, TimeoutError)  # of the network, though Python counts them as OSError
 
 
-def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
+def write_file(path: Path, content: bytes | str, *, mode: int = 0o666, flush: bool = True) -> None:
     """Replace the file at `path` with `content` (text is UTF-8), or leave it as it was.
 
     Args:
         mode: its rights, less those that the process's umask takes away; a key has 0o600 from its first moment.
+        flush: have it on the disk before this returns. A file that is not flushed may be empty after a power cut.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written.
     """
-    with whole_file(path) as partial:
+    with whole_file(path, flush=flush) as partial:
         partial.touch(mode)
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, flush: bool = True) -> Iterator[Path]:
     """Yield the name of a file to write; it takes the name `path` only when the block ends without an error.
 
     Raises:
@@ -40,9 +41,11 @@ def whole_file(path: Path) -> Iterator[Path]:
     with _all_or_nothing(path, partial):
         path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
-        _fsync(partial)
+        if flush:
+            fsync(partial)
         partial.replace(path)
-        _fsync(path.parent)
+        if flush:
+            fsync(path.parent)
 
 
 @contextlib.contextmanager
@@ -65,13 +68,13 @@ def whole_directory(path: Path) -> Iterator[Path]:
         partial.mkdir(parents=True)
         yield partial
         for entry in (*partial.rglob("*"), partial):
-            _fsync(entry)
+            fsync(entry)
         try:
             if path.exists():
                 path.replace(old)
             partial.replace(path)
         finally:
-            _fsync(path.parent)
+            fsync(path.parent)
             _clear(old)
 
 
@@ -101,7 +104,7 @@ def _partial_name(path: Path, kind: str = "new") -> Path:
     return path.parent / f".{path.name}{PARTIAL}{kind}-{os.getpid()}-{threading.get_native_id()}"
 
 
-def _fsync(path: Path) -> None:
+def fsync(path: Path) -> None:
     """Have the content of a file, or the names in a folder, on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -111,19 +114,31 @@ def _fsync(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _all_or_nothing(path: Path, partial: Path) -> Iterator[None]:
-    """Remove what was half written when the block fails, and tell a full or closed disk from other errors."""
+def storage_errors(path: Path) -> Iterator[None]:
+    """Tell a full or closed disk from other errors of a block that writes the file at `path`.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written.
+    """
     try:
         yield
-    except BaseException as error:
-        # asked before the half-written files make room again
-        full = _is_full(path.parent) or os.strerror(errno.ENOSPC) in str(error)
-        _clear(partial)
-        if full and isinstance(error, Exception):
+    except Exception as error:
+        if _is_full(path.parent) or os.strerror(errno.ENOSPC) in str(error):
             raise StorageError(f"{path}: could not be saved, the disk is full; free some space") from error
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, NOT_STORAGE):
             reason = error.strerror or type(error).__name__
             raise StorageError(f"{path}: could not be saved ({reason}); choose another folder") from error
+        raise
+
+
+@contextlib.contextmanager
+def _all_or_nothing(path: Path, partial: Path) -> Iterator[None]:
+    """Remove what was half written when the block fails."""
+    try:
+        with storage_errors(path):  # inside, or the half-written files have made room again
+            yield
+    except BaseException:
+        _clear(partial)
         raise
 
 

@@ -1,1 +1,1 @@
-"""What a run writes down: headers, the chain that they form, and the credit that follows from them."""
+"""What a run writes down: headers and their chain, states and snapshots, and where a peer keeps them."""

@@ -1,0 +1,190 @@
+"""What the rounding of moments at snapshot steps costs in learning and in time.
+
+    python -m benchmarks.rebasing CORPUS [--steps 1000] [--json FILE]
+
+CORPUS is JSONL with a `text` in each line; one document of twenty is kept to measure on. A small ALBERT learns from the
+same samples with LAMB and with AdamW, and its moments are rounded to 16 bits (`averaging/log/codec.py`) after every
+k-th step, or never. *another order* is never rounded either, and reads the documents in another order: differences
+that are no larger than that one's are chance.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from averaging.log.codec import ADAM, rebase, round_moment
+from averaging.log.snapshot import write_snapshot
+from averaging.log.state import State
+from benchmarks import command
+from swarm.durable import write_file
+from swarm.run_file import RunFile, parse_run
+from tokenizer.documents import open_documents
+from tokenizer.loading import load_tokenizer, save_tokenizer
+from tokenizer.training import train_tokenizer
+from trainer.averaging.lamb import Lamb, learning_rate_at
+from trainer.data import Batch, Feed
+from trainer.model import PretrainingModel, build_model, parameter_groups
+
+HELD_OUT = 20  # one document of so many
+SAMPLES = 32  # in a step
+MEASURED = 40  # batches of held-out text
+PARAMETERS = 18_000_000  # of the state that is timed: ALBERT-large
+EVERY = (None, 1, 10, 100)  # global steps between two roundings
+# a beta of 0.999 lets a second moment move by a thousandth in a step, a quarter of what 16 bits can tell apart
+OPTIMIZERS = {
+    "LAMB": {"trust_ratio": True, "learning_rate": 5.0e-3},
+    "AdamW": {"trust_ratio": False, "learning_rate": 2.0e-3},
+}
+SETTINGS = {
+    "name": "rebasing",
+    "language": "bn",
+    "model": {
+        "hidden_size": 64,
+        "embedding_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 256,
+        "initializer_range": 0.08,
+    },
+    "tokenizer": {"vocab_size": 2000, "path": "tokenizer"},
+    "data": {
+        "train": [{"path": "train.jsonl"}],
+        "validation": [{"path": "validation.jsonl"}],
+        "max_length": 32,
+        "max_ngram": 1,
+        "shuffle_buffer": 2000,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One course of training, and the loss in nats of predicting held-out tokens at its end."""
+
+    optimizer: str
+    every: int | None
+    seed: int  # of the order of the documents
+    loss: float
+
+
+def main(
+    corpus: Annotated[Path, typer.Argument(help="JSONL with a text in each line.")],
+    steps: Annotated[int, typer.Option(min=10, help="Global steps of each course.")] = 1000,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+) -> None:
+    """Train with each optimizer and interval, time a large state, and print both."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = {name: prepare(Path(folder), corpus, steps, name) for name in OPTIMIZERS}
+        courses = [(name, every, seed) for name in runs for every, seed in [*((one, 0) for one in EVERY), (None, 1)]]
+        trials = [
+            train(runs[name], name, every, seed, steps)
+            for name, every, seed in track(courses, "courses", transient=True)
+        ]
+    seconds = time_a_state()
+    if json_file is not None:
+        write_file(
+            json_file, json.dumps({"trials": [asdict(one) for one in trials], "seconds": seconds}, indent=2) + "\n"
+        )
+    console = Console()
+    console.print(table(trials, steps))
+    console.print(
+        f"{PARAMETERS:,} parameters on one core: " + ", ".join(f"{name} {one:.2f} s" for name, one in seconds.items())
+    )
+
+
+def prepare(folder: Path, corpus: Path, steps: int, optimizer: str) -> RunFile:
+    """A run file, the two halves of the text, and a tokenizer."""
+    schedule = {"warmup_steps": steps // 10, "total_steps": steps + 1}
+    run = parse_run({**SETTINGS, "optimizer": OPTIMIZERS[optimizer] | schedule}, folder / "run.yaml")
+    if not (folder / "train.jsonl").exists():
+        lines = corpus.read_text(encoding="utf-8").splitlines(keepends=True)
+        held_out = lines[::HELD_OUT]
+        (folder / "validation.jsonl").write_text("".join(held_out), encoding="utf-8")
+        del lines[::HELD_OUT]
+        (folder / "train.jsonl").write_text("".join(lines), encoding="utf-8")
+        documents = open_documents(run, run.data.train, seed=0, repeat=False)
+        save_tokenizer(train_tokenizer(run, documents), run.resolve(run.tokenizer.path))
+    return run
+
+
+def train(run: RunFile, optimizer: str, every: int | None, seed: int, steps: int) -> Trial:
+    """One course from the same parameters as all others."""
+    torch.manual_seed(0)
+    model = build_model(run, load_tokenizer(run))
+    lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
+    for step, batch in enumerate(batches(run, steps, seed, of="train")):
+        lamb.zero_grad()
+        model(batch).loss.backward()
+        for group in lamb.param_groups:
+            group["lr"] = learning_rate_at(run.optimizer, step)
+        lamb.step()
+        if every is not None and (step + 1) % every == 0:
+            round_moments(lamb, step + 1)
+    return Trial(optimizer, every, seed, held_out_loss(model, run))
+
+
+def round_moments(lamb: Lamb, step: int) -> None:
+    """What `rebase` does to the flat vectors of a state, in the tensors of an optimizer."""
+    for number, (name, signed) in enumerate(zip(("exp_avg", "exp_avg_sq"), ADAM, strict=True)):
+        first = 0
+        for group in lamb.param_groups:
+            for parameter in group["params"]:
+                moment = lamb.state[parameter][name].view(-1)
+                round_moment(moment, step, number, first, signed=signed)
+                first += len(moment)
+
+
+def batches(run: RunFile, count: int, seed: int, of: str) -> Iterator[Batch]:
+    """The same ones for the same seed."""
+    documents = open_documents(run, getattr(run.data, of), seed=seed, repeat=True)
+    with Feed(documents, load_tokenizer(run), run, batch_size=SAMPLES, seed=seed) as feed:
+        for _ in range(count):
+            yield feed.next()
+
+
+@torch.no_grad()
+def held_out_loss(model: PretrainingModel, run: RunFile) -> float:
+    """Nats a token."""
+    model.eval()
+    measured = list(batches(run, MEASURED, seed=0, of="validation"))
+    total = sum(float(model(batch).masked_lm_loss) * batch.masked for batch in measured)
+    return total / sum(batch.masked for batch in measured)
+
+
+def time_a_state() -> dict[str, float]:
+    """Seconds that a snapshot step takes longer than another."""
+    draw = torch.Generator().manual_seed(0)
+    parameters, mean, square = (torch.randn(PARAMETERS, generator=draw) for _ in range(3))
+    state = State(100, 100, parameters, (mean, square.square_()))
+    began = time.process_time()
+    rebase(state)
+    rebased = time.process_time()
+    write_snapshot(state, "run", "", lambda digest, content: None)
+    return {"rebase": rebased - began, "cut into chunks and hash": time.process_time() - rebased}
+
+
+def table(trials: list[Trial], steps: int) -> Table:
+    """Losses for people."""
+    shown = Table(
+        "optimizer", "moments rounded", "held-out loss, nats", "more than never", title=f"After {steps:,} steps"
+    )
+    for one in trials:
+        never = next(other.loss for other in trials if (other.optimizer, other.every) == (one.optimizer, None))
+        name = "never, another order" if one.seed else "never" if one.every is None else f"every {one.every} steps"
+        shown.add_row(one.optimizer, name, f"{one.loss:.3f}", f"{one.loss - never:+.3f}")
+    return shown
+
+
+if __name__ == "__main__":
+    command.run(main)
