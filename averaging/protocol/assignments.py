@@ -30,6 +30,7 @@ class Assignments:
                 (session, tuple(number for number, _ in call.buffers)) for session, call in sorted(calls.items())
             ),
             parts=equal_parts(settings.chunks, reducers[: settings.most_parts]),
+            weights=tuple(sum(weight for _, weight in call.buffers) for _, call in sorted(calls.items())),
         )
         self._results: dict[int, Reduced] = {}  # by first chunk
         self._assigned_at = {part.first: now for part in self._plan.parts}

@@ -108,6 +108,11 @@ class Plan:
     ballot: Ballot
     members: tuple[tuple[str, tuple[int, ...]], ...]  # session and numbers of buffers, in the order of the sum
     parts: tuple[Assignment, ...]
+    weights: tuple[int, ...] = ()  # masked tokens that each member brings, in the same order
+
+    def weights_by_session(self) -> dict[str, int]:
+        """Masked tokens of each member."""
+        return {session: weight for (session, _), weight in zip(self.members, self.weights, strict=True)}
 
     def buffers_of(self, session: str) -> tuple[int, ...]:
         """The buffers that a member sends; empty for those that only receive."""

@@ -135,11 +135,17 @@ class Peer:
         self.voting.call_after_batch(now)
         self._after(now)
 
-    def averaged(self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float) -> None:
-        """The process has done an `Average`, and holds the encoded mean."""
+    def averaged(
+        self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
+    ) -> None:
+        """The process has done an `Average`, and holds the encoded mean; senders whose pieces were useless are named."""
         self.fetching.arrived(digest, now)
-        self.reducing.averaged(ballot, chunk, attempt, digest)
+        self.reducing.averaged(ballot, chunk, attempt, digest, excluded)
         self._after(now)
+
+    def cannot_average(self, ballot: Ballot, chunk: int, attempt: int) -> None:
+        """The process could not do an `Average`: no piece of it was usable."""
+        self.reducing.cannot_average(ballot, chunk, attempt)
 
     def proposal_saved(self, now: float) -> None:
         """The process has done a `SaveProposal`."""

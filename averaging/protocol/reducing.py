@@ -4,7 +4,7 @@ A reducer encodes each mean once and sends the same bytes to every member and to
 that has been silent for a while; one that is missing is named, and the header will exclude it from that chunk.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from averaging.log.header import Ballot
@@ -82,7 +82,7 @@ class Reduction:
             part.told_at = now
             self._send(self.plan.ballot.convener, Reducing(self.plan.ballot, *_key(part.assignment)))
 
-    def averaged(self, ballot: Ballot, chunk: int, attempt: int, digest: str) -> None:
+    def averaged(self, ballot: Ballot, chunk: int, attempt: int, digest: str, excluded: Iterable[str] = ()) -> None:
         """The mean of a chunk is encoded: all members get it."""
         if self.plan is None or ballot != self.plan.ballot:
             return
@@ -92,7 +92,14 @@ class Reduction:
         for part in self._parts.values():
             if part.assignment.attempt == attempt and chunk in part.chunks:
                 part.done[chunk] = digest
+                part.missing.extend((session, chunk) for session in excluded)
                 self._tell_if_done(part)
+
+    def cannot_average(self, ballot: Ballot, chunk: int, attempt: int) -> None:
+        """No piece was usable: the convener will look for another reducer."""
+        for part in self._parts.values() if self.plan is not None and ballot == self.plan.ballot else ():
+            if part.assignment.attempt == attempt and chunk in part.chunks:
+                part.is_empty = True
 
     def _tell_if_done(self, part: _Part) -> None:
         assert self.plan is not None
