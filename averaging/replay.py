@@ -1,6 +1,7 @@
 """From the log to the state: `state[s + 1] = step(state[s], update[s])`, the same bytes on every peer."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -10,8 +11,11 @@ from averaging.log.codec import rebase
 from averaging.log.header import Entry, Header, Kind
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
-from averaging.reduce.encoding import decode_update
+from averaging.reduce.encoding import Compression
 from averaging.reduce.grid import Grid
+from averaging.reduce.update import decode_update
+
+logger = logging.getLogger(__name__)
 
 
 class Contents(Protocol):
@@ -23,6 +27,9 @@ class Contents(Protocol):
     def get(self, digest: str) -> bytes | None:
         """What has been kept, if it still is."""
 
+    def forget(self, digests: Iterable[str]) -> None:
+        """Keep these no longer."""
+
 
 class Replay:
     """The newest state of one peer. One thread at a time changes it; a state that was handed out stays as it is."""
@@ -32,12 +39,14 @@ class Replay:
         run: str,
         layout: Layout,
         grid: Grid,
+        compression: Compression,
         step: Callable[[State, Tensor], State],
         snapshot_every: int,
         contents: Contents,
     ):
         self.state: State | None = None  # None: nothing was loaded yet
-        self._run, self._layout, self._grid = run, layout, grid
+        self.loaded = 0  # snapshots: gradients of what was there before are of no use
+        self._run, self._layout, self._grid, self._compression = run, layout, grid, compression
         self._step, self._snapshot_every, self._contents = step, snapshot_every, contents
 
     def begin(self, state: State) -> Manifest:
@@ -53,24 +62,21 @@ class Replay:
             ValueError: it is not, or it does not fit the run.
         """
         self.state = replace(self._read(snapshot), step=header.step)
+        self.loaded += 1
 
     def apply(self, entry: Entry) -> Manifest | None:
-        """Follow a committed header, whose chunks are here; after a snapshot step, the new snapshot.
-
-        Raises:
-            ValueError: the update does not fit the run.
-        """
+        """Follow a committed header, whose chunks are here; after a snapshot step, the new snapshot."""
         header = entry.header
         assert self.state is not None
         if header.kind is Kind.ROLLBACK:
             assert header.snapshot is not None
             self.load(header.snapshot.digest, header)
             return None
-        if header.parts:
-            gradient = decode_update([self._content(digest) for digest in header.chunks], self._grid)
-            state = self._step(self.state, gradient)
-        else:  # a reset without an update
+        gradient = self._gradient(header)
+        if gradient is None:  # what is not stepped may be read while it is rebased
             state = replace(self.state, moments=tuple(moment.clone() for moment in self.state.moments))
+        else:
+            state = self._step(self.state, gradient)
         state.step = header.step
         if header.step % self._snapshot_every:
             self.state = state
@@ -78,6 +84,17 @@ class Replay:
         rebase(state)
         self.state = state
         return self._snapshot(header.digest)
+
+    def _gradient(self, header: Header) -> Tensor | None:
+        """Of an update; None if there is none, or if it is none of this run, which all peers find alike."""
+        if not header.parts:
+            return None
+        chunks = [self._content(digest) for digest in header.chunks]
+        try:
+            return decode_update(chunks, self._grid, self._compression)
+        except ValueError as error:
+            logger.warning("the update of step %d changes nothing: %s", header.step, error)
+            return None
 
     def _snapshot(self, header: str) -> Manifest:
         assert self.state is not None

@@ -11,12 +11,14 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from averaging.log.header import Ballot, Entry
 from averaging.log.snapshot import Manifest
+from averaging.log.state import State
 from averaging.protocol.messages import (
     Action,
     Apply,
@@ -28,26 +30,28 @@ from averaging.protocol.messages import (
     Log,
     Message,
     Piece,
+    Plan,
     Rejoin,
     SaveProposal,
     Send,
 )
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
-from averaging.reduce.reducer import average
+from averaging.reduce.reducer import EncodedMean, Reducer
 from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Contents, Replay
 
 logger = logging.getLogger(__name__)
 
 TICK = 0.25  # seconds
+STALENESS = 1  # steps that may be taken between the state of a gradient and the one that it is applied to
 
 
 class Network(Protocol):
     """What carries messages."""
 
-    def send(self, to: str, message: Message, payload: bytes | None = None) -> None:
-        """Send, or lose it."""
+    def send(self, to: str, message: Message, payload: Callable[[], bytes | None] | None = None) -> bool:
+        """Send, or lose it. What makes the payload is called when the message's turn has come; None: not any more."""
 
 
 class Journal(Protocol):
@@ -68,7 +72,7 @@ class _PieceName:
 
 
 class Shell:
-    """One peer of a run. Every method but `contribute` and `state` belongs to the event loop.
+    """One peer of a run. Every method but `begin_batch` and `contribute` belongs to the event loop.
 
     Args:
         renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
@@ -90,12 +94,14 @@ class Shell:
         applied: Callable[[Entry], None] = lambda entry: None,
     ):
         self.settings, self.replay, self.gradients, self.store = settings, replay, gradients, store
+        self._reducer = Reducer(gradients.grid, gradients.kind)
         self._network, self._aside, self._journal = network, aside, journal
         self._renew, self._applied = renew, applied
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._pieces: dict[str, dict[_PieceName, bytes]] = {}  # by sender
         self._steps: asyncio.Queue[Action] = asyncio.Queue()
+        self._batch = -1, -1  # step and loads of the state that it is computed from
         self._tasks: set[asyncio.Task[None]] = set()
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
         self.machine = Peer(me, settings, self._loop.time())
@@ -156,17 +162,43 @@ class Shell:
             self.machine.contacts(contacts, self._loop.time())
         self._carry_out()
 
-    def contribute(self, gradient: Tensor, tokens: int) -> None:
-        """From the trainer's thread: the mean gradient of so many masked tokens, computed from the newest state."""
+    def begin_batch(self) -> State:
+        """From the trainer's thread: the state that the next batch is to be computed from; there must be one."""
         with self._lock:
-            self.gradients.add(self.machine.buffers.open_number, gradient, tokens)
-            self.machine.computed(tokens, None, self._loop.time())
+            self.machine.computes()
+            state = self.replay.state
+            assert state is not None
+            self._batch = state.step, self.replay.loaded
+            return state
+
+    def contribute(self, gradient: Tensor | None, tokens: int) -> bool:
+        """From the trainer's thread: the gradient of the batch that was begun, summed over its masked tokens.
+
+        None ends the batch without one. Returns whether it counts: it does if at most one step was taken meanwhile.
+
+        Raises:
+            ValueError: the gradient is not finite, or has another size.
+        """
+        with self._lock:
+            step, loaded = self._batch
+            head = self.machine.head
+            is_fresh = head is not None and head.step <= step + STALENESS and loaded == self.replay.loaded
+            counts = gradient is not None and is_fresh and not self.machine.is_behind
+            try:
+                if gradient is not None and counts:
+                    self.gradients.add(self.machine.buffers.open_number, gradient, tokens)
+            except ValueError:
+                counts = False
+                raise
+            finally:
+                self.machine.computed(tokens if counts else 0, None, self._loop.time())
         self._loop.call_soon_threadsafe(self._carry_out)
+        return counts
 
     def leave(self) -> None:
         """Say goodbye."""
         with self._lock:
-            self.machine.leave(self._loop.time())
+            self.machine.leave()
         self._carry_out()
 
     async def _tick(self) -> None:
@@ -184,11 +216,11 @@ class Shell:
         for action in actions:
             match action:
                 case Send(to, Piece() as piece):
-                    self._spawn(self._send_piece(to, piece))
+                    plan = self.machine.reducing.plan
+                    assert plan is not None
+                    self._network.send(to, piece, partial(self._own_piece, plan, piece.chunk))
                 case Send(to, Chunk(digest) as chunk):
-                    content = self.store.get(digest)
-                    if content is not None:
-                        self._network.send(to, chunk, content)
+                    self._network.send(to, chunk, partial(self.store.get, digest))
                 case Send(to, message):
                     self._network.send(to, message)
                 case Average():
@@ -198,36 +230,41 @@ class Shell:
                 case _:
                     self._steps.put_nowait(action)  # in their order
 
-    async def _send_piece(self, to: str, piece: Piece) -> None:
-        plan = self.machine.reducing.plan
-        if plan is None or plan.ballot != piece.ballot:
-            return
-        numbers = plan.buffers_of(self.machine.me.session)
-        content = await self._do(lambda: self.gradients.piece(numbers, piece.chunk))
-        self._network.send(to, piece, content)
+    def _own_piece(self, plan: Plan, chunk: int) -> bytes | None:
+        """What this peer brings to a chunk; None if that round is over."""
+        with self._lock:
+            try:
+                return self.gradients.piece(plan.buffers_of(self.machine.me.session), chunk)
+            except LookupError:
+                return None
 
     async def _average(self, action: Average) -> None:
-        name = _PieceName(action.plan.ballot, action.chunk, action.attempt)
-        own = action.plan.buffers_of(self.machine.me.session)
-
-        def mean() -> tuple[str, bytes]:
-            pieces = []
-            for sender in action.senders:
-                is_own = sender == self.machine.me.session
-                pieces.append(self.gradients.piece(own, action.chunk) if is_own else self._pieces[sender][name])
-            content = average(pieces)
-            return hashlib.sha256(content).hexdigest(), content
-
-        digest, content = await self._do(mean)
-        self.store.put(digest, content)
+        plan, chunk, attempt = action.plan, action.chunk, action.attempt
+        name = _PieceName(plan.ballot, chunk, attempt)
+        pieces = []
+        for sender in action.senders:
+            is_own = sender == self.machine.me.session
+            piece = self._own_piece(plan, chunk) if is_own else self._pieces.get(sender, {}).get(name)
+            if piece is not None:
+                pieces.append((sender, piece))
+        excluded = set(action.senders).difference(sender for sender, _ in pieces)
+        try:
+            mean: EncodedMean = await self._do(lambda: self._reducer.average(pieces, chunk, plan.weights_by_session()))
+        except ValueError as error:
+            logger.debug("chunk %d of %s cannot be averaged: %s", chunk, plan.ballot, error)
+            self.machine.cannot_average(plan.ballot, chunk, attempt)
+            return
+        digest = hashlib.sha256(mean.encoded).hexdigest()
+        self.store.put(digest, mean.encoded)
+        excluded.update(mean.excluded)
         with self._lock:
-            self.machine.averaged(action.plan.ballot, action.chunk, action.attempt, digest, self._loop.time())
+            self.machine.averaged(plan.ballot, chunk, attempt, digest, self._loop.time(), sorted(excluded))
         self._carry_out()
 
     async def _save(self, action: SaveProposal) -> None:
         assert self._journal is not None, "only a coordinator saves proposals"
         try:
-            await self._do(lambda: self._journal.save_proposal(action.accepted))
+            await self._do(partial(self._journal.save_proposal, action.accepted))
         except OSError as error:
             logger.warning("the disk takes no proposal: %s", error)
             with self._lock:
@@ -245,10 +282,10 @@ class Shell:
             manifest = None
             match action:
                 case Apply(entry):
-                    manifest = await self._do(lambda entry=entry: self._apply(entry))
+                    manifest = await self._do(partial(self._apply, entry))
                     self._drop_what_was_used(entry)
                 case Load(entry, snapshot):
-                    await self._do(lambda entry=entry, digest=snapshot: self.replay.load(digest, entry.header))
+                    await self._do(partial(self.replay.load, snapshot, entry.header))
                     self._drop_what_was_used(entry)
                 case Forget(digests):
                     self.store.forget([one for one in digests if one not in self.machine.fetching.held])
@@ -277,7 +314,7 @@ class Shell:
     def _rejoin(self, log: Log) -> None:
         held = self.machine.fetching.held
         with self._lock:
-            self.gradients.clear()
+            self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
             self.machine = Peer(self._renew(), self.settings, self._loop.time(), held)
             self.machine.rejoin(log, self._loop.time())
 

@@ -138,7 +138,7 @@ class Peer:
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
     ) -> None:
-        """The process has done an `Average`, and holds the encoded mean; senders whose pieces were useless are named."""
+        """The process has done an `Average`, and holds the mean; senders of useless pieces are named."""
         self.fetching.arrived(digest, now)
         self.reducing.averaged(ballot, chunk, attempt, digest, excluded)
         self._after(now)
