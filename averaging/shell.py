@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +16,12 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Entry
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.protocol.messages import (
+    Accepted,
     Action,
     Apply,
     Average,
@@ -57,7 +59,7 @@ class Network(Protocol):
 class Journal(Protocol):
     """What a coordinator writes down, so that it can go on after a crash."""
 
-    def save_proposal(self, accepted: Any) -> None:
+    def save_proposal(self, accepted: Accepted) -> None:
         """Keep a proposal and its chunks; back only when the disk has them."""
 
     def append(self, entry: Entry) -> None:
@@ -105,6 +107,18 @@ class Shell:
         self._tasks: set[asyncio.Task[None]] = set()
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
         self.machine = Peer(me, settings, self._loop.time())
+
+    def begin(self, chain: Chain, snapshots: Sequence[Manifest], accepted: Accepted | None = None) -> None:
+        """Go on from what this peer has: the beginning of a run, or its own disk. The state is in the replay."""
+        for manifest in snapshots:
+            self.machine.fetching.made(manifest.digest, manifest.chunks, self._loop.time())
+        self.machine.start(chain, [manifest.name for manifest in snapshots], accepted)
+
+    def lost(self, session: str) -> None:
+        """The connection to a peer has broken."""
+        with self._lock:
+            self.machine.lost(session, self._loop.time())
+        self._carry_out()
 
     def run(self) -> None:
         """Begin to act."""
@@ -161,6 +175,13 @@ class Shell:
         with self._lock:
             self.machine.contacts(contacts, self._loop.time())
         self._carry_out()
+
+    def may_compute(self, *, overlap: bool) -> bool:
+        """Whether a batch that begins now will count; without overlap, in the next step, as one process would."""
+        machine, state = self.machine, self.replay.state
+        if state is None or machine.head is None or machine.is_behind:
+            return False
+        return overlap or (state.step == machine.head.step and not machine.voting.in_round(self._loop.time()))
 
     def begin_batch(self) -> State:
         """From the trainer's thread: the state that the next batch is to be computed from; there must be one."""

@@ -25,6 +25,7 @@ class Voting:
         self.highest = 0  # ballot number that this peer knows of
         self.computes = False  # a batch is being computed
         self._buffers, self._fetching, self._timing, self._send = buffers, fetching, timing, send
+        self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_by, self._met_at = "", 0.0
         self._proposal: Accepted | None = None  # that waits for chunks
@@ -40,6 +41,11 @@ class Voting:
         self.knows_of(ballot)
         self.voter = Voter(self.voter.session, instance)
         self._proposal = self._meet = None
+        self._called_at = -1e9
+
+    def in_round(self, now: float) -> bool:
+        """Whether this peer has called for the present step a while ago at most."""
+        return now < self._called_at + self._timing.ballot
 
     def knows_of(self, ballot: Ballot | None) -> None:
         """There was such a ballot, so that one of this peer has to be higher."""
@@ -74,6 +80,7 @@ class Voting:
             return
         meet, self._meet = self._meet, None
         if meet.ballot == self.voter.promised:
+            self._called_at = now
             self._send(self._met_by, self.call(meet.ballot))
 
     def propose(self, sender: str, proposal: Propose, now: float) -> None:

@@ -1,0 +1,150 @@
+"""Whole peers without sockets, in virtual time: what one process would learn, several learn together, byte for byte."""
+
+import pytest
+import torch
+
+from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.protocol.messages import Message, Piece
+from averaging.shell import Shell
+from tests.averaging_shell.village import LAYOUT, OPTIMIZER, Village
+from tests.virtual_time import in_virtual_time
+
+
+def states_are_equal(*shells: Shell) -> None:
+    """To the byte."""
+    first, *others = (shell.replay.state for shell in shells)
+    assert first is not None
+    for other in others:
+        assert other is not None and other.step == first.step and other.updates == first.updates
+        for ours, theirs in zip((first.parameters, *first.moments), (other.parameters, *other.moments), strict=True):
+            assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("compression", ["none", "float16", "8bit"])
+def test_peers_learn_together_and_hold_the_same_bytes(compression: str) -> None:
+    async def course() -> None:
+        village = Village(compression=compression)  # type: ignore[arg-type]
+        coordinator = village.add("coordinator", begins=True)
+        for name in ("asha", "bela"):
+            village.train(village.add(name), overlap=True)
+        village.train(village.add("chand", reachable=False), overlap=True)
+        before = village.distance(coordinator)
+        await village.until(lambda: len(village.entries) > 12)
+        await village.rest()
+        states_are_equal(*village.shells.values())
+        assert village.distance(coordinator) < before
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_several_peers_are_one_process_with_all_their_batches() -> None:
+    """Masked tokens count alike, whoever computed them; without overlap, and without compression."""
+
+    async def course() -> None:
+        village = Village(snapshot_every=1000)
+        coordinator = village.add("coordinator", begins=True)
+        goals = {"asha": torch.zeros(LAYOUT.size), "bela": village.goal, "chand": -3 * village.goal}
+        for number, (name, goal) in enumerate(goals.items()):
+            village.train(village.add(name), goal=goal, tokens=40 + 30 * number, seconds=0.5 + 0.2 * number)
+        await village.until(lambda: len(village.entries) > 10)
+        await village.rest()
+        alone = StateOptimizer(LAYOUT, OPTIMIZER)
+        expected = initial_state(LAYOUT, village.first_tensors())
+        for step in range(1, max(village.entries) + 1):
+            members = [one for one in village.entries[step].header.members if one.weight]
+            total = sum(one.weight for one in members)
+            gradient = sum(one.weight / total * (expected.parameters - goals[one.user]) for one in members)
+            assert isinstance(gradient, torch.Tensor)
+            expected = alone.step(expected, gradient)
+        state = coordinator.replay.state
+        assert state is not None and len({one.user for one in members}) > 1
+        way = expected.parameters - initial_state(LAYOUT, village.first_tensors()).parameters
+        assert float((state.parameters - expected.parameters).norm() / way.norm()) < 1e-5
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_who_comes_later_loads_a_snapshot_and_takes_the_steps_since() -> None:
+    async def course() -> None:
+        village = Village(compression="8bit")
+        village.add("coordinator", begins=True)
+        for name in ("asha", "bela"):
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > 8)
+        newcomer = village.add("chand")
+        village.train(newcomer)
+        await village.until(lambda: any(one.user == "chand" and one.weight for one in village.newest.members))
+        await village.rest()
+        assert newcomer.replay.loaded == 1
+        states_are_equal(*village.shells.values())
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_reducer_that_dies_in_a_round_costs_that_part_a_stand_in_and_not_the_round() -> None:
+    async def course() -> None:
+        village = Village()
+        village.add("coordinator", begins=True)
+        victim = village.add("bela")
+        for shell in (village.add("asha"), victim, village.add("chand")):
+            village.train(shell)
+        await village.until(lambda: len(village.entries) > 2)
+        await village.until(lambda: victim.machine.reducing.plan is not None)
+        plan = victim.machine.reducing.plan
+        assert plan is not None and any(part.reducer == "bela.0" for part in plan.parts)
+        await village.die(victim)
+        await village.until(lambda: plan.instance in {one.header.previous for one in village.entries.values()})
+        step = next(one.header for one in village.entries.values() if one.header.previous == plan.instance)
+        assert step.ballot == plan.ballot, "the round was begun again"
+        await village.until(lambda: len(village.entries) > step.step + 2)
+        await village.rest()
+        states_are_equal(*village.shells.values())
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_without_the_coordinator_the_voters_go_on() -> None:
+    async def course() -> None:
+        village = Village()
+        coordinator = village.add("coordinator", begins=True)
+        for name in ("asha", "bela", "chand"):
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > 3)
+        await village.die(coordinator)
+        steps = len(village.entries)
+        await village.until(lambda: len(village.entries) > steps + 3)
+        await village.rest()
+        states_are_equal(*village.shells.values())
+        await village.end()
+
+    in_virtual_time(course)
+
+
+@pytest.mark.parametrize("bad", [b"", b"\xff" * 100, None], ids=["empty", "noise", "another"])
+def test_pieces_that_are_none_cost_only_their_sender(bad: bytes | None) -> None:
+    async def course() -> None:
+        village = Village(compression="8bit")
+        village.add("coordinator", begins=True)
+
+        def spoil(sender: str, message: Message, payload: bytes | None) -> bytes | None:
+            if sender != "liar.0" or not isinstance(message, Piece) or payload is None:
+                return payload
+            return payload[:-1] + bytes([payload[-1] ^ 1]) if bad is None else bad  # another gradient, or none
+
+        village.spoil = spoil
+        for name in ("asha", "bela", "liar"):
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > 6)
+        await village.rest()
+        states_are_equal(*village.shells.values())
+        lost = {one.session for entry in village.entries.values() for one in entry.header.exclusions}
+        credited = [one for entry in village.entries.values() for one in entry.header.members if one.user == "liar"]
+        assert lost == (set() if bad is None else {"liar.0"})
+        assert any(one.weight for one in credited)  # the parts that it reduced itself have its share
+        await village.end()
+
+    in_virtual_time(course)

@@ -1,0 +1,230 @@
+"""Shells of several peers in one event loop of virtual time: real gradients, updates and states; no sockets."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from averaging.log.chain import Chain
+from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, SnapshotName
+from averaging.log.state import Layout
+from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.protocol.messages import Accepted, Contact, Message
+from averaging.protocol.settings import Settings
+from averaging.reduce.encoding import Compression
+from averaging.reduce.grid import Grid
+from averaging.reduce.sender import GradientBuffers
+from averaging.replay import Replay
+from averaging.shell import Shell
+from swarm.run_file import OptimizerSection
+
+LAYOUT = Layout(("matrix", "bias"), ((300, 200), (200,)), (True, False))
+OPTIMIZER = OptimizerSection(learning_rate=0.05, warmup_steps=1, total_steps=1000)
+TOKENS = 100  # masked tokens of a batch
+RUN = "a run"
+
+
+class Aside(Executor):
+    """Does everything at once."""
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> "Future[Any]":
+        """See `Executor`."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*arguments, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Contents(dict[str, bytes]):
+    """What a peer keeps, in memory."""
+
+    def put(self, digest: str, content: bytes) -> None:
+        """See `averaging.replay.Contents`."""
+        self[digest] = content
+
+    def forget(self, digests: Any) -> None:
+        """See `averaging.replay.Contents`."""
+        for digest in digests:
+            self.pop(digest, None)
+
+
+class Journal:
+    """Accepts everything."""
+
+    def save_proposal(self, accepted: Accepted) -> None:
+        """See `averaging.shell.Journal`."""
+
+    def append(self, entry: Entry) -> None:
+        """See `averaging.shell.Journal`."""
+
+
+@dataclass
+class Village:
+    """A run of several peers."""
+
+    compression: Compression = "none"
+    snapshot_every: int = 5
+    target: int = 1200  # masked tokens
+    shells: dict[str, Shell] = field(default_factory=dict)  # by session
+    trainers: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
+    entries: dict[int, Entry] = field(default_factory=dict)  # applied by anybody, by step
+    spoil: Callable[[str, Message, bytes | None], bytes | None] = lambda sender, message, payload: payload
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(1)
+        self.grid = Grid(LAYOUT.size)
+        self.goal = torch.linspace(-1, 1, LAYOUT.size)
+
+    @property
+    def settings(self) -> Settings:
+        """What peers agree on."""
+        return Settings(RUN, self.target, self.grid.count, self.snapshot_every)
+
+    def add(self, name: str, *, reachable: bool = True, begins: bool = False) -> Shell:
+        """One more peer; the one that begins the run is its coordinator."""
+        me = Contact(f"{name}.0", name, reachable, is_coordinator=begins)
+        contents = Contents()
+        optimizer = StateOptimizer(LAYOUT, OPTIMIZER)
+        replay = Replay(RUN, LAYOUT, self.grid, self.compression, optimizer.step, self.snapshot_every, contents)
+        shell = Shell(
+            me,
+            self.settings,
+            replay,
+            GradientBuffers(self.grid, self.compression),
+            contents,
+            Cable(self, me.session),
+            Aside(),
+            journal=Journal() if begins else None,
+            renew=lambda: Contact(f"{name}.{self.random.randrange(10**6)}", name, reachable),
+            applied=self.note,
+        )
+        self.shells[me.session] = shell
+        if begins:
+            shell.begin(*genesis(replay, me.session))
+        shell.run()
+        self.introduce()
+        return shell
+
+    @property
+    def newest(self) -> Header:
+        """The newest header that anybody has applied."""
+        return self.entries[max(self.entries)].header
+
+    @staticmethod
+    def first_tensors() -> list[Tensor]:
+        """The parameters that the run begins with."""
+        generator = torch.Generator().manual_seed(0)
+        return [torch.randn(shape, generator=generator) for shape in LAYOUT.shapes]
+
+    def distance(self, shell: Shell) -> float:
+        """From the goal."""
+        state = shell.replay.state
+        assert state is not None
+        return float((state.parameters - self.goal).norm())
+
+    def note(self, entry: Entry) -> None:
+        """All peers apply the same."""
+        known = self.entries.setdefault(entry.header.step, entry)
+        assert known.header.digest == entry.header.digest
+
+    def introduce(self) -> None:
+        """Everybody knows of everybody."""
+        contacts = [one.machine.me for one in self.shells.values()]
+        for shell in self.shells.values():
+            shell.contacts(contacts)
+
+    def train(
+        self,
+        shell: Shell,
+        *,
+        seconds: float = 1.0,
+        goal: Tensor | None = None,
+        tokens: int = TOKENS,
+        overlap: bool = False,
+    ) -> None:
+        """Have a peer compute batches, one after the other: how far the parameters are from a goal."""
+        target = self.goal if goal is None else goal
+
+        async def work() -> None:
+            while True:
+                if not shell.may_compute(overlap=overlap):
+                    await asyncio.sleep(0.1)
+                    continue
+                state = shell.begin_batch()
+                await asyncio.sleep(seconds)
+                shell.contribute((state.parameters - target) * tokens, tokens)
+
+        session = shell.machine.me.session
+        self.trainers[session] = asyncio.get_running_loop().create_task(work())
+
+    async def until(self, happened: Callable[[], object], seconds: float = 600.0) -> None:
+        """Let virtual time pass."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not happened():
+            assert asyncio.get_running_loop().time() < deadline, "it does not happen"
+            for shell in self.shells.values():
+                if shell.failure.done():
+                    shell.failure.result()
+            await asyncio.sleep(0.05)
+
+    async def rest(self) -> None:
+        """No more batches; all peers come to the same header."""
+        for task in self.trainers.values():
+            task.cancel()
+        await self.until(lambda: len({one.machine.head for one in self.shells.values()}) == 1)
+        await asyncio.sleep(5.0)
+        assert len({one.machine.head for one in self.shells.values()}) == 1
+
+    async def die(self, shell: Shell) -> None:
+        """End without a word; connections to it break."""
+        session = shell.machine.me.session
+        del self.shells[session]
+        if session in self.trainers:
+            self.trainers.pop(session).cancel()
+        await shell.stop()
+        for other in self.shells.values():
+            other.lost(session)
+
+    async def end(self) -> None:
+        """Stop all."""
+        for task in self.trainers.values():
+            task.cancel()
+        for shell in self.shells.values():
+            await shell.stop()
+
+
+@dataclass
+class Cable:
+    """The network as one peer sees it."""
+
+    village: Village
+    session: str
+
+    def send(self, to: str, message: Message, payload: "Callable[[], bytes | None] | None" = None) -> bool:
+        """See `averaging.shell.Network`."""
+        content = payload() if payload is not None else None
+        if payload is not None and content is None:
+            return True
+        content = self.village.spoil(self.session, message, content)
+
+        def arrive() -> None:
+            if to in self.village.shells:
+                self.village.shells[to].received(self.session, message, content)
+
+        asyncio.get_running_loop().call_later(0.02 + 0.05 * self.village.random.random(), arrive)
+        return True
+
+
+def genesis(replay: Replay, session: str) -> tuple[Chain, list[Any]]:
+    """The first entry of a run, and the snapshot that it names."""
+    manifest = replay.begin(initial_state(LAYOUT, Village.first_tensors()))
+    ballot = Ballot(0, session)
+    header = Header(RUN, 0, Kind.GENESIS, "", ballot, tie_breaker=session, snapshot=SnapshotName(0, manifest.digest))
+    return Chain([Entry(header, Certificate(ballot))]), [manifest]
