@@ -1,14 +1,16 @@
 """What the rounding of moments at snapshot steps costs in learning and in time.
 
-    python -m benchmarks.rebasing CORPUS [--steps 1000] [--json FILE]
+    python -m benchmarks.rebasing CORPUS [--steps 1000] [--orders 3] [--json FILE]
 
-CORPUS is JSONL with a `text` in each line; one document of twenty is kept to measure on. A small ALBERT learns from the
-same samples with LAMB and with AdamW, and its moments are rounded to 16 bits (`averaging/log/codec.py`) after every
-k-th step, or never. *another order* is never rounded either, and reads the documents in another order: differences
-that are no larger than that one's are chance.
+CORPUS is JSONL with a `text` in each line; one document of twenty is kept to measure on. A small ALBERT learns with
+LAMB and with AdamW, in several orders of the documents, and its moments are rounded to 16 bits
+(`averaging/log/codec.py`) after every k-th step, or never. What another order of the documents changes is chance;
+rounding should change less.
 """
 
+import itertools
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator
@@ -72,35 +74,33 @@ class Trial:
     """One course of training, and the loss in nats of predicting held-out tokens at its end."""
 
     optimizer: str
-    every: int | None
-    seed: int  # of the order of the documents
+    order: int  # of the documents
+    every: int | None  # global steps between two roundings; None: never
     loss: float
 
 
 def main(
-    corpus: Annotated[Path, typer.Argument(help="JSONL with a text in each line.")],
+    corpus: Annotated[Path, typer.Argument(help="JSONL with a text in each line.", exists=True, dir_okay=False)],
     steps: Annotated[int, typer.Option(min=10, help="Global steps of each course.")] = 1000,
+    orders: Annotated[int, typer.Option(min=2, help="Of the documents, in each of which all are compared.")] = 3,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Train with each optimizer and interval, time a large state, and print both."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         runs = {name: prepare(Path(folder), corpus, steps, name) for name in OPTIMIZERS}
-        courses = [(name, every, seed) for name in runs for every, seed in [*((one, 0) for one in EVERY), (None, 1)]]
+        courses = list(itertools.product(runs, range(orders), EVERY))
         trials = [
-            train(runs[name], name, every, seed, steps)
-            for name, every, seed in track(courses, "courses", transient=True)
+            Trial(name, order, every, train(runs[name], order, every, steps))
+            for name, order, every in track(courses, "courses", transient=True)
         ]
     seconds = time_a_state()
     if json_file is not None:
-        write_file(
-            json_file, json.dumps({"trials": [asdict(one) for one in trials], "seconds": seconds}, indent=2) + "\n"
-        )
-    console = Console()
-    console.print(table(trials, steps))
-    console.print(
-        f"{PARAMETERS:,} parameters on one core: " + ", ".join(f"{name} {one:.2f} s" for name, one in seconds.items())
-    )
+        figures = {"trials": [asdict(one) for one in trials], "seconds": seconds}
+        write_file(json_file, json.dumps(figures, indent=2) + "\n")
+    Console().print(table(trials, steps))
+    times = ", ".join(f"{name} {one:.2f} s" for name, one in seconds.items())
+    typer.echo(f"{PARAMETERS:,} parameters on one core: {times}")
 
 
 def prepare(folder: Path, corpus: Path, steps: int, optimizer: str) -> RunFile:
@@ -108,22 +108,20 @@ def prepare(folder: Path, corpus: Path, steps: int, optimizer: str) -> RunFile:
     schedule = {"warmup_steps": steps // 10, "total_steps": steps + 1}
     run = parse_run({**SETTINGS, "optimizer": OPTIMIZERS[optimizer] | schedule}, folder / "run.yaml")
     if not (folder / "train.jsonl").exists():
-        lines = corpus.read_text(encoding="utf-8").splitlines(keepends=True)
-        held_out = lines[::HELD_OUT]
-        (folder / "validation.jsonl").write_text("".join(held_out), encoding="utf-8")
+        lines = corpus.read_bytes().splitlines(keepends=True)
+        (folder / "validation.jsonl").write_bytes(b"".join(lines[::HELD_OUT]))
         del lines[::HELD_OUT]
-        (folder / "train.jsonl").write_text("".join(lines), encoding="utf-8")
+        (folder / "train.jsonl").write_bytes(b"".join(lines))
         documents = open_documents(run, run.data.train, seed=0, repeat=False)
         save_tokenizer(train_tokenizer(run, documents), run.resolve(run.tokenizer.path))
     return run
 
 
-def train(run: RunFile, optimizer: str, every: int | None, seed: int, steps: int) -> Trial:
-    """One course from the same parameters as all others."""
-    torch.manual_seed(0)
+def train(run: RunFile, order: int, every: int | None, steps: int) -> float:
+    """The loss at the end of a course that begins with the same parameters as all others."""
     model = build_model(run, load_tokenizer(run))
     lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
-    for step, batch in enumerate(batches(run, steps, seed, of="train")):
+    for step, batch in enumerate(batches(run, steps, order, of="train")):
         lamb.zero_grad()
         model(batch).loss.backward()
         for group in lamb.param_groups:
@@ -131,7 +129,7 @@ def train(run: RunFile, optimizer: str, every: int | None, seed: int, steps: int
         lamb.step()
         if every is not None and (step + 1) % every == 0:
             round_moments(lamb, step + 1)
-    return Trial(optimizer, every, seed, held_out_loss(model, run))
+    return held_out_loss(model, run)
 
 
 def round_moments(lamb: Lamb, step: int) -> None:
@@ -175,14 +173,22 @@ def time_a_state() -> dict[str, float]:
 
 
 def table(trials: list[Trial], steps: int) -> Table:
-    """Losses for people."""
-    shown = Table(
-        "optimizer", "moments rounded", "held-out loss, nats", "more than never", title=f"After {steps:,} steps"
-    )
-    for one in trials:
-        never = next(other.loss for other in trials if (other.optimizer, other.every) == (one.optimizer, None))
-        name = "never, another order" if one.seed else "never" if one.every is None else f"every {one.every} steps"
-        shown.add_row(one.optimizer, name, f"{one.loss:.3f}", f"{one.loss - never:+.3f}")
+    """Losses for people: means over the orders, and standard deviations."""
+    columns = ("optimizer", "moments rounded", "held-out loss, nats", "more than never, in the same order")
+    shown = Table(*columns, title=f"After {steps:,} steps")
+    never = {(one.optimizer, one.order): one.loss for one in trials if one.every is None}
+    for (optimizer, every), found in itertools.groupby(
+        sorted(trials, key=lambda one: (one.optimizer, one.every or 0)), key=lambda one: (one.optimizer, one.every)
+    ):
+        chosen = list(found)
+        more = [one.loss - never[optimizer, one.order] for one in chosen]
+        losses = [one.loss for one in chosen]
+        shown.add_row(
+            optimizer,
+            "never" if every is None else f"every {every} steps",
+            f"{statistics.mean(losses):.4f} ± {statistics.stdev(losses):.4f}",
+            "" if every is None else f"{statistics.mean(more):+.4f} ± {statistics.stdev(more):.4f}",
+        )
     return shown
 
 
