@@ -5,6 +5,7 @@ in the event loop of the peer. What takes long (encoding, averaging, steps, disk
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import threading
@@ -17,7 +18,8 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Entry
+from averaging.log.disk import Disk
+from averaging.log.header import Ballot, Entry, SnapshotName
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.protocol.messages import (
@@ -42,10 +44,12 @@ from averaging.protocol.settings import Settings
 from averaging.reduce.reducer import EncodedMean, Reducer
 from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Contents, Replay
+from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
 TICK = 0.25  # seconds
+DISK_AGAIN = 5.0  # seconds between two attempts to write to a full disk
 STALENESS = 1  # steps that may be taken between the state of a gradient and the one that it is applied to
 
 
@@ -54,16 +58,6 @@ class Network(Protocol):
 
     def send(self, to: str, message: Message, payload: Callable[[], bytes | None] | None = None) -> bool:
         """Send, or lose it. What makes the payload is called when the message's turn has come; None: not any more."""
-
-
-class Journal(Protocol):
-    """What a coordinator writes down, so that it can go on after a crash."""
-
-    def save_proposal(self, accepted: Accepted) -> None:
-        """Keep a proposal and its chunks; back only when the disk has them."""
-
-    def append(self, entry: Entry) -> None:
-        """Keep a committed entry."""
 
 
 @dataclass(frozen=True)
@@ -91,18 +85,19 @@ class Shell:
         network: Network,
         aside: Executor,
         *,
-        journal: Journal | None = None,
+        disk: Disk | None = None,
         renew: Callable[[], Contact],
         applied: Callable[[Entry], None] = lambda entry: None,
     ):
         self.settings, self.replay, self.gradients, self.store = settings, replay, gradients, store
         self._reducer = Reducer(gradients.grid, gradients.kind)
-        self._network, self._aside, self._journal = network, aside, journal
+        self._network, self._aside, self._disk = network, aside, disk
         self._renew, self._applied = renew, applied
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._pieces: dict[str, dict[_PieceName, bytes]] = {}  # by sender
         self._steps: asyncio.Queue[Action] = asyncio.Queue()
+        self._unsaved: list[Entry] = []  # that the disk did not take
         self._batch = -1, -1  # step and loads of the state that it is computed from
         self._tasks: set[asyncio.Task[None]] = set()
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
@@ -246,8 +241,8 @@ class Shell:
                     self._network.send(to, message)
                 case Average():
                     self._spawn(self._average(action))
-                case SaveProposal():
-                    self._spawn(self._save(action))
+                case SaveProposal(accepted):
+                    self._spawn(self._save(accepted))
                 case _:
                     self._steps.put_nowait(action)  # in their order
 
@@ -282,47 +277,83 @@ class Shell:
             self.machine.averaged(plan.ballot, chunk, attempt, digest, self._loop.time(), sorted(excluded))
         self._carry_out()
 
-    async def _save(self, action: SaveProposal) -> None:
-        assert self._journal is not None, "only a coordinator saves proposals"
+    async def _save(self, accepted: Accepted) -> None:
+        assert self._disk is not None, "only a coordinator saves proposals"
         try:
-            await self._do(partial(self._journal.save_proposal, action.accepted))
-        except OSError as error:
-            logger.warning("the disk takes no proposal: %s", error)
+            await self._do(partial(self._disk.save_proposal, accepted.ballot, accepted.header))
+        except StorageError as error:
+            logger.warning("the coordinator leads no round until its disk has room: %s", error)
             with self._lock:
                 self.machine.saving_failed()
+            self._spawn(self._try_disk_again())
             return
         with self._lock:
             self.machine.proposal_saved(self._loop.time())
         self._carry_out()
+
+    async def _try_disk_again(self) -> None:
+        while self._disk is not None:
+            await asyncio.sleep(DISK_AGAIN)
+            with contextlib.suppress(StorageError):
+                await self._do(self._write_down)
+                break
+        with self._lock:
+            self.machine.saving_works()
+        self._carry_out()
+
+    def _write_down(self, *entries: Entry) -> None:
+        """Append to the log on the disk, with what it did not take before.
+
+        Raises:
+            StorageError: it does not take it now.
+        """
+        self._unsaved.extend(entries)
+        if self._disk is not None:
+            self._disk.append(self._unsaved)
+            self._unsaved.clear()
 
     # -- steps, one after the other
 
     async def _take_steps(self) -> None:
         while True:
             action = await self._steps.get()
-            manifest = None
             match action:
                 case Apply(entry):
                     manifest = await self._do(partial(self._apply, entry))
                     self._drop_what_was_used(entry)
+                    if manifest is not None:
+                        await self._snapshot_made(manifest)
                 case Load(entry, snapshot):
-                    await self._do(partial(self.replay.load, snapshot, entry.header))
+                    await self._do(partial(self._load, entry, snapshot))
                     self._drop_what_was_used(entry)
                 case Forget(digests):
                     self.store.forget([one for one in digests if one not in self.machine.fetching.held])
                 case Rejoin(log):
                     self._rejoin(log)
-            if manifest is not None:
-                with self._lock:
-                    self.machine.snapshot_made(manifest.step, manifest.digest, manifest.chunks, self._loop.time())
             self._carry_out()
 
     def _apply(self, entry: Entry) -> Manifest | None:
         manifest = self.replay.apply(entry)
-        if self._journal is not None:
-            self._journal.append(entry)
+        try:
+            self._write_down(entry)
+        except StorageError as error:
+            logger.warning("step %d is not on the disk yet: %s", entry.header.step, error)
         self._applied(entry)
         return manifest
+
+    def _load(self, entry: Entry, snapshot: str) -> None:
+        self.replay.load(snapshot, entry.header)
+        if self._disk is not None:
+            self._disk.save_snapshots([SnapshotName(entry.header.step, snapshot)])
+            self._disk.replace([entry])
+
+    async def _snapshot_made(self, manifest: Manifest) -> None:
+        with self._lock:
+            self.machine.snapshot_made(manifest.step, manifest.digest, manifest.chunks, self._loop.time())
+            names = list(self.machine.log.snapshots)
+        if self._disk is not None:
+            with contextlib.suppress(StorageError):  # the log goes on from an older one
+                await self._do(partial(self._disk.save_snapshots, names))
 
     def _drop_what_was_used(self, entry: Entry) -> None:
         decided = entry.certificate.ballot

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-class _NeverWaits(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
+class _NeverWaits(selectors.DefaultSelector):
     """Where a real loop would sleep, the clock is put forward."""
 
     def __init__(self) -> None:

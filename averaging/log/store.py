@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, KeysView
 from pathlib import Path
@@ -12,11 +13,12 @@ from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
+
 _DIGEST = re.compile(r"[0-9a-f]{64}")  # SHA-256; other names could lead out of the folder
 
 
 class Store:
-    """Contents by their SHA-256. Not for several threads at once.
+    """Contents by their SHA-256. Threads may share a store.
 
     In a folder each content is a file, and those used last are in memory too. What does not have the digest that it is
     named by, after a crash or on a bad disk, is dropped when the store is opened, and whenever it is read.
@@ -31,6 +33,7 @@ class Store:
 
     def __init__(self, folder: Path | None, memory_limit: int):
         self._folder, self._memory_limit = folder, memory_limit
+        self._lock = threading.RLock()
         self._sizes: dict[str, int] = {}
         self._memory: OrderedDict[str, bytes] = OrderedDict()  # the one used last is last
         self._in_memory = 0  # bytes
@@ -67,32 +70,34 @@ class Store:
         Raises:
             StorageError: there is no room for it.
         """
-        if not _DIGEST.fullmatch(digest):
-            raise ValueError(f"{digest!r} is not a SHA-256")
-        if digest in self._sizes:
-            return
-        if self._folder is not None:
-            write_file(self._folder / digest, content, mode=0o600, flush=False)
-            self._unflushed.add(digest)
-        elif self._in_memory + len(content) > self._memory_limit:
-            raise StorageError(
-                f"the memory for updates and snapshots is full: {len(content):,} bytes more than {self._in_memory:,} "
-                f"are above the limit of {self._memory_limit:,}; give a folder for them, or a higher limit"
-            )
-        self._sizes[digest] = len(content)
-        self._remember(digest, content)
+        with self._lock:
+            if not _DIGEST.fullmatch(digest):
+                raise ValueError(f"{digest!r} is not a SHA-256")
+            if digest in self._sizes:
+                return
+            if self._folder is not None:
+                write_file(self._folder / digest, content, mode=0o600, flush=False)
+                self._unflushed.add(digest)
+            elif self._in_memory + len(content) > self._memory_limit:
+                raise StorageError(
+                    f"the memory for updates and snapshots is full: {len(content):,} bytes more than {self._in_memory:,} "
+                    f"are above the limit of {self._memory_limit:,}; give a folder for them, or a higher limit"
+                )
+            self._sizes[digest] = len(content)
+            self._remember(digest, content)
 
     def get(self, digest: str) -> bytes | None:
         """A content, or None if it is not held."""
-        if digest not in self._sizes:
-            return None
-        if digest in self._memory:
-            self._memory.move_to_end(digest)
-            return self._memory[digest]
-        content = self._read(digest)
-        if content is not None:
-            self._remember(digest, content)
-        return content
+        with self._lock:
+            if digest not in self._sizes:
+                return None
+            if digest in self._memory:
+                self._memory.move_to_end(digest)
+                return self._memory[digest]
+            content = self._read(digest)
+            if content is not None:
+                self._remember(digest, content)
+            return content
 
     def flush(self) -> None:
         """Have all contents on the disk.
@@ -100,24 +105,26 @@ class Store:
         Raises:
             StorageError: the disk does not take them.
         """
-        if self._folder is None or not self._unflushed:
-            return
-        with storage_errors(self._folder):
-            for digest in sorted(self._unflushed):
-                fsync(self._folder / digest)
-            fsync(self._folder)
-        self._unflushed.clear()
+        with self._lock:
+            if self._folder is None or not self._unflushed:
+                return
+            with storage_errors(self._folder):
+                for digest in sorted(self._unflushed):
+                    fsync(self._folder / digest)
+                fsync(self._folder)
+            self._unflushed.clear()
 
     def forget(self, digests: Iterable[str]) -> None:
         """Hold these no longer."""
-        for digest in digests:
-            if self._sizes.pop(digest, None) is None:
-                continue
-            self._in_memory -= len(self._memory.pop(digest, b""))
-            self._unflushed.discard(digest)
-            if self._folder is not None:
-                with storage_errors(self._folder):
-                    (self._folder / digest).unlink(missing_ok=True)
+        with self._lock:
+            for digest in digests:
+                if self._sizes.pop(digest, None) is None:
+                    continue
+                self._in_memory -= len(self._memory.pop(digest, b""))
+                self._unflushed.discard(digest)
+                if self._folder is not None:
+                    with storage_errors(self._folder):
+                        (self._folder / digest).unlink(missing_ok=True)
 
     def _read(self, digest: str) -> bytes | None:
         """From the folder; what is broken is dropped."""

@@ -1,5 +1,7 @@
 """Whole peers without sockets, in virtual time: what one process would learn, several learn together, byte for byte."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -21,9 +23,9 @@ def states_are_equal(*shells: Shell) -> None:
 
 
 @pytest.mark.parametrize("compression", ["none", "float16", "8bit"])
-def test_peers_learn_together_and_hold_the_same_bytes(compression: str) -> None:
+def test_peers_learn_together_and_hold_the_same_bytes(tmp_path: Path, compression: str) -> None:
     async def course() -> None:
-        village = Village(compression=compression)  # type: ignore[arg-type]
+        village = Village(tmp_path, compression=compression)  # type: ignore[arg-type]
         coordinator = village.add("coordinator", begins=True)
         for name in ("asha", "bela"):
             village.train(village.add(name), overlap=True)
@@ -38,11 +40,11 @@ def test_peers_learn_together_and_hold_the_same_bytes(compression: str) -> None:
     in_virtual_time(course)
 
 
-def test_several_peers_are_one_process_with_all_their_batches() -> None:
+def test_several_peers_are_one_process_with_all_their_batches(tmp_path: Path) -> None:
     """Masked tokens count alike, whoever computed them; without overlap, and without compression."""
 
     async def course() -> None:
-        village = Village(snapshot_every=1000)
+        village = Village(tmp_path, snapshot_every=1000)
         coordinator = village.add("coordinator", begins=True)
         goals = {"asha": torch.zeros(LAYOUT.size), "bela": village.goal, "chand": -3 * village.goal}
         for number, (name, goal) in enumerate(goals.items()):
@@ -66,9 +68,9 @@ def test_several_peers_are_one_process_with_all_their_batches() -> None:
     in_virtual_time(course)
 
 
-def test_who_comes_later_loads_a_snapshot_and_takes_the_steps_since() -> None:
+def test_who_comes_later_loads_a_snapshot_and_takes_the_steps_since(tmp_path: Path) -> None:
     async def course() -> None:
-        village = Village(compression="8bit")
+        village = Village(tmp_path, compression="8bit")
         village.add("coordinator", begins=True)
         for name in ("asha", "bela"):
             village.train(village.add(name))
@@ -84,9 +86,9 @@ def test_who_comes_later_loads_a_snapshot_and_takes_the_steps_since() -> None:
     in_virtual_time(course)
 
 
-def test_a_reducer_that_dies_in_a_round_costs_that_part_a_stand_in_and_not_the_round() -> None:
+def test_a_reducer_that_dies_in_a_round_costs_that_part_a_stand_in_and_not_the_round(tmp_path: Path) -> None:
     async def course() -> None:
-        village = Village()
+        village = Village(tmp_path)
         village.add("coordinator", begins=True)
         victim = village.add("bela")
         for shell in (village.add("asha"), victim, village.add("chand")):
@@ -107,9 +109,9 @@ def test_a_reducer_that_dies_in_a_round_costs_that_part_a_stand_in_and_not_the_r
     in_virtual_time(course)
 
 
-def test_without_the_coordinator_the_voters_go_on() -> None:
+def test_without_the_coordinator_the_voters_go_on(tmp_path: Path) -> None:
     async def course() -> None:
-        village = Village()
+        village = Village(tmp_path)
         coordinator = village.add("coordinator", begins=True)
         for name in ("asha", "bela", "chand"):
             village.train(village.add(name))
@@ -125,9 +127,9 @@ def test_without_the_coordinator_the_voters_go_on() -> None:
 
 
 @pytest.mark.parametrize("bad", [b"", b"\xff" * 100, None], ids=["empty", "noise", "another"])
-def test_pieces_that_are_none_cost_only_their_sender(bad: bytes | None) -> None:
+def test_pieces_that_are_none_cost_only_their_sender(tmp_path: Path, bad: bytes | None) -> None:
     async def course() -> None:
-        village = Village(compression="8bit")
+        village = Village(tmp_path, compression="8bit")
         village.add("coordinator", begins=True)
 
         def spoil(sender: str, message: Message, payload: bytes | None) -> bytes | None:

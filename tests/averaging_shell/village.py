@@ -5,16 +5,19 @@ import random
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from averaging.log.chain import Chain
+from averaging.log.disk import Disk
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, SnapshotName
 from averaging.log.state import Layout
+from averaging.log.store import Store
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from averaging.protocol.messages import Accepted, Contact, Message
+from averaging.protocol.messages import Contact, Message
 from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression
 from averaging.reduce.grid import Grid
@@ -42,33 +45,11 @@ class Aside(Executor):
         return future
 
 
-class Contents(dict[str, bytes]):
-    """What a peer keeps, in memory."""
-
-    def put(self, digest: str, content: bytes) -> None:
-        """See `averaging.replay.Contents`."""
-        self[digest] = content
-
-    def forget(self, digests: Any) -> None:
-        """See `averaging.replay.Contents`."""
-        for digest in digests:
-            self.pop(digest, None)
-
-
-class Journal:
-    """Accepts everything."""
-
-    def save_proposal(self, accepted: Accepted) -> None:
-        """See `averaging.shell.Journal`."""
-
-    def append(self, entry: Entry) -> None:
-        """See `averaging.shell.Journal`."""
-
-
 @dataclass
 class Village:
     """A run of several peers."""
 
+    folder: Path
     compression: Compression = "none"
     snapshot_every: int = 5
     target: int = 1200  # masked tokens
@@ -90,7 +71,8 @@ class Village:
     def add(self, name: str, *, reachable: bool = True, begins: bool = False) -> Shell:
         """One more peer; the one that begins the run is its coordinator."""
         me = Contact(f"{name}.0", name, reachable, is_coordinator=begins)
-        contents = Contents()
+        disk = Disk(self.folder / name, 2**20) if begins else None
+        contents = disk.contents if disk else Store(None, 2**26)
         optimizer = StateOptimizer(LAYOUT, OPTIMIZER)
         replay = Replay(RUN, LAYOUT, self.grid, self.compression, optimizer.step, self.snapshot_every, contents)
         shell = Shell(
@@ -101,7 +83,7 @@ class Village:
             contents,
             Cable(self, me.session),
             Aside(),
-            journal=Journal() if begins else None,
+            disk=disk,
             renew=lambda: Contact(f"{name}.{self.random.randrange(10**6)}", name, reachable),
             applied=self.note,
         )
