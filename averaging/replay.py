@@ -1,14 +1,14 @@
 """From the log to the state: `state[s + 1] = step(state[s], update[s])`, the same bytes on every peer."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from torch import Tensor
 
 from averaging.log.codec import rebase
-from averaging.log.header import Entry, Header, Kind
+from averaging.log.header import Entry, Header, Kind, SnapshotName
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.reduce.encoding import Compression
@@ -54,6 +54,16 @@ class Replay:
         rebase(state)
         self.state = state
         return self._snapshot("")
+
+    def restore(self, base: SnapshotName, following: Sequence[Entry]) -> None:
+        """Go on from what the disk has: a snapshot, and the entries after it."""
+        self.state = replace(self._read(base.digest), step=base.step)
+        for entry in following:
+            self.apply(entry)
+
+    def manifest(self, digest: str) -> Manifest:
+        """What a snapshot consists of, which is held."""
+        return Manifest.decode(self._content(digest))
 
     def load(self, snapshot: str, header: Header) -> None:
         """Take over a snapshot, all of whose chunks are here: it is the state after this header.
@@ -101,8 +111,7 @@ class Replay:
         return write_snapshot(self.state, self._run, header, self._contents.put)
 
     def _read(self, snapshot: str) -> State:
-        manifest = Manifest.decode(self._content(snapshot))
-        return read_snapshot(manifest, self._contents.get, self._run, self._layout)
+        return read_snapshot(self.manifest(snapshot), self._contents.get, self._run, self._layout)
 
     def _content(self, digest: str) -> bytes:
         content = self._contents.get(digest)

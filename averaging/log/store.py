@@ -1,5 +1,6 @@
 """What a peer holds by digest: chunks of updates and of snapshots, and manifests, in memory or in a folder."""
 
+import contextlib
 import hashlib
 import logging
 import re
@@ -80,8 +81,9 @@ class Store:
                 self._unflushed.add(digest)
             elif self._in_memory + len(content) > self._memory_limit:
                 raise StorageError(
-                    f"the memory for updates and snapshots is full: {len(content):,} bytes more than {self._in_memory:,} "
-                    f"are above the limit of {self._memory_limit:,}; give a folder for them, or a higher limit"
+                    f"the memory for updates and snapshots is full: {len(content):,} bytes more than "
+                    f"{self._in_memory:,} are above the limit of {self._memory_limit:,}; give a folder for them, or a "
+                    "higher limit"
                 )
             self._sizes[digest] = len(content)
             self._remember(digest, content)
@@ -105,14 +107,18 @@ class Store:
         Raises:
             StorageError: the disk does not take them.
         """
+        if self._folder is None:
+            return
         with self._lock:
-            if self._folder is None or not self._unflushed:
-                return
-            with storage_errors(self._folder):
-                for digest in sorted(self._unflushed):
+            digests = sorted(self._unflushed)
+        with storage_errors(self._folder):
+            for digest in digests:  # without the lock: it takes long
+                with contextlib.suppress(FileNotFoundError):
                     fsync(self._folder / digest)
+            if digests:
                 fsync(self._folder)
-            self._unflushed.clear()
+        with self._lock:
+            self._unflushed.difference_update(digests)
 
     def forget(self, digests: Iterable[str]) -> None:
         """Hold these no longer."""

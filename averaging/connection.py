@@ -1,0 +1,99 @@
+"""How one peer is connected to the others of a run: its sessions, one after the other, and their streams."""
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from hivemind.dht import DHT
+
+from averaging.protocol.messages import Contact, Message
+from averaging.shell import Shell
+from averaging.transport.contacts import Contacts
+from averaging.transport.loop import join_daemon
+from averaging.transport.outbox import Payload
+from averaging.transport.streams import Transport
+from swarm.gate import Gate
+from swarm.identity import Identity
+from swarm.run_file import RunFile
+
+LOOK_EVERY = 0.25  # seconds between two looks whose streams have broken
+GOODBYE = 3.0  # seconds for the last words
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Who a peer is in a run.
+
+    Args:
+        name: counts where there are no passes.
+        folder: of the log, which a coordinator needs; others keep what they hold in memory if there is none.
+    """
+
+    run: RunFile
+    fingerprint: str
+    dht: DHT
+    identity: Identity
+    name: str
+    gate: Gate | None = None
+    is_coordinator: bool = False
+    folder: Path | None = None
+
+    def new_contact(self) -> Contact:
+        """Of a new session."""
+        session = f"{self.dht.peer_id.to_base58()}.{secrets.token_hex(4)}"
+        user = self.gate.own.user if self.gate else self.name
+        return Contact(session, user, not self.dht.client_mode, self.is_coordinator)
+
+
+class Connection:
+    """The sessions of a peer, one after the other: streams to the others, and the list of who they are."""
+
+    def __init__(self, membership: Membership):
+        self._membership = membership
+        self._transport: Transport | None = None
+        self._contacts: Contacts | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._changing = asyncio.Lock()
+
+    async def open(self, me: Contact, shell: Shell) -> None:
+        """Begin a session, and end the one before it."""
+        async with self._changing:
+            await self._close()
+            one = self._membership
+            self._p2p = await join_daemon(one.dht)
+            self._transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, shell.received)
+            await self._transport.start()
+            self._contacts = Contacts(one.dht, one.run.name, one.identity, me, one.gate)
+            tell = self._contacts.keep(lambda found: shell.contacts(found.values()))
+            self._tasks = [asyncio.create_task(tell), asyncio.create_task(self._watch(self._transport, shell))]
+
+    def send(self, to: str, message: Message, payload: Payload = None) -> bool:
+        """Send a message some time soon, or never."""
+        return self._transport is not None and self._transport.send(to, message, payload)
+
+    async def leave(self) -> None:
+        """Wait until the last words are heard, and end the session."""
+        if self._transport is not None:
+            await self._transport.flush(GOODBYE)
+        if self._contacts is not None:
+            await self._contacts.withdraw()
+        async with self._changing:
+            await self._close()
+
+    async def _watch(self, transport: Transport, shell: Shell) -> None:
+        before: set[str] = set()
+        while True:
+            now = set(transport.connected)
+            for session in before - now:
+                shell.lost(session)
+            before = now
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._transport is not None:
+            await self._transport.stop()
+            await self._p2p.shutdown()
+        self._transport, self._contacts, self._tasks = None, None, []

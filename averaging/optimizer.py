@@ -1,0 +1,171 @@
+"""The collaborative optimizer: what a trainer or the coordinator holds of a run. Its parts are beside it.
+
+Gradients go into the shell, which adds them up for the next global step; states come out of it, and the model takes
+over the newest one between two batches. Everything else happens in a thread with an event loop.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch.nn import Parameter
+
+from averaging.connection import Connection, Membership
+from averaging.log.chain import Chain
+from averaging.log.disk import Disk
+from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
+from averaging.log.snapshot import Manifest
+from averaging.log.state import Layout, State
+from averaging.log.store import Store
+from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.protocol.messages import Accepted, Contact
+from averaging.protocol.settings import Settings
+from averaging.reduce.grid import Grid
+from averaging.reduce.sender import GradientBuffers
+from averaging.replay import Replay
+from averaging.shell import Shell
+from averaging.transport.loop import LoopThread
+
+IN_MEMORY = 2**30  # bytes of updates and snapshots, at most; a coordinator with more has them in files
+LEAVING = 15.0  # seconds that it may take
+
+
+class CollaborativeOptimizer:
+    """Make it after all processes that are forked. Its methods are for one thread, that of the trainer.
+
+    Args:
+        parameters: of the model, in an order that all peers have; those with more than one dimension decay.
+        applied: is told of each header, in another thread.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        parameters: Sequence[tuple[str, Parameter]],
+        settings: Callable[[Grid], Settings],
+        applied: Callable[[Entry], None] = lambda entry: None,
+    ):
+        self._membership, self._parameters = membership, [one for _, one in parameters]
+        self._layout = Layout(
+            names=tuple(name for name, _ in parameters),
+            shapes=tuple(tuple(one.shape) for _, one in parameters),
+            decays=tuple(one.dim() > 1 for _, one in parameters),
+        )
+        self._overlap = membership.run.averaging.overlap
+        self._loaded: State | None = None  # what the model has
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
+        self._loop = LoopThread()
+        self._loop.start()
+        self._shell: Shell = self._loop.call(self._begin(settings, applied))
+
+    async def _begin(self, settings: Callable[[Grid], Settings], applied: Callable[[Entry], None]) -> Shell:
+        one, grid = self._membership, Grid(self._layout.size)
+        facts = settings(grid)
+        disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None
+        store = disk.contents if disk is not None else Store(None, IN_MEMORY)
+        optimizer = StateOptimizer(self._layout, one.run.optimizer)
+        compression = one.run.averaging.compression
+        replay = Replay(facts.run, self._layout, grid, compression, optimizer.step, facts.snapshot_every, store)
+        me = one.new_contact()
+        self._connection = Connection(one)
+        shell = Shell(
+            me,
+            facts,
+            replay,
+            GradientBuffers(grid, compression),
+            store,
+            self._connection,
+            self._aside,
+            disk=disk,
+            renew=self._renew,
+            applied=applied,
+        )
+        if disk is not None:
+            self._resume(shell, replay, disk, me)
+        shell.run()
+        await self._connection.open(me, shell)
+        return shell
+
+    def _resume(self, shell: Shell, replay: Replay, disk: Disk, me: Contact) -> None:
+        """Go on from the disk; a coordinator without a log begins the run."""
+        found = disk.load()
+        if found is not None:
+            replay.restore(found.base, found.replay)
+            accepted = Accepted(*found.accepted) if found.accepted is not None else None
+            shell.begin(Chain(found.entries), [replay.manifest(name.digest) for name in found.snapshots], accepted)
+        elif me.is_coordinator:
+            manifest = replay.begin(initial_state(self._layout, [one.detach().cpu() for one in self._parameters]))
+            entry = _genesis(shell.settings.run, me.session, manifest)
+            disk.save_snapshots([manifest.name])
+            disk.replace([entry])
+            shell.begin(Chain([entry]), [manifest])
+
+    def _renew(self) -> Contact:
+        me = self._membership.new_contact()
+        self._loop.begin(self._connection.open(me, self._shell))
+        return me
+
+    # -- between two batches
+
+    @property
+    def step(self) -> int:
+        """Of the newest state, -1 while there is none."""
+        state = self._shell.replay.state
+        return -1 if state is None else state.step
+
+    @property
+    def state(self) -> State | None:
+        """The newest one, which nothing changes any more."""
+        return self._shell.replay.state
+
+    @property
+    def trains(self) -> bool:
+        """Whether to compute a batch now; otherwise look again a moment later."""
+        self._raise_failure()
+        buffers, settings = self._shell.machine.buffers, self._shell.settings
+        return self._shell.may_compute(overlap=self._overlap) and buffers.weight < settings.target_weight
+
+    def begin_batch(self) -> int:
+        """Have the newest parameters in the model; returns their step."""
+        state = self._shell.begin_batch()
+        if state is not self._loaded:
+            with torch.no_grad():
+                for own, newest in zip(self._parameters, self._layout.views(state.parameters), strict=True):
+                    own.copy_(newest)
+            self._loaded = state
+        return state.step
+
+    def end_batch(self, tokens: int) -> bool:
+        """Add the gradients in `param.grad`, a mean over so many masked tokens; 0: they are of no use.
+
+        Returns whether they count.
+
+        Raises:
+            ValueError: they are not finite.
+        """
+        if not tokens:
+            return self._shell.contribute(None, 0)
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._parameters]
+        return self._shell.contribute(self._layout.flat(gradients).mul_(tokens), tokens)
+
+    def shutdown(self) -> None:
+        """Say goodbye and end, within seconds."""
+        self._loop.soon(self._shell.leave)
+        self._loop.call(self._end(), timeout=LEAVING)
+        self._loop.stop()
+        self._aside.shutdown()
+
+    async def _end(self) -> None:
+        await self._connection.leave()
+        await self._shell.stop()
+
+    def _raise_failure(self) -> None:
+        if self._shell.failure.done():
+            self._shell.failure.result()
+
+
+def _genesis(run: str, session: str, manifest: Manifest) -> Entry:
+    """The first header: it names the state that the run begins with."""
+    ballot = Ballot(0, session)
+    header = Header(run, 0, Kind.GENESIS, "", ballot, tie_breaker=session, snapshot=manifest.name)
+    return Entry(header, Certificate(ballot))
