@@ -1,0 +1,98 @@
+"""A peer of the log in a process of its own: it goes from random numbers to a goal, and tells of each step.
+
+python -m tests.averaging_swarm.peer JSON
+"""
+
+import json
+import signal
+import sys
+import threading
+import time
+from hashlib import blake2b
+from pathlib import Path
+
+import torch
+
+from averaging.connection import Membership
+from averaging.log.header import Entry
+from averaging.optimizer import CollaborativeOptimizer
+from averaging.protocol.settings import Settings
+from averaging.reduce.grid import Grid
+from swarm.dht import Network, addresses, join_dht
+from swarm.identity import load_identity
+from swarm.run_file import RunFile
+
+RUN = RunFile.model_validate(
+    {
+        "name": "goal",
+        "data": {"train": [{"path": "nothing"}]},
+        "optimizer": {"learning_rate": 0.05, "warmup_steps": 1, "total_steps": 100_000},
+        "averaging": {"overlap": False},
+    }
+)
+TOKENS = 100  # of a batch
+
+
+def main() -> None:
+    """Take part until SIGTERM."""
+    told = json.loads(sys.argv[1])
+    folder, is_coordinator = Path(told["folder"]), told["is_coordinator"]
+    asked = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    identity = load_identity(folder / "identity.key")
+    network = Network(
+        initial_peers=told["initial_peers"],
+        listen=["/ip4/127.0.0.1/tcp/0"] if not told["port"] else [f"/ip4/127.0.0.1/tcp/{told['port']}"],
+        client_mode=told["client_mode"],
+    )
+    dht = join_dht(RUN.name, identity, network)
+    torch.manual_seed(0)
+    model = torch.nn.Linear(300, 200)
+    goal = torch.linspace(-1, 1, 300)
+
+    def applied(entry: Entry) -> None:
+        state = optimizer.state
+        assert state is not None
+        content = blake2b(digest_size=8)
+        for vector in (state.parameters, *state.moments):
+            content.update(vector.numpy().tobytes())
+        members = {one.user: one.weight for one in entry.header.members if one.weight}
+        say(step=entry.header.step, header=entry.header.digest, state=content.hexdigest(), members=members)
+
+    membership = Membership(
+        RUN,
+        "fingerprint",
+        dht,
+        identity,
+        told["name"],
+        is_coordinator=is_coordinator,
+        folder=folder / "log" if is_coordinator else None,
+    )
+    optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), settings, applied)
+    say(address=None if told["client_mode"] else addresses(dht)[0])
+    while not asked.wait(0.02):
+        if is_coordinator or not optimizer.trains:
+            continue
+        optimizer.begin_batch()
+        model.zero_grad()
+        ((model.weight - goal) ** 2).sum().backward()
+        time.sleep(0.1)
+        optimizer.end_batch(TOKENS)
+    optimizer.shutdown()
+    dht.shutdown()
+    say(left=True)
+
+
+def settings(grid: Grid) -> Settings:
+    """Steps of some two seconds."""
+    return Settings("fingerprint", 20 * TOKENS, grid.count, snapshot_every=5)
+
+
+def say(**what: object) -> None:
+    """To the test."""
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
