@@ -2,10 +2,15 @@
 
 import struct
 
-from averaging.reduce.encoding import Compression, Floats, decode, encode
+from averaging.reduce.encoding import Compression, Floats, decode, encode, encoded_bytes
 
 LARGEST_WEIGHT = 2**29 - 1  # masked tokens: its product with a float32 is exact in float64
 _WEIGHT = struct.Struct("<I")
+
+
+def piece_bytes(elements: int, kind: Compression) -> int:
+    """Length of a piece: no longer message need be read."""
+    return _WEIGHT.size + encoded_bytes(elements, kind)
 
 
 def encode_piece(mean: Floats, weight: int, kind: Compression) -> bytes:
@@ -37,8 +42,8 @@ def decode_piece(
         ValueError: the piece is not what its sender was to send.
     """
     view = memoryview(piece)
-    if view.nbytes < _WEIGHT.size:
-        raise ValueError(f"a piece begins with {_WEIGHT.size} bytes of weight, got {view.nbytes} in all")
+    if view.nbytes != piece_bytes(elements, kind):
+        raise ValueError(f"a piece of {elements} elements takes {piece_bytes(elements, kind)} bytes, got {view.nbytes}")
     (own,) = _WEIGHT.unpack_from(view)
     if own != weight or not own:
         raise ValueError(f"the piece weighs {own} masked tokens, the plan says {weight or 0}")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,10 +87,11 @@ class GradientBuffers:
             raise LookupError(f"the plan names buffers {list(self._planned)}, and {missing or 'none'} are not there")
         self._first_open = max(self._first_open, max(self._planned) + 1)
         place = self.grid.slice(chunk)
-        first, *others = (self._sums[number].gradient[place] for number in self._planned)
+        total, *others = (self._sums[number].gradient.numpy()[place] for number in self._planned)
+        for other in others:
+            total = total + other  # not in place: buffers stay apart
         weight = self.weight(self._planned)
-        mean = first / weight if not others else sum(others, first) / weight
-        return encode_piece(mean.numpy(), weight, self.kind)
+        return encode_piece(total / np.float32(weight), weight, self.kind)
 
     def drop(self, numbers: Collection[int]) -> None:
         """Forget buffers that a committed header has taken, and their pieces."""

@@ -1,6 +1,5 @@
 """What travels is as long as it has to be, the same on every machine, and close to what was meant."""
 
-import hashlib
 import struct
 from typing import Any
 
@@ -114,17 +113,6 @@ def test_scales_that_no_peer_sends_are_refused(scale: float, elements: int):
 
 def test_the_smallest_integer_is_no_trouble():
     assert decode(in_8_bits([2.0], b"\x80\x7f"), 2, "8bit").tolist() == [-256.0, 254.0]
-
-
-def test_every_machine_encodes_and_decodes_to_the_same_bytes():
-    whole = (np.arange(5000, dtype=np.uint64) * 2_654_435_761 % 2**24).astype(np.float32)
-    values = (whole - np.float32(2**23)) / np.float32(2**20)
-    found = {}
-    for kind in KINDS:
-        encoded = encode(values, kind)
-        both = encoded + decode(encoded, 5000, kind).astype("<f4").tobytes()
-        found[kind] = hashlib.sha256(both).hexdigest()[:16]
-    assert found == {"8bit": "a54b54cf913c4151", "float16": "2b85b1cec52094c5", "none": "04af0a38c281847e"}
 
 
 def test_on_a_real_gradient_8_bits_are_no_worse_than_hiveminds_for_any_large_tensor():

@@ -1,6 +1,5 @@
 """A mean is what its senders sent, and a sender that lies loses its own share alone."""
 
-import hashlib
 import random
 import struct
 import tracemalloc
@@ -131,18 +130,6 @@ def test_a_mean_is_exact_to_the_last_bit_even_at_the_largest_weights():
     for place in range(200):
         exact = sum(Fraction(float(one[place])) * w for one, w in zip(gradients, weights, strict=True)) / sum(weights)
         assert mean[place] == pytest.approx(np.float32(float(exact)), rel=1.2e-7)
-
-
-def test_pieces_give_the_same_bytes_on_every_machine():
-    found = {}
-    for kind in KINDS:
-        pieces = {}
-        for number, (session, weight) in enumerate(WEIGHTS.items(), 3):
-            whole = (np.arange(ELEMENTS, dtype=np.uint64) * (2_654_435_761 + number) % 2**24).astype(np.float32)
-            pieces[session] = encode_piece((whole - np.float32(2**23)) / np.float32(2**20), weight, kind)
-        mean = averaged(pieces, kind).encoded
-        found[kind] = hashlib.sha256(mean).hexdigest()[:16]
-    assert found == {"8bit": "a9e44f0129abcbcd", "float16": "41fcb40a908ef81f", "none": "9296f7f667d5c882"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from averaging.log.state import Layout, State
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from averaging.reduce.encoding import Compression, encode
+from averaging.reduce.encoding import LARGEST, Compression, encode
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import Reducer
 from averaging.reduce.update import check_chunk, decode_update
@@ -90,6 +90,16 @@ def test_all_peers_are_at_the_same_bits(kind: Compression):
 def test_with_8_bits_peers_end_near_one_process():
     alone, begun = one_process().parameters, first_state().parameters
     assert (swarm_states("8bit")[0].parameters - alone).norm() < 0.02 * (alone - begun).norm()
+
+
+def test_the_largest_update_that_can_be_encoded_leaves_numbers_in_the_state():
+    grid, state = Grid(layout().size), first_state()
+    largest = [
+        encode(LARGEST * drawn(grid, 0).sign().numpy()[grid.slice(chunk)], "8bit") for chunk in range(grid.count)
+    ]
+    for _ in range(3):
+        state = StateOptimizer(layout(), SETTINGS).step(state, decode_update(largest, grid, "8bit"))
+    assert all(vector.isfinite().all() for vector in (state.parameters, *state.moments))
 
 
 def test_an_update_lacks_those_that_were_left_out_of_a_chunk_and_nothing_else():
