@@ -64,10 +64,6 @@ class Remote:
         self._failures[lane] = min(self._failures[lane] + 1, MOST_FAILURES)
         self._retry_at[lane] = self._clock() + pause
 
-    def is_over(self, lane: Lane) -> None:
-        """Its peer has another session now."""
-        self._failures[lane] = MOST_FAILURES
-
     def succeeded(self, lane: Lane) -> None:
         """The next failure is the first one."""
         self._failures[lane], self._retry_at[lane] = 0, float("-inf")

@@ -215,11 +215,8 @@ class Transport:
             writer.write(frame(Kind.HELLO, self._greeting.hello))
             hello = await asyncio.wait_for(read_hello(reader), limits.hello)
             self._greeting.check(hello, remote.peer_id)
-            if hello.session != remote.session:
-                remote.is_over(lane)
-                raise FrameRefused(f"its peer is {hello.session} now")
             if self._greeted(hello, remote.peer_id) is not remote:
-                raise FrameRefused("it was forgotten in the meantime")
+                raise FrameRefused(f"its peer is {hello.session} now, or it was shut out in the meantime")
         except BaseException:
             writer.transport.abort()
             raise

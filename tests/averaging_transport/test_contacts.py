@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hivemind.p2p import PeerID
@@ -27,8 +28,14 @@ def bimal(tmp_path_factory: pytest.TempPathFactory) -> Identity:
     return load_identity(tmp_path_factory.mktemp("bimal") / "identity.key")
 
 
-def record(peer: PeerID, number: int = 1, **changes: object) -> ContactRecord:
-    plain = {"name": "amina", "shown_pass": b"", "reachable": True, "is_coordinator": False, "left": False}
+def record(peer: PeerID, number: int = 1, **changes: Any) -> ContactRecord:
+    plain: dict[str, Any] = {
+        "name": "amina",
+        "shown_pass": b"",
+        "reachable": True,
+        "is_coordinator": False,
+        "left": False,
+    }
     return ContactRecord(**{"session": f"{peer.to_base58()}.{number:08x}", **plain, **changes})
 
 
@@ -65,7 +72,7 @@ def test_a_record_names_a_session(session: str):
 def test_in_a_guarded_run_the_pass_says_who_it_is(amina: Identity, bimal: Identity, tmp_path: Path):
     guarded = Guarded(tmp_path)
     gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
-    shown = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "name": "somebody"}
+    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "name": "somebody"}
     listing = Listing(other, "")
     listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
     listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])  # with a pass that is not its own
@@ -95,7 +102,8 @@ def test_sessions_find_each_other_and_see_each_other_go(tmp_path: Path):
 def meet_and_part(folder: Path) -> None:
     """Two peers of a guarded run with a DHT node each."""
     guarded = Guarded(folder)
-    nodes, contacts, known = [], [], []
+    nodes, contacts = [], []
+    known: list[str] = []
     for name in ("amina", "bimal"):
         identity = load_identity(folder / f"{name}.key")
         gate = guarded.gate(name, identity.peer_id)

@@ -73,7 +73,7 @@ NO_HELLOS = {
 
 
 def test_a_stream_that_does_not_begin_with_a_hello_is_closed(peers: Peers):
-    host, stranger = peers.start(), Intruder(peers.loop, peers.daemon())
+    host, stranger = peers.start(Limits(hello=3600.0)), Intruder(peers.loop, peers.daemon())
     for count, sent in enumerate(NO_HELLOS.values(), 1):
         assert answer(stranger, host, sent, greets=False) == b""
         assert host.transport.counts.refused == count

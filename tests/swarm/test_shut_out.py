@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import pytest
-from hivemind.p2p import P2P, P2PContext, P2PHandlerError
+from hivemind.p2p import P2P, P2PContext, P2PHandlerError, PeerID
 from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
 from hivemind.proto import dht_pb2
 from hivemind.utils.asyncio import anext, as_aiter
 
 from swarm import shut_out
 from swarm.rate_limit import RateLimit
-from swarm.shut_out import MOST_REFUSALS, WINDOW, note_refusal, shut_out_whoever_is_refused
+from swarm.shut_out import MOST_REFUSALS, WINDOW, is_shut_out, note_refusal, shut_out_whoever_is_refused
 from tests.waiting import PATIENCE
 
 BAD, GOOD = dht_pb2.PingRequest(validate=True), dht_pb2.PingRequest()
@@ -100,6 +100,14 @@ async def bothered_with(kind: str, clock: SimpleNamespace) -> None:
 @pytest.mark.parametrize("kind", ["calls", "streams"])
 def test_whoever_is_refused_too_often_is_not_heard_and_everybody_else_is(kind: str, clock: SimpleNamespace):
     asyncio.run(asyncio.wait_for(bothered_with(kind, clock), PATIENCE))
+
+
+def test_a_refusal_may_name_its_peer(clock: SimpleNamespace):
+    peer = PeerID(b"peer")
+    for _ in range(MOST_REFUSALS):
+        assert not is_shut_out(peer)
+        note_refusal(peer)
+    assert is_shut_out(peer) and not is_shut_out(PeerID(b"another"))
 
 
 def test_a_refusal_outside_of_any_call_is_nobodys(clock: SimpleNamespace):
