@@ -27,13 +27,14 @@ from rich.table import Table
 from averaging.log.codec import ADAM, rebase, round_moment
 from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
+from averaging.optimizers.lamb import Lamb
+from averaging.optimizers.schedule import learning_rate_at
 from benchmarks import command
 from swarm.durable import write_file
 from swarm.run_file import RunFile, parse_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
-from trainer.averaging.lamb import Lamb, learning_rate_at
 from trainer.data import Batch, Feed
 from trainer.model import PretrainingModel, build_model, parameter_groups
 

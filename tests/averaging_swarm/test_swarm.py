@@ -64,10 +64,10 @@ class Peers:
         }
         command = [sys.executable, "-m", "tests.averaging_swarm.peer", json.dumps(given)]
         with out.open("wb") as file, (folder / "errors").open("ab") as errors:
-            process = subprocess.Popen(command, stdout=file, stderr=errors, env=None)
+            process = subprocess.Popen(command, stdout=file, stderr=errors)
         peer = self.living[name] = Peer(name, process, out)
         if is_coordinator:
-            self.wait(lambda: peer.told(), "coordinator's address")
+            self.wait(peer.told, "coordinator's address")
             self.address = peer.told()[0]["address"]
         return peer
 
