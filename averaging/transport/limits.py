@@ -1,11 +1,14 @@
 """What a peer may make us keep, and for how long; and the share of it that all of them have together."""
 
 import asyncio
+import contextlib
+import resource
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+OTHER_FILES = 1000  # that a process may have open beside streams
 SMALL = 64 * 2**10  # bytes of a frame that is not counted among those that are being received
 
 
@@ -23,7 +26,7 @@ class Limits:
     streams: int = 2000
     streams_of_a_peer: int = 8
     strangers: int = 256  # streams on which nobody has said hello yet
-    hello: float = 10.0  # to open a stream, and to say hello
+    hello: float = 15.0  # to open a stream, and to say hello
     idle: float = 60.0  # after which the streams of a silent peer are closed
     stall: float = 60.0  # for a frame to arrive, and as many more as `slowest` allows
     slowest: int = 16 * 2**10  # bytes a second
@@ -34,6 +37,15 @@ class Limits:
     def patience(self, size: int) -> float:
         """How long so many bytes may take."""
         return self.stall + size / self.slowest
+
+
+def allow_open_files(count: int) -> None:
+    """Let this process have so many files open, if it may: each stream is one, and systems begin with 256 or 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if resource.RLIM_INFINITY != soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # a system with limits of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Budget:

@@ -23,7 +23,7 @@ from hivemind.utils import get_logger
 from averaging.protocol.messages import Message
 from averaging.transport.frames import FrameRefused, Hello, Kind, Lane, frame, read_hello
 from averaging.transport.greeting import REFUSALS, Greeting
-from averaging.transport.limits import Budget, Limits
+from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
 from averaging.transport.outbox import Payload
 from averaging.transport.remote import Remote
 from averaging.transport.stream import Stream
@@ -82,6 +82,7 @@ class Transport:
 
     async def start(self) -> None:
         """Listen."""
+        allow_open_files(self._limits.streams + OTHER_FILES)
         for lane, handle in HANDLES.items():
             await self._p2p.add_binary_stream_handler(handle, partial(self._accept, lane))
         self._begin(self._tend())

@@ -1,12 +1,13 @@
 """What waits, what is on its way and what is being received: each has an end."""
 
 import asyncio
+import resource
 
 import pytest
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.transport.limits import SMALL, Budget
+from averaging.transport.limits import SMALL, Budget, allow_open_files
 from averaging.transport.outbox import Outbox
 from averaging.transport.window import FIRST, LARGEST, SMALLEST, Window
 from averaging.transport.wire import encode, unpack
@@ -52,6 +53,20 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "then"),
+    [(256, 4096, 3000), (1024, 2000, 2000), (1024, resource.RLIM_INFINITY, 3000), (4096, 4096, None)],
+)
+def test_a_process_may_open_as_many_files_as_it_has_streams(
+    soft: int, hard: int, then: int | None, monkeypatch: pytest.MonkeyPatch
+):
+    raised: list[int] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: raised.append(limits[0]))
+    allow_open_files(3000)
+    assert raised == ([] if then is None else [then])
 
 
 def test_a_window_follows_the_time_that_acknowledgements_take():

@@ -81,13 +81,14 @@ def test_a_peer_goes_on_as_another_session_over_the_same_daemon(peers: Peers):
 
 def test_a_newer_session_of_a_peer_ends_the_streams_of_the_older_one(peers: Peers):
     host, other = peers.start(), Intruder(peers.loop, peers.daemon())
-    reader, _ = peers.loop.call(other.greeted(host))
+    reader, first = peers.loop.call(other.greeted(host))
     wait_until(lambda: other.session in host.transport.connected, "the first session")
     newer = other.session[:-8] + "00000002"
     _, writer = peers.loop.call(other.greeted(host, session=newer))
     assert peers.loop.call(reader.read(), timeout=200) == b""
     wait_until(lambda: host.transport.connected == {newer}, "the second session alone")
-    peers.loop.soon(writer.close)
+    for one in (first, writer):  # asyncio closes those that nobody refers to
+        peers.loop.soon(one.close)
 
 
 def test_what_was_sent_before_the_end_has_been_taken_in(peers: Peers):
