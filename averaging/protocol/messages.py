@@ -58,13 +58,32 @@ class Accepted:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """A closed buffer of gradients."""
+
+    number: int
+    weight: int  # masked tokens
+    samples: int
+    loss: float | None  # sum over the masked tokens, in nats; None: it is not known
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """What a peer's line carries, in Mbit/s."""
+
+    upload: float
+    download: float
+
+
+@dataclass(frozen=True)
 class Call:
     """The answer: what this peer brings, and its promise to accept nothing in a lower ballot."""
 
     instance: str
     ballot: Ballot
-    buffers: tuple[tuple[int, int], ...]  # number and masked tokens of each closed buffer
+    buffers: tuple[Offer, ...]
     accepted: Accepted | None
+    bandwidth: Bandwidth | None = None  # None: it has not been measured
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ The process around it hands in what happens, with the time, and carries out the 
     for action in machine.take_actions(): ...
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Entry, Head, Kind, SnapshotName
+from averaging.log.header import Ballot, Entry, Head, Header, Kind, SnapshotName
+from averaging.protocol import quorum
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
 from averaging.protocol.contacts import Contacts
@@ -22,6 +24,7 @@ from averaging.protocol.messages import (
     Accepted,
     Action,
     Apply,
+    Bandwidth,
     Call,
     Chunk,
     Commit,
@@ -41,7 +44,9 @@ from averaging.protocol.messages import (
     Want,
     WantLog,
 )
+from averaging.protocol.objections import objection
 from averaging.protocol.outbox import Outbox
+from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.reducing import Reducing
 from averaging.protocol.settings import Settings
 from averaging.protocol.voting import Voting
@@ -50,8 +55,10 @@ from averaging.protocol.voting import Voting
 class Peer:
     """One session of one peer."""
 
-    def __init__(self, me: Contact, settings: Settings, now: float, held: Iterable[str] = ()):
-        self.me = me
+    def __init__(
+        self, me: Contact, settings: Settings, now: float, held: Iterable[str] = (), plan: Planner = equal_parts
+    ):
+        self.me, self._chunks = me, settings.chunks
         self.has_left = False
         self.buffers = Buffers()
         self._outbox = Outbox(me.session)
@@ -61,12 +68,21 @@ class Peer:
         self.log = HeldLog(self.fetching, act, keeps_all=me.is_coordinator)
         self.catching_up = CatchingUp(self.fetching, send, act, timing)
         self.reducing = Reducing(me.session, send, act, timing)
-        self.voting = Voting(me.session, self.buffers, self.fetching, send)
+        self.voting = Voting(me.session, self.buffers, self.fetching, self._objection, send)
         self.gathering = Gathering(
             self._contacts, settings, self.log, self.buffers, self.voting, self.catching_up, send, now
         )
         self.leading = Leading(
-            self._contacts, settings, self.log, self.gathering, self.voting, self.fetching, send, act
+            self._contacts,
+            settings,
+            plan,
+            self._objection,
+            self.log,
+            self.gathering,
+            self.voting,
+            self.fetching,
+            send,
+            act,
         )
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
             Report: self.gathering.on_report,
@@ -118,11 +134,15 @@ class Peer:
         self._handlers[type(message)](sender, message, now)
         self._after(now)
 
-    def computed(self, weight: int, gradient: Any, now: float) -> None:
-        """A batch of so many masked tokens was computed from the newest state."""
-        self.buffers.add(weight, gradient)
+    def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 0, loss: float = math.nan) -> None:
+        """A batch of so many masked tokens was computed from the newest state; `loss` is the sum over them, in nats."""
+        self.buffers.add(weight, gradient, samples, loss)
         self.gathering.computed(now)
         self._after(now)
+
+    def measured(self, bandwidth: Bandwidth) -> None:
+        """What this peer's line carries; the next call tells it."""
+        self.voting.bandwidth = bandwidth
 
     def averaged(self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float) -> None:
         """The process has done an `Average`, and holds the encoded mean."""
@@ -215,6 +235,12 @@ class Peer:
         self.fetching.want_only(self.catching_up.wanted())
         self.log.forget_old(self.catching_up.wanted())
         self.gathering.report(now)
+
+    def _objection(self, header: Header) -> str:
+        assert self.log.chain is not None
+        snapshots = {one.step: one.digest for one in self.log.snapshots}
+        recent = self.log.chain.last(quorum.WINDOW)
+        return objection(header, recent, self._chunks, self._contacts, self.buffers.closed, snapshots)
 
     # -- messages that concern more than one part
 

@@ -32,5 +32,4 @@ class Settings:
     target_weight: int  # masked tokens of a global step
     chunks: int  # of the vector
     snapshot_every: int  # global steps
-    most_parts: int = 4  # reducers in a round
     timing: Timing = Timing()

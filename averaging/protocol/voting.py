@@ -2,20 +2,29 @@
 
 from collections.abc import Callable
 
-from averaging.log.header import Ballot
+from averaging.log.header import Ballot, Header
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Accepted, Call, Goodbye, Meet, Message, Propose, Refused, Vote
+from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Message, Propose, Refused, Vote
 from averaging.protocol.voter import Voter
 
 
 class Voting:
     """In the decision about the next header. A peer that is no voter calls and accepts, too; nobody counts it."""
 
-    def __init__(self, session: str, buffers: Buffers, fetching: Fetching, send: Callable[[str, Message], None]):
+    def __init__(
+        self,
+        session: str,
+        buffers: Buffers,
+        fetching: Fetching,
+        objection: Callable[[Header], str],
+        send: Callable[[str, Message], None],
+    ):
         self.voter = Voter(session, "")
+        self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured
         self.highest = 0  # ballot number that this peer knows of
-        self._buffers, self._fetching, self._send = buffers, fetching, send
+        self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
+        self._buffers, self._fetching, self._objection, self._send = buffers, fetching, objection, send
         self._proposal: Accepted | None = None  # that waits for chunks
         self._proposed_by = ""
 
@@ -44,7 +53,7 @@ class Voting:
 
     def call(self, ballot: Ballot) -> Call:
         """What this peer says to a convener that it has promised a ballot."""
-        return Call(self.instance, ballot, self._buffers.offer(), self.voter.accepted)
+        return Call(self.instance, ballot, self._buffers.offer(), self.voter.accepted, self.bandwidth)
 
     def meet(self, sender: str, meet: Meet) -> bool:
         """Answer a convener of the present step; False: a higher ballot was promised."""
@@ -59,6 +68,10 @@ class Voting:
         """Get what a proposal for the present step needs; `vote` follows."""
         if self.voter.promised is not None and proposal.ballot < self.voter.promised:
             self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
+            return
+        found = self._objection(proposal.header) if sender == proposal.ballot.convener else "it is of another convener"
+        if found:
+            self.objected = proposal.header, found
             return
         self._proposal, self._proposed_by = Accepted(proposal.ballot, proposal.header), sender
         reducers = [part.reducer for part in proposal.header.parts]

@@ -8,6 +8,7 @@ from unittest.mock import patch
 from averaging.protocol import voting
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
+from tests.simulation.cheating import cheats
 from tests.simulation.faults import Faults
 from tests.simulation.oracle import Oracle, Violation
 from tests.simulation.process import Process, digest_of, first_disk
@@ -49,7 +50,7 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
         snapshot_every=draw.choice([3, 5, 8]),
     )
     world, oracle = World(seed, settings), Oracle(settings.chunks, settings.snapshot_every)
-    with patch.object(voting, "Voter", oracle.watched(world.processes)):
+    with patch.object(voting, "Voter", oracle.watched(world.processes)), cheats(world):
         _begin(world, oracle, draw, speeds)
         faulty, mean = (DENSE_FAULTY, DENSE) if is_dense else (FAULTY, USUAL)
         forks = seed % DENSE_EVERY == 2

@@ -42,6 +42,7 @@ class Faults:
             (5, self._quarrel),
             (3, self._last_words),
             (4, self._voters_leave),
+            (2, self._cheat),
             (6 if forks else 0, self._fork),
         ]
         self._next()
@@ -371,6 +372,12 @@ class Faults:
         if len(users) > 4:
             self._world.ban(self._random.choice(users))
 
+    def _cheat(self) -> None:
+        """Somebody that may come to convene names its friends as voters, or itself as the coordinator."""
+        process = self._some_trainer()
+        if process is not None:
+            self._world.cheats.add(process.session)
+
     def _roll_back(self) -> None:
         for process in self._coordinators():
             if process.machine.log.snapshots:
@@ -393,7 +400,7 @@ class Faults:
         world.islands, world.lossy, world.slow = {}, 0.0, 0.0
         world.cut.clear()
         world.ambushes.clear()
-        self.is_over = True
+        self.is_over = world.is_honest = True
         for process in world.living():
             process.dies_in = None
             if process.disk is not None:

@@ -25,12 +25,13 @@ from averaging.protocol.messages import (
     Load,
     Message,
     Piece,
+    Propose,
     Rejoin,
     SaveProposal,
     Send,
 )
 from averaging.protocol.peer import Peer
-from tests.simulation.oracle import Oracle
+from tests.simulation.oracle import Oracle, loss_of
 from tests.simulation.world import World
 
 TICK = 0.5
@@ -170,6 +171,8 @@ class Process:
         elif isinstance(message, Piece):
             self.pieces[sender, message.ballot, message.chunk, message.attempt] = payload
         self.machine.receive(sender, message, self.world.now)
+        if isinstance(message, Propose):
+            self.oracle.check_belief(self)
         self._carry_out()
 
     def _tick(self) -> None:
@@ -192,7 +195,8 @@ class Process:
         target = self.world.settings.target_weight
         if self.computes and not self.is_frozen and not self.machine.is_behind and self.machine.buffers.weight < target:
             weight = max(1, int(self.speed * (0.5 + self.world.random.random())))
-            self.machine.computed(weight, self.oracle.new_batch(self.session, weight), self.world.now)
+            batch = self.oracle.new_batch(self.session, weight)
+            self.machine.computed(weight, batch, self.world.now, samples=1, loss=weight * loss_of(batch))
             self._carry_out()
         self.world.after(BATCH, self._compute)
 
