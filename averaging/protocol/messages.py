@@ -212,9 +212,24 @@ class Log:
     snapshot: SnapshotName | None  # to be loaded first; the entry of its step is among the entries
 
 
+@dataclass(frozen=True)
+class WantHeaders:
+    """Give me the header of a step with this digest, and those before it."""
+
+    step: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Headers:
+    """Entries of the log, oldest first, up to the one that was asked for; some of those before it."""
+
+    entries: tuple[Entry, ...]
+
+
 Message: TypeAlias = (
     Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reduced | Chunk | Want | Propose | Vote | Commit
-    | WantLog | Log
+    | WantLog | Log | WantHeaders | Headers
 )  # fmt: skip
 
 
@@ -262,6 +277,13 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Credit:
+    """Older headers that were missing: their members are to be credited. A coordinator writes them to disk."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
 class Forget:
     """Chunks and snapshots that nobody will ask this peer for, unless it holds them again by now."""
 
@@ -275,4 +297,4 @@ class Rejoin:
     log: Log
 
 
-Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Forget | Rejoin
+Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Credit | Forget | Rejoin

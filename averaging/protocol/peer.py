@@ -13,6 +13,7 @@ from typing import Any
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Entry, Head, Header, Kind, SnapshotName
 from averaging.protocol import quorum
+from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
 from averaging.protocol.contacts import Contacts
@@ -30,6 +31,7 @@ from averaging.protocol.messages import (
     Commit,
     Contact,
     Goodbye,
+    Headers,
     Log,
     Meet,
     Message,
@@ -42,6 +44,7 @@ from averaging.protocol.messages import (
     Status,
     Vote,
     Want,
+    WantHeaders,
     WantLog,
 )
 from averaging.protocol.objections import objection
@@ -65,7 +68,8 @@ class Peer:
         send, act, timing = self._outbox.send, self._outbox.act, settings.timing
         self._contacts = Contacts(me)
         self.fetching = Fetching(send, timing, held)
-        self.log = HeldLog(self.fetching, act, keeps_all=me.is_coordinator)
+        self.log = HeldLog(self.fetching, act, headers=None if me.is_coordinator else settings.headers)
+        self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
         self.catching_up = CatchingUp(self.fetching, send, act, timing)
         self.reducing = Reducing(me.session, send, act, timing)
         self.voting = Voting(me.session, self.buffers, self.fetching, self._objection, send)
@@ -101,15 +105,25 @@ class Peer:
             Commit: self._on_commit,
             WantLog: self._on_want_log,
             Log: self._on_log,
+            WantHeaders: self.backfilling.on_want_headers,
+            Headers: self.backfilling.on_headers,
         }
 
     # -- what the process tells
 
-    def start(self, chain: Chain, snapshots: Iterable[SnapshotName], accepted: Accepted | None = None) -> None:
+    def start(
+        self,
+        chain: Chain,
+        snapshots: Iterable[SnapshotName],
+        accepted: Accepted | None = None,
+        others: Iterable[Entry] = (),
+    ) -> None:
         """Go on from a state that the process has: its own disk, or the beginning of a run.
 
         `accepted` was on the disk, too: one more header that may have been chosen, and no promise of this session.
+        `others` are older headers, which need not lead to the chain without a gap.
         """
+        self.backfilling.had(others)
         self._goes_on_from(chain, snapshots)
         if (
             accepted is not None
@@ -118,8 +132,9 @@ class Peer:
         ):
             self.voting.voter.accepted = accepted
 
-    def rejoin(self, log: Log, now: float) -> None:
-        """Go on from the log that the session before this one has rejoined for."""
+    def rejoin(self, log: Log, others: Iterable[Entry], now: float) -> None:
+        """Go on from the log that the session before this one has rejoined for; it had these headers."""
+        self.backfilling.had(others)
         self.catching_up.log("", log, None, now)
         self._after(now)
 
@@ -179,6 +194,7 @@ class Peer:
         self.reducing.tick(now)
         self.catching_up.tick(self.head, now)
         self.gathering.tick(now)
+        self.backfilling.tick(now)
         self._after(now)
 
     def leave(self) -> None:
@@ -318,7 +334,10 @@ class Peer:
         if loaded is not None:
             chain, snapshot = loaded
             self.buffers.drop()
+            if self.log.chain is not None:
+                self.backfilling.had(self.log.chain.since(0))
             self._goes_on_from(chain, [snapshot])
+            self.backfilling.loaded()
             self.log.forget_old(self.catching_up.wanted())
         while self.log.chain is not None and (entry := self.catching_up.next_entry(self.log.chain)) is not None:
             self._apply(entry, now)

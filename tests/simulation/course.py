@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from averaging.protocol import voting
+from averaging.protocol import quorum, voting
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from tests.simulation.cheating import cheats
@@ -19,6 +19,8 @@ PEACE = 120.0  # seconds without; in them the log has to go on
 QUIET = 60.0  # seconds without new gradients; after them all peers stand at the same header
 STEP = 8.0  # seconds that trainers need for a batch, about
 USUAL, DENSE = 15.0, 4.0  # seconds between two faults, on average
+HEADERS = 48  # that peers keep
+SHORT_WINDOW = 2  # headers for the choice of voters, in each third course: a snapshot comes with so few of them
 DENSE_EVERY = 4  # seeds: each fourth has few peers, and faults that meet each other
 DENSE_FAULTY = 300.0  # seconds with faults, in such a course
 
@@ -48,9 +50,15 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
         target_weight=int(sum(speeds) * STEP),
         chunks=draw.choice([2, 4, 6]),
         snapshot_every=draw.choice([3, 5, 8]),
+        headers=HEADERS,
     )
-    world, oracle = World(seed, settings), Oracle(settings.chunks, settings.snapshot_every)
-    with patch.object(voting, "Voter", oracle.watched(world.processes)), cheats(world):
+    window = SHORT_WINDOW if seed % 3 == 0 else quorum.WINDOW
+    world, oracle = World(seed, settings), Oracle(settings.chunks, settings.snapshot_every, window)
+    with (
+        patch.object(voting, "Voter", oracle.watched(world.processes)),
+        patch.object(quorum, "WINDOW", window),
+        cheats(world),
+    ):
         _begin(world, oracle, draw, speeds)
         faulty, mean = (DENSE_FAULTY, DENSE) if is_dense else (FAULTY, USUAL)
         forks = seed % DENSE_EVERY == 2
@@ -89,7 +97,7 @@ def _violation(world: World, oracle: Oracle, faults: Faults) -> str:
         _check_peace(world, oracle, faults)
     except Violation as broken:
         return str(broken)
-    except (AssertionError, LookupError) as broken:
+    except (AssertionError, LookupError, ValueError) as broken:
         return f"the machine or its process fails: {broken!r}"
     return ""
 
@@ -111,6 +119,9 @@ def _check_peace(world: World, oracle: Oracle, faults: Faults) -> None:
     if len(set(heads.values())) != 1:
         told = {session: (head.step, head.digest[:8], head.resets) if head else None for session, head in heads.items()}
         raise Violation(f"peers stand at different headers: {told}")
+    for process in world.living():
+        if process.contact.is_coordinator:
+            oracle.check_whole_ledger(process, world.living())
     if len({digest_of(one.state) for one in world.living()}) != 1:
         raise Violation("peers at the same header have different states")
 

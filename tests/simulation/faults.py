@@ -21,6 +21,7 @@ class Faults:
             (6, self._kill_trainer),
             (4, self._die_between_sends),
             (3, self._kill_coordinator),
+            (1, self._coordinator_is_long_away),
             (2, self._coordinator_dies_between_sends),
             (4, self._freeze_somebody),
             (3, self._freeze_coordinator),
@@ -105,6 +106,12 @@ class Faults:
         for process in self._coordinators():
             process.die()
             self._bring_back_coordinator(process)
+
+    def _coordinator_is_long_away(self) -> None:
+        """For longer than others keep updates."""
+        for process in self._coordinators():
+            process.die()
+            self._world.after(100.0 + self._seconds(300.0), partial(self._coordinator_restarts, process))
 
     def _coordinator_dies_between_sends(self) -> None:
         for process in self._coordinators():

@@ -12,6 +12,7 @@ from unittest.mock import patch
 from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header
 from averaging.protocol import catching_up, peer, quorum
+from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffer, Buffers
 from averaging.protocol.meeting import Meeting
 from averaging.protocol.messages import Accepted, Goodbye, Offer, Propose
@@ -225,5 +226,8 @@ MUTANTS = (
     Mutant("chunks of two reducers are mixed", (_mixed_chunks,)),
     Mutant("full weight is credited despite exclusions", (_full_credit,)),
     Mutant("the ledger is keyed by step and peer", (_ledger_by_step,)),
+    Mutant(
+        "headers that were missed are not asked for", (lambda: patch.object(Backfilling, "tick", lambda *now: None),)
+    ),
     Mutant("only newcomers rebase", (_only_newcomers_rebase,)),
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
 
 
-WINDOW, MOST_VOTERS = 32, 9  # as the protocol has them
+MOST_VOTERS = 9  # as the protocol has it
 
 
 def loss_of(batch: int) -> float:
@@ -31,8 +31,8 @@ class Violation(Exception):
 class Oracle:
     """All that has happened, of one run."""
 
-    def __init__(self, chunks: int, snapshot_every: int):
-        self._chunks, self._snapshot_every = chunks, snapshot_every
+    def __init__(self, chunks: int, snapshot_every: int, window: int):
+        self._chunks, self._snapshot_every, self._window = chunks, snapshot_every, window
         self._most_held = chunks * (4 * snapshot_every + 20)
         self.headers: dict[str, Header] = {}  # that anybody has applied
         self._chosen: dict[str, str] = {}  # voted header by the digest of the one before it
@@ -210,13 +210,23 @@ class Oracle:
         if entered != expected:
             raise Violation(f"the ledger has {entered} of a header of step {header.step} that credits {expected}")
 
+    def check_whole_ledger(self, process: "Process", living: Collection["Process"]) -> None:
+        """A coordinator has credited every header of its chain, as far back as somebody can tell it."""
+        chains = [one.machine.log.chain for one in living]
+        held = {entry.header.digest for chain in chains if chain is not None for entry in chain.since(0)}
+        assert process.machine.head is not None
+        for header in self._ancestors(process.machine.head.digest):
+            if header.digest not in held:
+                return
+            self.check_ledger(process, header)
+
     # -- whom peers believe
 
     def _check_voters(self, process: "Process", header: Header) -> None:
         """Who is to decide next follows from the chain, whatever its convener has made of it."""
         is_round = header.kind is Kind.UPDATE
         credit_of = {one.session: one.weight if is_round else 1 for one in header.members}
-        for earlier, _ in zip(self._ancestors(header.previous), range(WINDOW), strict=False):
+        for earlier, _ in zip(self._ancestors(header.previous), range(self._window), strict=False):
             for member in earlier.members:
                 if member.session in credit_of:
                     credit_of[member.session] += member.weight

@@ -7,6 +7,7 @@ was applied, with moments that lose something when they are encoded.
 import hashlib
 import math
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from averaging.protocol.messages import (
     Chunk,
     Commit,
     Contact,
+    Credit,
     Forget,
     Load,
     Message,
@@ -67,7 +69,8 @@ FIRST = State("zero", "coarse zero")
 class Disk:
     """What a coordinator finds again after a crash."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)  # the chain
+    others: list[Entry] = field(default_factory=list)  # older headers, before a gap that is being filled
     contents: dict[str, Any] = field(default_factory=dict)
     snapshots: list[SnapshotName] = field(default_factory=list)
     accepted: Accepted | None = None
@@ -87,7 +90,8 @@ class Disk:
         if accepted is not None:
             kept.update(accepted.header.needed)
         contents = {digest: content for digest, content in self.contents.items() if digest in kept}
-        return Disk(entries, contents, snapshots, accepted)
+        others = [entry for entry in self.others if entry.header.step < tip.step]
+        return Disk(entries, others, contents, snapshots, accepted)
 
 
 class Process:
@@ -230,6 +234,8 @@ class Process:
                 self._apply(entry)
             case Load(entry, snapshot):
                 self._load(entry, snapshot)
+            case Credit(entries):
+                self._credit(entries)
             case Forget(digests):
                 for digest in digests:
                     if not self.machine.fetching.holds([digest]):
@@ -311,9 +317,12 @@ class Process:
         self.world.note("loads", self.session, entry.header.step)
         self.oracle.loaded(self, entry)
         if self.disk is not None:
-            assert self.machine.log.chain is not None
-            self.disk.entries = self.machine.log.chain.since(0)
             self._write_down()
+
+    def _credit(self, entries: Collection[Entry]) -> None:
+        for entry in entries:
+            self.ledger.enter(entry.header)
+        self._write_down()
 
     def _rejoin(self, log: Any) -> None:
         self.oracle.rejoins(self, log)
@@ -324,7 +333,9 @@ class Process:
         again.contents = self.contents
         again.ledger = self.ledger
         again.machine = Peer(again.contact, self.world.settings, self.world.now, held=self.contents)
-        again.machine.rejoin(log, self.world.now)
+        assert self.machine.log.chain is not None
+        had = [*self.machine.backfilling.others, *self.machine.log.chain.since(0)]
+        again.machine.rejoin(log, had, self.world.now)
         again._carry_out()
 
     # -- the disk of a coordinator
@@ -351,8 +362,7 @@ class Process:
         self._has_unsaved = disk.is_full
         if disk.is_full:
             return
-        last = disk.entries[-1].header.step if disk.entries else -1
-        disk.entries.extend(chain.since(last + 1))
+        disk.entries, disk.others = chain.since(0), self.machine.backfilling.others
         disk.contents = dict(self.contents)
         disk.snapshots = list(self.machine.log.snapshots)
 
@@ -369,7 +379,7 @@ class Process:
         if disk is None or not disk.entries:
             return
         self.contents = dict(disk.contents)
-        for entry in disk.entries:
+        for entry in (*disk.others, *disk.entries):
             self.ledger.enter(entry.header)
         tip = disk.entries[-1].header
         base = disk.snapshots[-1]
@@ -380,7 +390,7 @@ class Process:
         self.state = state
         self.oracle.check_state(tip, state)
         self.machine = Peer(self.contact, self.world.settings, self.world.now, held=self.contents)
-        self.machine.start(Chain(disk.entries), disk.snapshots, disk.accepted)
+        self.machine.start(Chain(disk.entries), disk.snapshots, disk.accepted, disk.others)
 
 
 def restarted(process: Process, disk: Disk | None = None, keeps_session: bool = False) -> Process:
@@ -403,4 +413,4 @@ def first_disk(run: str, coordinator: str) -> Disk:
     digest = digest_of(FIRST)
     name = SnapshotName(0, digest)
     genesis = Header(run, 0, Kind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
-    return Disk([Entry(genesis, Certificate(ballot))], {digest: FIRST}, [name])
+    return Disk([Entry(genesis, Certificate(ballot))], contents={digest: FIRST}, snapshots=[name])
