@@ -5,15 +5,26 @@ from functools import partial
 
 from averaging.protocol.messages import Commit, Propose, Vote
 from tests.simulation.process import Disk, Process, restarted
+from tests.simulation.schedules import leave_between_ballots, play
 from tests.simulation.world import Ambush, World
 
+AIM = 90.0  # seconds between two schedules
 AWAY = 25.0  # seconds, most, until a killed trainer is back
 
 
 class Faults:
     """Draws faults until a time; then everything heals."""
 
-    def __init__(self, world: World, until: float, mean: float, *, forks: bool = False, sessions_survive: bool = False):
+    def __init__(
+        self,
+        world: World,
+        until: float,
+        mean: float,
+        *,
+        forks: bool = False,
+        aims: bool = False,
+        sessions_survive: bool = False,
+    ):
         self._world, self.until, self._mean, self._random = world, until, mean, world.random
         self.is_over = False
         self._sessions_survive = sessions_survive  # of a restart: what a mutant does
@@ -46,7 +57,15 @@ class Faults:
             (2, self._cheat),
             (6 if forks else 0, self._fork),
         ]
+        if aims:
+            self._aim()
         self._next()
+
+    def _aim(self) -> None:
+        """Play a schedule, again and again."""
+        if self._world.now < self.until:
+            play(self._world, leave_between_ballots(self._world, self._bring_back))
+            self._world.after(AIM, self._aim)
 
     def _next(self) -> None:
         self._world.after(self._random.expovariate(1 / self._mean), self._strike)
