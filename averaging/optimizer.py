@@ -4,6 +4,7 @@ Gradients go into the shell, which adds them up for the next global step; states
 over the newest one between two batches. Everything else happens in a thread with an event loop.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -35,7 +36,8 @@ class CollaborativeOptimizer:
 
     Args:
         parameters: of the model, in an order that all peers have; those with more than one dimension decay.
-        applied: is told of each header, in another thread.
+        applied: is told of each header after its step, in another thread.
+        missed: is told of older headers that are credited only, in the same thread.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class CollaborativeOptimizer:
         parameters: Sequence[tuple[str, Parameter]],
         settings: Callable[[Grid], Settings],
         applied: Callable[[Entry], None] = lambda entry: None,
+        missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
     ):
         self._membership, self._parameters = membership, [one for _, one in parameters]
         self._layout = Layout(
@@ -56,9 +59,14 @@ class CollaborativeOptimizer:
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
         self._loop = LoopThread()
         self._loop.start()
-        self._shell: Shell = self._loop.call(self._begin(settings, applied))
+        self._shell: Shell = self._loop.call(self._begin(settings, applied, missed))
 
-    async def _begin(self, settings: Callable[[Grid], Settings], applied: Callable[[Entry], None]) -> Shell:
+    async def _begin(
+        self,
+        settings: Callable[[Grid], Settings],
+        applied: Callable[[Entry], None],
+        missed: Callable[[Sequence[Entry]], None],
+    ) -> Shell:
         one, grid = self._membership, Grid(self._layout.size)
         facts = settings(grid)
         disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None
@@ -79,6 +87,7 @@ class CollaborativeOptimizer:
             disk=disk,
             renew=self._renew,
             applied=applied,
+            missed=missed,
         )
         if disk is not None:
             self._resume(shell, replay, disk, me)
@@ -135,10 +144,13 @@ class CollaborativeOptimizer:
             self._loaded = state
         return state.step
 
-    def end_batch(self, tokens: int) -> bool:
+    def end_batch(self, tokens: int, samples: int = 0, loss: float = math.nan) -> bool:
         """Add the gradients in `param.grad`, a mean over so many masked tokens; 0: they are of no use.
 
         Returns whether they count.
+
+        Args:
+            loss: the mean over the masked tokens, in nats.
 
         Raises:
             ValueError: they are not finite.
@@ -146,7 +158,8 @@ class CollaborativeOptimizer:
         if not tokens:
             return self._shell.contribute(None, 0)
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._parameters]
-        return self._shell.contribute(self._layout.flat(gradients).mul_(tokens), tokens)
+        gradient = self._layout.flat(gradients).mul_(tokens)
+        return self._shell.contribute(gradient, tokens, samples=samples, loss=loss * tokens)
 
     def shutdown(self) -> None:
         """Say goodbye and end, within seconds."""

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
@@ -29,6 +30,7 @@ from averaging.protocol.messages import (
     Average,
     Chunk,
     Contact,
+    Credit,
     Forget,
     Load,
     Log,
@@ -73,6 +75,7 @@ class Shell:
     Args:
         renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
         applied: is told of each header after its step was taken, in a thread aside.
+        missed: is told of older headers whose states this peer never had, in the same thread.
     """
 
     def __init__(
@@ -88,11 +91,12 @@ class Shell:
         disk: Disk | None = None,
         renew: Callable[[], Contact],
         applied: Callable[[Entry], None] = lambda entry: None,
+        missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
     ):
         self.settings, self.replay, self.gradients, self.store = settings, replay, gradients, store
         self._reducer = Reducer(gradients.grid, gradients.kind)
         self._network, self._aside, self._disk = network, aside, disk
-        self._renew, self._applied = renew, applied
+        self._renew, self._applied, self._missed = renew, applied, missed
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._pieces: dict[str, dict[_PieceName, bytes]] = {}  # by sender
@@ -187,10 +191,11 @@ class Shell:
             self._batch = state.step, self.replay.loaded
             return state
 
-    def contribute(self, gradient: Tensor | None, tokens: int) -> bool:
-        """From the trainer's thread: the gradient of the batch that was begun, summed over its masked tokens.
+    def contribute(self, gradient: Tensor | None, tokens: int, *, samples: int = 0, loss: float = math.nan) -> bool:
+        """From the trainer's thread: gradient and loss of the batch that was begun, summed over its masked tokens.
 
-        None ends the batch without one. Returns whether it counts: it does if at most one step was taken meanwhile.
+        Without a gradient the batch is over, and nothing else. Returns whether it counts: it does if at most one step
+        was taken meanwhile.
 
         Raises:
             ValueError: the gradient is not finite, or has another size.
@@ -207,7 +212,8 @@ class Shell:
                 counts = False
                 raise
             finally:
-                self.machine.computed(tokens if counts else 0, None, self._loop.time())
+                now = self._loop.time()
+                self.machine.computed(tokens if counts else 0, None, now, samples=samples, loss=loss)
         self._loop.call_soon_threadsafe(self._carry_out)
         return counts
 
@@ -328,6 +334,8 @@ class Shell:
                     self._drop_what_was_used(entry)
                 case Forget(digests):
                     self.store.forget([one for one in digests if one not in self.machine.fetching.held])
+                case Credit(entries):
+                    await self._do(partial(self._missed, entries))
                 case Rejoin(log):
                     self._rejoin(log)
             self._carry_out()
@@ -367,8 +375,10 @@ class Shell:
         held = self.machine.fetching.held
         with self._lock:
             self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
+            chain = self.machine.log.chain
+            others = [*self.machine.backfilling.others, *(chain.since(0) if chain is not None else ())]
             self.machine = Peer(self._renew(), self.settings, self._loop.time(), held)
-            self.machine.rejoin(log, self._loop.time())
+            self.machine.rejoin(log, others, self._loop.time())
 
     # -- tasks
 

@@ -1,5 +1,6 @@
 """The part of a run's chain of headers that a peer holds."""
 
+import itertools
 from collections.abc import Iterable
 
 from averaging.log.header import Entry, Head, Header
@@ -53,6 +54,24 @@ class Chain:
         """The entries of the steps after one and up to another, as far as they are held."""
         first = self._entries[0].header.step
         return self._entries[max(0, after + 1 - first) : max(0, until + 1 - first)]
+
+    def until(self, step: int, digest: str, most: int) -> list[Entry]:
+        """The entries up to that of a step with this digest, at most so many; none if this chain does not have it."""
+        found = self.at(step)
+        if found is None or found.header.digest != digest:
+            return []
+        return self.between(step - most, step)
+
+    def prepend(self, entries: list[Entry]) -> None:
+        """Add the headers before the oldest one, oldest first."""
+        for entry, following in itertools.pairwise([*entries, self._entries[0]]):
+            assert entry.header.digest == following.header.previous, "a gap in the chain"
+        self._entries = [*entries, *self._entries]
+
+    @property
+    def oldest(self) -> Header:
+        """The oldest header that is held."""
+        return self._entries[0].header
 
     def forget_before(self, step: int) -> list[Header]:
         """Drop older headers, never the newest one, and return them."""

@@ -20,6 +20,7 @@ class Contribution:
     session: str
     user: str
     tokens: Fraction  # masked tokens, times the share of the chunks of the mean that include them
+    samples: Fraction  # times the same share
 
 
 def contributions(header: Header) -> Iterator[Contribution]:
@@ -28,8 +29,9 @@ def contributions(header: Header) -> Iterator[Contribution]:
     for member in header.members:
         missing = sum(exclusion.session == member.session for exclusion in header.exclusions)
         if member.weight and chunks > missing:
-            tokens = Fraction(member.weight * (chunks - missing), chunks)
-            yield Contribution(header.digest, header.step, member.session, member.user, tokens)
+            share = Fraction(chunks - missing, chunks)
+            tokens, samples = member.weight * share, member.samples * share
+            yield Contribution(header.digest, header.step, member.session, member.user, tokens, samples)
 
 
 class Ledger:

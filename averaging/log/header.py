@@ -43,6 +43,8 @@ class Member:
     buffers: tuple[int, ...]  # numbers of its gradient buffers, each in at most one header of a chain
     weight: int  # masked tokens behind its gradient
     reachable: bool  # accepts connections
+    samples: int = 0  # behind its gradient
+    loss: float | None = None  # mean over the masked tokens, in nats; None: it is not known
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,13 @@ class Header:
     def chunks(self) -> tuple[str, ...]:
         """Digests of the whole update, in the order of the vector."""
         return tuple(digest for part in self.parts for digest in part.chunks)
+
+    @property
+    def loss(self) -> float | None:
+        """Of the swarm, before this header: the mean over the masked tokens of members that tell theirs, in nats."""
+        known = [(member.weight, member.loss) for member in self.members if member.weight and member.loss is not None]
+        weight = sum(weight for weight, _ in known)
+        return sum(weight * loss for weight, loss in known) / weight if weight else None
 
     @functools.cached_property
     def needed(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from averaging.protocol.messages import Assignment, Call, Message, Plan, Reduced, Reducing
-from averaging.protocol.parts import equal_parts
+from averaging.protocol.parts import Line, Planner, checked
 from averaging.protocol.settings import Settings
 from averaging.protocol.situation import Situation
 
@@ -17,20 +17,22 @@ class Assignments:
         situation: Situation,
         settings: Settings,
         calls: Mapping[str, Call],
-        reducers: Sequence[str],
+        lines: Sequence[Line],
+        planner: Planner,
         send: Callable[[str, Message], None],
         now: float,
     ):
+        reducers = [line.session for line in lines if line.reachable]
         self._me, self._timing, self._reducers, self._send = situation.me.session, settings.timing, reducers, send
         self._members = list(calls)
         self._plan = Plan(
             instance=situation.previous.digest,
             ballot=situation.ballot,
             members=tuple(
-                (session, tuple(number for number, _ in call.buffers)) for session, call in sorted(calls.items())
+                (session, tuple(offer.number for offer in call.buffers)) for session, call in sorted(calls.items())
             ),
-            parts=equal_parts(settings.chunks, reducers[: settings.most_parts]),
-            weights=tuple(sum(weight for _, weight in call.buffers) for _, call in sorted(calls.items())),
+            parts=checked(planner(settings.chunks, lines), settings.chunks, lines),
+            weights=tuple(sum(offer.weight for offer in call.buffers) for _, call in sorted(calls.items())),
         )
         self._results: dict[int, Reduced] = {}  # by first chunk
         self._assigned_at = {part.first: now for part in self._plan.parts}

@@ -4,9 +4,12 @@ A call closes the open buffer. If the round fails, the next call offers the clos
 header of the failed round may still be committed, and then takes away just the buffers that it names.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
+
+from averaging.protocol.messages import Offer
 
 
 @dataclass
@@ -15,6 +18,8 @@ class Buffer:
 
     number: int
     weight: int = 0  # masked tokens
+    samples: int = 0
+    loss: float = 0.0  # sum over the masked tokens, in nats; NaN: it is not known of all of them
     gradients: list[Any] = field(default_factory=list)  # what the process keeps for it
 
 
@@ -40,17 +45,22 @@ class Buffers:
         """Masked tokens that have been gathered."""
         return self._open.weight + sum(buffer.weight for buffer in self.closed.values())
 
-    def add(self, weight: int, gradient: Any = None) -> None:
-        """Gather one batch."""
+    def add(self, weight: int, gradient: Any = None, samples: int = 0, loss: float = math.nan) -> None:
+        """Gather one batch. `loss`: sum over its masked tokens, in nats."""
         self._open.weight += weight
+        self._open.samples += samples
+        self._open.loss += loss
         self._open.gradients.append(gradient)
 
-    def offer(self) -> tuple[tuple[int, int], ...]:
-        """Close the open buffer; numbers and masked tokens of all closed ones."""
+    def offer(self) -> tuple[Offer, ...]:
+        """Close the open buffer; what is in each closed one."""
         if self._open.weight:
             self.closed[self._open.number] = self._open
             self._open = Buffer(self._open.number + 1)
-        return tuple((buffer.number, buffer.weight) for buffer in self.closed.values())
+        return tuple(
+            Offer(one.number, one.weight, one.samples, one.loss if math.isfinite(one.loss) else None)
+            for one in self.closed.values()
+        )
 
     def remove(self, numbers: Collection[int]) -> None:
         """Drop buffers that a committed header has taken."""

@@ -19,6 +19,10 @@ class Contacts:
             one.session: one for one in contacts if one.session != self.me.session and one.session not in self.goodbyes
         }
 
+    def get(self, session: str) -> Contact | None:
+        """This peer or another, as far as it is known."""
+        return self.me if session == self.me.session else self.others.get(session)
+
     def has_left(self, goodbye: Goodbye) -> None:
         """A session has said goodbye."""
         self.goodbyes[goodbye.session] = goodbye

@@ -4,20 +4,23 @@ from collections.abc import Callable, Collection, Iterable
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, Header, SnapshotName
+from averaging.protocol import quorum
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Action, Forget, Log, WantLog
-from averaging.protocol.quorum import WINDOW
 
 MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
 
 
 class HeldLog:
-    """The newest snapshot (the coordinator: two), all updates since, and enough headers to choose voters by."""
+    """The newest snapshot (the coordinator: two), all updates since, and headers: the coordinator all of them, others
+    those that a coordinator may have missed.
+    """
 
-    def __init__(self, fetching: Fetching, act: Callable[[Action], None], keeps_all: bool):
+    def __init__(self, fetching: Fetching, act: Callable[[Action], None], headers: int | None):
+        """`headers`: that are kept; None: all."""
         self.chain: Chain | None = None  # None: the peer has no state yet
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
-        self._fetching, self._act, self._keeps_all = fetching, act, keeps_all
+        self._fetching, self._act, self._most_headers = fetching, act, headers
         self._chunks: set[str] = set()  # of the updates that can be given
         self._forgotten = -1  # step up to which there are none
 
@@ -52,14 +55,14 @@ class HeldLog:
     def forget_old(self, wanted: Collection[str]) -> None:
         """Drop what is older than the snapshots, and the chunks of failed rounds, except for what is wanted."""
         assert self.chain is not None
-        self.snapshots = self.snapshots[-2 if self._keeps_all else -1 :]
+        self.snapshots = self.snapshots[-2 if self._most_headers is None else -1 :]
         if self.snapshots:
             oldest = self.snapshots[0].step
             for entry in self.chain.between(self._forgotten, oldest):
                 self._chunks.difference_update(entry.header.needed)
             self._forgotten = oldest
-            if not self._keeps_all:
-                self.chain.forget_before(oldest - WINDOW)
+            if self._most_headers is not None:
+                self.chain.forget_before(min(oldest - quorum.WINDOW, self.chain.tip.step - self._most_headers))
         kept = {one.digest for one in self.snapshots}.union(wanted)
         gone = self._fetching.held - self._chunks - kept - self._fetching.parts_of(kept)
         if gone:
@@ -74,4 +77,4 @@ class HeldLog:
         if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
             return Log(tuple(following), None)
         newest = self.snapshots[-1]
-        return Log(tuple(self.chain.since(newest.step - WINDOW)), newest)
+        return Log(tuple(self.chain.since(newest.step - quorum.WINDOW)), newest)

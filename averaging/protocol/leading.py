@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from averaging.log.header import Entry
+from averaging.log.header import Entry, Header
 from averaging.protocol import quorum
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.gathering import Gathering
 from averaging.protocol.held_log import HeldLog
 from averaging.protocol.messages import Action, Call, Message, Reduced, Reducing, Refused, Status, Vote
+from averaging.protocol.parts import Planner
 from averaging.protocol.round import Phase, Round
 from averaging.protocol.settings import Settings
 from averaging.protocol.situation import Situation
@@ -22,6 +23,8 @@ class Leading:
         self,
         contacts: Contacts,
         settings: Settings,
+        plan: Planner,
+        objection: Callable[[Header], str],
         log: HeldLog,
         gathering: Gathering,
         voting: Voting,
@@ -31,7 +34,8 @@ class Leading:
     ):
         self.round: Round | None = None  # that this peer convenes
         self.rollback: str | None = None  # digest of the snapshot that the authority wants back
-        self._contacts, self._settings, self._log, self._gathering = contacts, settings, log, gathering
+        self._contacts, self._settings, self._plan, self._objection = contacts, settings, plan, objection
+        self._log, self._gathering = log, gathering
         self._voting, self._fetching, self._send, self._act = voting, fetching, send, act
         self._began_at = -1e9  # the last ballot
         self._no_quorum_since: float | None = None
@@ -73,9 +77,12 @@ class Leading:
             awaited=frozenset(progress.awaited(tip.digest, now)),
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
+            objection=self._objection,
             may_reset=me.is_coordinator and waited,
         )
-        self.round = Round(situation, self._settings, self._voting.voter, self._fetching, self._send, self._act, now)
+        self.round = Round(
+            situation, self._settings, self._plan, self._voting.voter, self._fetching, self._send, self._act, now
+        )
         self.round.called(me.session, self._voting.call(ballot), now)
 
     def _continue(self, current: Round, now: float) -> Entry | None:

@@ -1,10 +1,10 @@
 """The first phase of a ballot: peers call, which says what they bring, and is the promise of voters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from averaging.log.header import Header
+from averaging.log.header import Header, Member
 from averaging.protocol import quorum
-from averaging.protocol.messages import Accepted, Call, Goodbye, Meet, Message
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Message, Offer
 from averaging.protocol.situation import Situation
 
 
@@ -13,6 +13,7 @@ class Meeting:
 
     def __init__(self, situation: Situation, send: Callable[[str, Message], None]):
         self.calls: dict[str, Call] = {}  # by session
+        self.contacts: dict[str, Contact] = {}  # those that called, as they were known then
         self._situation, self._send = situation, send
         self._absent: set[str] = set()  # they answered, and bring nothing
 
@@ -26,6 +27,7 @@ class Meeting:
     def called(self, session: str, call: Call) -> None:
         """A peer takes part."""
         self.calls[session] = call
+        self.contacts[session] = self._situation.contact(session)
 
     def is_absent(self, session: str) -> None:
         """A peer has answered, and takes no part."""
@@ -51,8 +53,33 @@ class Meeting:
         everybody = self._situation.awaited <= self.calls.keys() | self._absent
         return (self.has_promises or (self.resets and is_late)) and (everybody or is_late)
 
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All that called, with what they bring, in the order of their sessions."""
+        return tuple(_member(self.contacts[session], call.buffers) for session, call in sorted(self.calls.items()))
+
+    @property
+    def coordinators(self) -> list[str]:
+        """Sessions of those that called."""
+        return [session for session, contact in self.contacts.items() if contact.is_coordinator]
+
     def accepted_by_others(self, own: Accepted | None) -> Header | None:
         """The header that this ballot has to propose again, if there is one; `own`: that the convener has accepted."""
-        known = [call.accepted for call in self.calls.values()]
-        same = [one for one in self.goodbyes.values() if one.instance == self._situation.previous.digest]
-        return quorum.highest_accepted([*known, *(goodbye.accepted for goodbye in same), own])
+        said = [call.accepted for call in self.calls.values()]
+        said += [one.accepted for one in self.goodbyes.values() if one.instance == self._situation.previous.digest]
+        known = [one for one in said if one is not None and not self._situation.objection(one.header)]
+        return quorum.highest_accepted([*known, own])
+
+
+def _member(contact: Contact, offers: Sequence[Offer]) -> Member:
+    weight = sum(offer.weight for offer in offers)
+    losses = [offer.loss for offer in offers if offer.loss is not None]
+    return Member(
+        contact.session,
+        contact.user,
+        buffers=tuple(offer.number for offer in offers),
+        weight=weight,
+        reachable=contact.reachable,
+        samples=sum(offer.samples for offer in offers),
+        loss=sum(losses) / weight if weight and len(losses) == len(offers) else None,
+    )

@@ -58,13 +58,32 @@ class Accepted:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """A closed buffer of gradients."""
+
+    number: int
+    weight: int  # masked tokens
+    samples: int
+    loss: float | None  # sum over the masked tokens, in nats; None: it is not known
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """What a peer's line carries, in Mbit/s."""
+
+    upload: float
+    download: float
+
+
+@dataclass(frozen=True)
 class Call:
     """The answer: what this peer brings, and its promise to accept nothing in a lower ballot."""
 
     instance: str
     ballot: Ballot
-    buffers: tuple[tuple[int, int], ...]  # number and masked tokens of each closed buffer
+    buffers: tuple[Offer, ...]
     accepted: Accepted | None
+    bandwidth: Bandwidth | None = None  # None: it has not been measured
 
 
 @dataclass(frozen=True)
@@ -214,9 +233,24 @@ class Log:
     snapshot: SnapshotName | None  # to be loaded first; the entry of its step is among the entries
 
 
+@dataclass(frozen=True)
+class WantHeaders:
+    """Give me the header of a step with this digest, and those before it."""
+
+    step: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Headers:
+    """Entries of the log, oldest first, up to the one that was asked for; some of those before it."""
+
+    entries: tuple[Entry, ...]
+
+
 Message: TypeAlias = (
     Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want | Lacks
-    | Propose | Vote | Commit | WantLog | Log
+    | Propose | Vote | Commit | WantLog | Log | WantHeaders | Headers
 )  # fmt: skip
 
 
@@ -264,6 +298,13 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Credit:
+    """Older headers that were missing: their members are to be credited. A coordinator writes them to disk."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
 class Forget:
     """Chunks and snapshots that nobody will ask this peer for, unless it holds them again by now."""
 
@@ -277,4 +318,4 @@ class Rejoin:
     log: Log
 
 
-Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Forget | Rejoin
+Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Credit | Forget | Rejoin

@@ -1,68 +1,65 @@
-"""The header that a convener proposes: pure functions of its situation and of the calls of a meeting."""
+"""The header that a convener proposes: pure functions of its situation and of the members of a meeting."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from averaging.log.header import Exclusion, Header, Kind, Member, Part, Reset, SnapshotName
 from averaging.protocol import quorum
-from averaging.protocol.messages import Call, Reduced
+from averaging.protocol.messages import Reduced
 from averaging.protocol.situation import Situation
 
 
-def update(situation: Situation, calls: Mapping[str, Call], results: Sequence[Reduced]) -> Header:
+def update(
+    situation: Situation, members: Sequence[Member], coordinators: Collection[str], results: Sequence[Reduced]
+) -> Header:
     """What the members have averaged. `results`: one for each part, in the order of the vector."""
     missing = [one for result in results for one in result.missing]
     chunks = sum(len(result.chunks) for result in results)
     lost = {session for session, _ in missing if sum(session == one for one, _ in missing) == chunks}
-    members = tuple(
-        replace(member, buffers=(), weight=0) if member.session in lost else member  # it may bring them again
-        for member in _members(situation, calls)
-    )
+    members = [_without_gradient(one) if one.session in lost else one for one in members]  # they may bring it again
     return replace(
-        _next(situation, calls, Kind.UPDATE),
-        members=members,
+        _next(situation, coordinators, Kind.UPDATE),
+        members=tuple(members),
         parts=tuple(Part(result.assignment.reducer, result.chunks) for result in results),
         exclusions=tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
-        voters=quorum.choose_voters(members, situation.recent, situation.goodbyes),
+        voters=quorum.choose_voters(members, situation.recent),
     )
 
 
-def rollback(situation: Situation, calls: Mapping[str, Call], snapshot: str) -> Header:
+def rollback(situation: Situation, members: Sequence[Member], coordinators: Collection[str], snapshot: str) -> Header:
     """The state of a snapshot, given by its digest, instead of an update."""
+    present = [_without_gradient(one) for one in members if one.session not in coordinators]
     return replace(
-        _next(situation, calls, Kind.ROLLBACK),
+        _next(situation, coordinators, Kind.ROLLBACK),
+        members=tuple(present),
         snapshot=SnapshotName(situation.previous.step + 1, snapshot),
-        voters=_present(situation, calls),
+        voters=quorum.voters_among(present, situation.recent),
     )
 
 
-def reset(situation: Situation, calls: Mapping[str, Call], chosen: Header | None) -> Header:
+def reset(
+    situation: Situation, members: Sequence[Member], coordinators: Collection[str], chosen: Header | None
+) -> Header:
     """New voters; an update that somebody has accepted is kept."""
     at = Reset(situation.previous.step + 1, situation.ballot)
-    kept = {} if chosen is None else {"members": chosen.members, "parts": chosen.parts, "exclusions": chosen.exclusions}
-    return replace(
-        _next(situation, calls, Kind.RESET),
-        voters=_present(situation, calls),
+    present = [one for one in members if one.session not in coordinators]
+    header = replace(
+        _next(situation, coordinators, Kind.RESET),
+        voters=quorum.voters_among(present, situation.recent),
         resets=(*situation.previous.resets, at),
-        **kept,  # type: ignore[arg-type]
     )
+    if chosen is None:
+        return header
+    return replace(header, members=chosen.members, parts=chosen.parts, exclusions=chosen.exclusions)
 
 
-def _members(situation: Situation, calls: Mapping[str, Call]) -> tuple[Member, ...]:
-    """All that called, with what they bring."""
-    found = []
-    for session, call in sorted(calls.items()):
-        contact = situation.contact(session)
-        numbers = tuple(number for number, _ in call.buffers)
-        weight = sum(weight for _, weight in call.buffers)
-        found.append(Member(session, contact.user, numbers, weight, contact.reachable))
-    return tuple(found)
+def _without_gradient(member: Member) -> Member:
+    return replace(member, buffers=(), weight=0, samples=0, loss=None)
 
 
-def _next(situation: Situation, calls: Mapping[str, Call], kind: Kind) -> Header:
+def _next(situation: Situation, coordinators: Collection[str], kind: Kind) -> Header:
     """A header after the previous one, with what all kinds have in common."""
     previous = situation.previous
-    coordinators = [one for one in calls if situation.contact(one).is_coordinator]
     if situation.me.is_coordinator:
         coordinators = [situation.me.session]
     return Header(
@@ -75,13 +72,3 @@ def _next(situation: Situation, calls: Mapping[str, Call], kind: Kind) -> Header
         snapshot=situation.snapshot,
         resets=previous.resets,
     )
-
-
-def _present(situation: Situation, calls: Mapping[str, Call]) -> tuple[str, ...]:
-    """Voters by past credit, of those that are here, without a round: all weigh at least something."""
-    members = [
-        replace(member, weight=1)
-        for member in _members(situation, calls)
-        if not situation.contact(member.session).is_coordinator
-    ]
-    return quorum.choose_voters(members, situation.recent, situation.goodbyes)

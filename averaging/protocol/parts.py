@@ -1,15 +1,52 @@
-"""Who reduces which chunks of the vector."""
+"""Who reduces which chunks of the vector.
 
-from collections.abc import Sequence
+The process may give a peer another planner: DeDLOC's looks at the lines of the members.
+"""
 
-from averaging.protocol.messages import Assignment
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from averaging.protocol.messages import Assignment, Bandwidth
+
+MOST_PARTS = 4  # of equal length; each member talks to all reducers
 
 
-def equal_parts(chunks: int, reducers: Sequence[str]) -> tuple[Assignment, ...]:
-    """Runs of chunks of nearly the same length, one for each reducer that gets any."""
+@dataclass(frozen=True)
+class Line:
+    """What a planner knows of a member."""
+
+    session: str
+    sends: bool  # has gradients
+    reachable: bool  # accepts connections, as a reducer has to
+    bandwidth: Bandwidth | None  # None: not measured
+
+
+Planner: TypeAlias = Callable[[int, Sequence[Line]], Sequence[Assignment]]  # of so many chunks, with reachable reducers
+
+
+def equal_parts(chunks: int, members: Sequence[Line]) -> tuple[Assignment, ...]:
+    """Runs of chunks of nearly the same length, for the first of the reachable members."""
+    reducers = [line.session for line in members if line.reachable][:MOST_PARTS]
     count = min(chunks, len(reducers))
     bounds = [chunks * index // count for index in range(count + 1)]
     return tuple(
         Assignment(first, following - first, reducer, attempt=0)
         for first, following, reducer in zip(bounds, bounds[1:], reducers, strict=False)
     )
+
+
+def checked(parts: Sequence[Assignment], chunks: int, members: Sequence[Line]) -> tuple[Assignment, ...]:
+    """A planner's answer.
+
+    Raises:
+        ValueError: it does not cover all chunks once, in their order, or names a reducer that nobody reaches.
+    """
+    following = [*(part.first for part in parts[1:]), chunks]
+    covers = bool(parts) and parts[0].first == 0 and all(part.count > 0 for part in parts)
+    if not covers or any(part.first + part.count != first for part, first in zip(parts, following, strict=True)):
+        raise ValueError(f"a plan of parts that are not the {chunks} chunks in their order: {parts}")
+    strangers = {part.reducer for part in parts} - {line.session for line in members if line.reachable}
+    if strangers:
+        raise ValueError(f"a plan with reducers that are no reachable members: {sorted(strangers)}")
+    return tuple(parts)

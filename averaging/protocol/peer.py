@@ -6,11 +6,14 @@ The process around it hands in what happens, with the time, and carries out the 
     for action in machine.take_actions(): ...
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Entry, Head, Kind, SnapshotName
+from averaging.log.header import Ballot, Entry, Head, Header, Kind, SnapshotName
+from averaging.protocol import quorum
+from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
 from averaging.protocol.contacts import Contacts
@@ -22,11 +25,13 @@ from averaging.protocol.messages import (
     Accepted,
     Action,
     Apply,
+    Bandwidth,
     Call,
     Chunk,
     Commit,
     Contact,
     Goodbye,
+    Headers,
     Lacks,
     Log,
     Meet,
@@ -41,9 +46,12 @@ from averaging.protocol.messages import (
     Status,
     Vote,
     Want,
+    WantHeaders,
     WantLog,
 )
+from averaging.protocol.objections import objection
 from averaging.protocol.outbox import Outbox
+from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.reducing import Reduction
 from averaging.protocol.settings import Settings
 from averaging.protocol.voting import Voting
@@ -52,23 +60,35 @@ from averaging.protocol.voting import Voting
 class Peer:
     """One session of one peer."""
 
-    def __init__(self, me: Contact, settings: Settings, now: float, held: Iterable[str] = ()):
-        self.me = me
+    def __init__(
+        self, me: Contact, settings: Settings, now: float, held: Iterable[str] = (), plan: Planner = equal_parts
+    ):
+        self.me, self._chunks = me, settings.chunks
         self.has_left = False
         self.buffers = Buffers()
         self._outbox = Outbox(me.session)
         send, act, timing = self._outbox.send, self._outbox.act, settings.timing
         self._contacts = Contacts(me)
         self.fetching = Fetching(send, timing, held)
-        self.log = HeldLog(self.fetching, act, keeps_all=me.is_coordinator)
+        self.log = HeldLog(self.fetching, act, headers=None if me.is_coordinator else settings.headers)
+        self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
         self.catching_up = CatchingUp(self.fetching, send, act, timing)
         self.reducing = Reduction(me.session, send, act, timing)
-        self.voting = Voting(me.session, self.buffers, self.fetching, settings.timing, send)
+        self.voting = Voting(me.session, self.buffers, self.fetching, timing, self._objection, send)
         self.gathering = Gathering(
             self._contacts, settings, self.log, self.buffers, self.voting, self.catching_up, send, now
         )
         self.leading = Leading(
-            self._contacts, settings, self.log, self.gathering, self.voting, self.fetching, send, act
+            self._contacts,
+            settings,
+            plan,
+            self._objection,
+            self.log,
+            self.gathering,
+            self.voting,
+            self.fetching,
+            send,
+            act,
         )
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
             Report: self.gathering.on_report,
@@ -89,15 +109,25 @@ class Peer:
             Commit: self._on_commit,
             WantLog: self._on_want_log,
             Log: self._on_log,
+            WantHeaders: self.backfilling.on_want_headers,
+            Headers: self.backfilling.on_headers,
         }
 
     # -- what the process tells
 
-    def start(self, chain: Chain, snapshots: Iterable[SnapshotName], accepted: Accepted | None = None) -> None:
+    def start(
+        self,
+        chain: Chain,
+        snapshots: Iterable[SnapshotName],
+        accepted: Accepted | None = None,
+        others: Iterable[Entry] = (),
+    ) -> None:
         """Go on from a state that the process has: its own disk, or the beginning of a run.
 
         `accepted` was on the disk, too: one more header that may have been chosen, and no promise of this session.
+        `others` are older headers, which need not lead to the chain without a gap.
         """
+        self.backfilling.had(others)
         self._goes_on_from(chain, snapshots)
         if (
             accepted is not None
@@ -106,8 +136,9 @@ class Peer:
         ):
             self.voting.voter.accepted = accepted
 
-    def rejoin(self, log: Log, now: float) -> None:
-        """Go on from the log that the session before this one has rejoined for."""
+    def rejoin(self, log: Log, others: Iterable[Entry], now: float) -> None:
+        """Go on from the log that the session before this one has rejoined for; it had these headers."""
+        self.backfilling.had(others)
         self.catching_up.log("", log, None, now)
         self._after(now)
 
@@ -126,14 +157,21 @@ class Peer:
         """A batch was begun: a call waits for it for a moment, so that it is in this round and not in the next."""
         self.voting.computes = True
 
-    def computed(self, weight: int, gradient: Any, now: float) -> None:
-        """The batch has ended; so many masked tokens of it count, from the newest state or the one before."""
+    def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 0, loss: float = math.nan) -> None:
+        """The batch has ended; so many masked tokens of it count, from the newest state or the one before.
+
+        `loss` is the sum over them, in nats.
+        """
         self.voting.computes = False
         if weight:
-            self.buffers.add(weight, gradient)
+            self.buffers.add(weight, gradient, samples, loss)
             self.gathering.computed(now)
         self.voting.call_after_batch(now)
         self._after(now)
+
+    def measured(self, bandwidth: Bandwidth) -> None:
+        """What this peer's line carries; the next call tells it."""
+        self.voting.bandwidth = bandwidth
 
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
@@ -182,6 +220,7 @@ class Peer:
         self.catching_up.tick(self.head, now)
         self.voting.call_after_batch(now)
         self.gathering.tick(now)
+        self.backfilling.tick(now)
         self._after(now)
 
     def leave(self) -> None:
@@ -238,6 +277,12 @@ class Peer:
         self.fetching.want_only(self.catching_up.wanted())
         self.log.forget_old(self.catching_up.wanted())
         self.gathering.report(now)
+
+    def _objection(self, header: Header) -> str:
+        assert self.log.chain is not None
+        snapshots = {one.step: one.digest for one in self.log.snapshots}
+        recent = self.log.chain.last(quorum.WINDOW)
+        return objection(header, recent, self._chunks, self._contacts, self.buffers.closed, snapshots)
 
     # -- messages that concern more than one part
 
@@ -321,7 +366,10 @@ class Peer:
         if loaded is not None:
             chain, snapshot = loaded
             self.buffers.drop()
+            if self.log.chain is not None:
+                self.backfilling.had(self.log.chain.since(0))
             self._goes_on_from(chain, [snapshot])
+            self.backfilling.loaded()
             self.log.forget_old(self.catching_up.wanted())
         while self.log.chain is not None and (entry := self.catching_up.next_entry(self.log.chain)) is not None:
             self._apply(entry, now)

@@ -62,21 +62,32 @@ def highest_accepted(known: Iterable[Accepted | None]) -> Header | None:
     return max(found, key=lambda accepted: accepted.ballot).header if found else None
 
 
-def choose_voters(members: Collection[Member], recent: Sequence[Header], left: Collection[str] = ()) -> tuple[str, ...]:
+def choose_voters(members: Collection[Member], recent: Sequence[Header]) -> tuple[str, ...]:
     """The voters on the next header: of the members, those with most credit, reachable ones first, one of each user.
+
+    A function of the chain alone, so that those that are asked for their vote compute the same. A voter that has left
+    in the round is chosen like the others: its goodbye takes it out of the next decision.
 
     Args:
         members: that were in the round, so that they were there a moment ago.
         recent: headers before the new one; the last `WINDOW` of them count.
-        left: sessions that have said goodbye.
     """
-    credit = {member.session: member.weight for member in members}
+    return _most_credited(members, recent, at_least=0)
+
+
+def voters_among(present: Collection[Member], recent: Sequence[Header]) -> tuple[str, ...]:
+    """The same without a round, by past credit: all weigh at least something."""
+    return _most_credited(present, recent, at_least=1)
+
+
+def _most_credited(members: Collection[Member], recent: Sequence[Header], at_least: int) -> tuple[str, ...]:
+    credit = {member.session: at_least or member.weight for member in members}
     for header in recent[-WINDOW:]:
         for member in header.members:
             if member.session in credit:
                 credit[member.session] += member.weight
     chosen: dict[str, str] = {}  # session by user
     for member in sorted(members, key=lambda one: (not one.reachable, -credit[one.session], one.session)):
-        if credit[member.session] and member.session not in left and len(chosen) < MOST_VOTERS:
+        if credit[member.session] and len(chosen) < MOST_VOTERS:
             chosen.setdefault(member.user, member.session)
     return tuple(sorted(chosen.values()))

@@ -12,12 +12,13 @@ A ballot proposes one header: the one that voters may have chosen already, or el
 from collections.abc import Callable, Collection
 from enum import Enum
 
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
+from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Member
 from averaging.protocol import next_header, quorum
 from averaging.protocol.assignments import Assignments
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.meeting import Meeting
 from averaging.protocol.messages import Accepted, Action, Call, Message, Propose, Reduced, Reducing, SaveProposal, Vote
+from averaging.protocol.parts import Line, Planner
 from averaging.protocol.settings import Settings
 from averaging.protocol.situation import Situation
 from averaging.protocol.voter import Voter
@@ -42,13 +43,14 @@ class Round:
         self,
         situation: Situation,
         settings: Settings,
+        plan: Planner,
         voter: Voter,
         fetching: Fetching,
         send: Callable[[str, Message], None],
         act: Callable[[Action], None],
         now: float,
     ):
-        self._situation, self._settings, self._me = situation, settings, situation.me
+        self._situation, self._settings, self._plan, self._me = situation, settings, plan, situation.me
         self.ballot = situation.ballot
         self._voter, self._fetching, self._send, self._act = voter, fetching, send, act
         self._began = self._sent_at = self._moved_at = now
@@ -152,39 +154,47 @@ class Round:
 
     # -- meeting and reducing
 
+    @property
+    def _there(self) -> tuple[tuple[Member, ...], list[str]]:
+        """Members, and the coordinators among them."""
+        return self.meeting.members, self.meeting.coordinators
+
     def _close_meeting(self, now: float) -> None:
         """Go on once enough voters have promised, and all have called or the time is over."""
         if not self.meeting.is_over(is_late=now >= self._began + self._settings.timing.meeting):
             return
-        situation, calls = self._situation, self.meeting.calls
+        situation = self._situation
         chosen = self.meeting.accepted_by_others(self._voter.accepted)
         if self.meeting.resets:
-            self._fetch(next_header.reset(situation, calls, chosen), now)
+            self._fetch(next_header.reset(situation, *self._there, chosen), now)
         elif chosen is not None:
             self._fetch(chosen, now)
         elif situation.rollback is not None:
-            self._fetch(next_header.rollback(situation, calls, situation.rollback), now)
+            self._fetch(next_header.rollback(situation, *self._there, situation.rollback), now)
         else:
             self._assign(now)
 
     def _assign(self, now: float) -> None:
         calls = self.meeting.calls
-        weight = sum(weight for call in calls.values() for _, weight in call.buffers)
+        weight = sum(offer.weight for call in calls.values() for offer in call.buffers)
         if weight < self._settings.target_weight:
             self._fail(f"peers brought {weight} of {self._settings.target_weight} masked tokens")
             return
-        reducers = [session for session in sorted(calls) if self._situation.contact(session).reachable]
-        if not reducers:
+        lines = [
+            Line(session, bool(call.buffers), self.meeting.contacts[session].reachable, call.bandwidth)
+            for session, call in sorted(calls.items())
+        ]
+        if not any(line.reachable for line in lines):
             self._fail("no member accepts connections")
             return
         self.phase = Phase.REDUCING
-        self._assignments = Assignments(self._situation, self._settings, calls, reducers, self._send, now)
+        self._assignments = Assignments(self._situation, self._settings, calls, lines, self._plan, self._send, now)
 
     def _collect_parts(self, now: float) -> None:
         assert self._assignments is not None
         results = self._assignments.results(now)
         if results is not None:
-            self._fetch(next_header.update(self._situation, self.meeting.calls, results), now)
+            self._fetch(next_header.update(self._situation, *self._there, results), now)
 
     # -- proposing
 
@@ -200,7 +210,7 @@ class Round:
             if not self._situation.may_reset or now < self._began + self._settings.timing.ballot / 2:
                 return
             # all that held the accepted update have gone
-            self.header = next_header.reset(self._situation, self.meeting.calls, None)
+            self.header = next_header.reset(self._situation, *self._there, None)
         if self._me.is_coordinator:
             self.phase = Phase.SAVING
             self._act(SaveProposal(Accepted(self.ballot, self.header)))

@@ -33,5 +33,5 @@ class Settings:
     target_weight: int  # masked tokens of a global step
     chunks: int  # of the vector
     snapshot_every: int  # global steps
-    most_parts: int = 4  # reducers in a round
+    headers: int = 4096  # that peers keep for a coordinator that was away; one of 40 members has 3 KB
     timing: Timing = Timing()

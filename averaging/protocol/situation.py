@@ -1,6 +1,6 @@
 """What a convener knows when it begins a ballot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from averaging.log.header import Ballot, Header, SnapshotName
@@ -20,6 +20,7 @@ class Situation:
     awaited: frozenset[str]  # peers for which the meeting stays open
     snapshot: SnapshotName | None  # the newest that there is
     rollback: str | None  # digest of the snapshot that the authority wants back
+    objection: Callable[[Header], str]  # to a header that others say to have accepted; empty: there is none
     may_reset: bool  # the quorum has been missing for so long that the coordinator may name new voters
 
     def contact(self, session: str) -> Contact:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from averaging.log.header import Ballot
+from averaging.log.header import Ballot, Header
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Accepted, Call, Goodbye, Meet, Message, Propose, Refused, Vote
+from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Message, Propose, Refused, Vote
 from averaging.protocol.settings import Timing
 from averaging.protocol.voter import Voter
 
@@ -19,12 +19,16 @@ class Voting:
         buffers: Buffers,
         fetching: Fetching,
         timing: Timing,
+        objection: Callable[[Header], str],
         send: Callable[[str, Message], None],
     ):
         self.voter = Voter(session, "")
+        self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured
         self.highest = 0  # ballot number that this peer knows of
+        self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
         self.computes = False  # a batch is being computed
-        self._buffers, self._fetching, self._timing, self._send = buffers, fetching, timing, send
+        self._buffers, self._fetching, self._timing = buffers, fetching, timing
+        self._objection, self._send = objection, send
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_by, self._met_at = "", 0.0
@@ -61,7 +65,7 @@ class Voting:
 
     def call(self, ballot: Ballot) -> Call:
         """What this peer says to a convener that it has promised a ballot."""
-        return Call(self.instance, ballot, self._buffers.offer(), self.voter.accepted)
+        return Call(self.instance, ballot, self._buffers.offer(), self.voter.accepted, self.bandwidth)
 
     def meet(self, sender: str, meet: Meet, now: float) -> bool:
         """Answer a convener of the present step, if need be after the batch; False: a higher ballot was promised."""
@@ -87,6 +91,10 @@ class Voting:
         """Get what a proposal for the present step needs; `vote` follows."""
         if self.voter.promised is not None and proposal.ballot < self.voter.promised:
             self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
+            return
+        found = self._objection(proposal.header) if sender == proposal.ballot.convener else "it is of another convener"
+        if found:
+            self.objected = proposal.header, found
             return
         self._proposal, self._proposed_by = Accepted(proposal.ballot, proposal.header), sender
         self._fetching.want_header(proposal.header, [sender], now, is_new=True)

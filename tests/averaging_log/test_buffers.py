@@ -1,15 +1,22 @@
 """Each buffer of gradients is in at most one header."""
 
+import math
+
 from averaging.protocol.buffers import Buffers
+
+
+def weights(buffers: Buffers) -> tuple[tuple[int, int], ...]:
+    """Numbers and masked tokens of what is offered."""
+    return tuple((offer.number, offer.weight) for offer in buffers.offer())
 
 
 def test_a_retry_offers_closed_buffers_beside_each_other() -> None:
     buffers = Buffers()
     buffers.add(10, "first")
-    assert buffers.offer() == ((0, 10),)
+    assert weights(buffers) == ((0, 10),)
     buffers.add(5, "second")
     buffers.add(1, "third")
-    assert buffers.offer() == ((0, 10), (1, 6))
+    assert weights(buffers) == ((0, 10), (1, 6))
     assert buffers.closed[1].gradients == ["second", "third"]
     assert buffers.weight == 16
 
@@ -21,14 +28,14 @@ def test_a_header_takes_just_the_buffers_that_it_names() -> None:
     buffers.add(5)
     buffers.offer()
     buffers.remove((0, 7))
-    assert buffers.offer() == ((1, 5),)
+    assert weights(buffers) == ((1, 5),)
 
 
 def test_an_empty_buffer_is_not_offered() -> None:
     buffers = Buffers()
     assert buffers.offer() == ()
     buffers.add(1)
-    assert buffers.offer() == buffers.offer() == ((0, 1),)
+    assert weights(buffers) == weights(buffers) == ((0, 1),)
 
 
 def test_numbers_are_not_used_twice_after_everything_was_dropped() -> None:
@@ -37,6 +44,16 @@ def test_numbers_are_not_used_twice_after_everything_was_dropped() -> None:
     buffers.offer()
     buffers.add(2)
     buffers.drop()
-    assert (buffers.weight, buffers.offer()) == (0, ())
+    assert (buffers.weight, weights(buffers)) == (0, ())
     buffers.add(3)
-    assert buffers.offer() == ((2, 3),)
+    assert weights(buffers) == ((2, 3),)
+
+
+def test_samples_and_losses_add_up_unless_one_is_not_known() -> None:
+    buffers = Buffers()
+    buffers.add(10, samples=2, loss=30.0)
+    buffers.add(5, samples=1, loss=20.0)
+    buffers.offer()
+    buffers.add(1, samples=1)
+    buffers.add(1, samples=1, loss=math.inf)
+    assert [(offer.samples, offer.loss) for offer in buffers.offer()] == [(3, 50.0), (2, None)]

@@ -1,8 +1,11 @@
 """Credit is what headers say: weight times the share of chunks that include it."""
 
+from dataclasses import replace
 from fractions import Fraction
 
-from averaging.log.credit import Ledger
+import pytest
+
+from averaging.log.credit import Ledger, contributions
 from averaging.log.header import Exclusion, Part
 from tests.averaging_log.headers import header, member
 
@@ -40,3 +43,11 @@ def test_a_header_without_an_update_credits_nobody() -> None:
     ledger = Ledger()
     ledger.enter(header(members=(member("a1"),)))
     assert ledger.tokens_by_user() == {}
+
+
+def test_samples_are_credited_by_the_same_share_and_the_loss_of_the_swarm_is_their_mean() -> None:
+    told = [replace(one, samples=6, loss=loss) for one, loss in zip(UPDATE.members, (2.0, 4.0, None), strict=False)]
+    update = replace(UPDATE, members=tuple(told))
+    assert [one.samples for one in contributions(update)] == [6, 4]
+    assert update.loss == pytest.approx((30 * 2.0 + 20 * 4.0) / 50)
+    assert UPDATE.loss is None

@@ -6,6 +6,7 @@ from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
 from averaging.protocol.catching_up import CLAIM, CatchingUp
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Action, Call, Contact, Goodbye, Message, SaveProposal
+from averaging.protocol.parts import equal_parts
 from averaging.protocol.round import Phase, Round
 from averaging.protocol.settings import Settings, Timing
 from averaging.protocol.situation import Situation
@@ -58,12 +59,13 @@ def round_with_goodbyes(may_reset: bool, actions: list[Action]) -> Round:
         awaited=frozenset(),
         snapshot=None,
         rollback=None,
+        objection=lambda header: "",
         may_reset=may_reset,
     )
     settings = Settings("run", target_weight=1, chunks=1, snapshot_every=5)
     voter = Voter(ME.session, GENESIS.digest)
     fetching = Fetching(lambda to, message: None, TIMING)
-    made = Round(situation, settings, voter, fetching, lambda to, message: None, actions.append, 0.0)
+    made = Round(situation, settings, equal_parts, voter, fetching, lambda to, message: None, actions.append, 0.0)
     made.called(ME.session, Call(GENESIS.digest, ballot, (), None), 0.0)
     return made
 

@@ -5,9 +5,10 @@ import random
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from averaging.protocol import voting
+from averaging.protocol import quorum, voting
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
+from tests.simulation.cheating import cheats
 from tests.simulation.faults import Faults
 from tests.simulation.oracle import Oracle, Violation
 from tests.simulation.process import Process, digest_of, first_disk
@@ -16,10 +17,13 @@ from tests.simulation.world import World
 FAULTY = 780.0  # seconds with faults
 PEACE = 150.0  # seconds without; in them the log has to go on: a slow batch, the time until a reset, another batch
 QUIET = 60.0  # seconds without new gradients; after them all peers stand at the same header
-STEP = 8.0  # seconds that trainers need for a batch, about
-USUAL, DENSE = 15.0, 4.0  # seconds between two faults, on average
+STEP, LONG_STEP = 8.0, 16.0  # seconds that trainers need for a batch, about
+USUAL, DENSE, RARE = 15.0, 4.0, 90.0  # seconds between two faults, on average
+AIMED_EVERY, AIMED = 20, 7  # seeds: one in so many plays a schedule again and again, and other faults are rare
+HEADERS = 48  # that peers keep
+SHORT_WINDOW = 2  # headers for the choice of voters, in each third course: a snapshot comes with so few of them
 DENSE_EVERY = 4  # seeds: each fourth has few peers, and faults that meet each other
-DENSE_FAULTY = 300.0  # seconds with faults, in such a course
+DENSE_FAULTY = 480.0  # seconds with faults, in such a course
 
 
 @dataclass(frozen=True)
@@ -39,21 +43,26 @@ class Course:
 def run(seed: int, *, sessions_survive: bool = False) -> Course:
     """Run a seed to its end, or to the first violation."""
     draw = random.Random(seed * 7919 + 1)
-    is_dense = seed % DENSE_EVERY == 0
-    count = draw.choice(_sizes(seed))
-    speeds = [draw.choice([20, 40, 80, 160]) for _ in range(count)]
+    is_dense, aims = seed % DENSE_EVERY == 0, seed % AIMED_EVERY == AIMED
+    speeds = [40, 40, 80] if aims else [draw.choice([20, 40, 80, 160]) for _ in range(draw.choice(_sizes(seed)))]
     settings = Settings(
         run="simulated",
-        target_weight=int(sum(speeds) * STEP),
+        target_weight=int(sum(speeds) * (LONG_STEP if aims else STEP)),
         chunks=draw.choice([2, 4, 6]),
         snapshot_every=draw.choice([3, 5, 8]),
+        headers=HEADERS,
     )
-    world, oracle = World(seed, settings), Oracle(settings.chunks, settings.snapshot_every)
-    with patch.object(voting, "Voter", oracle.watched(world.processes)):
-        _begin(world, oracle, draw, speeds)
-        faulty, mean = (DENSE_FAULTY, DENSE) if is_dense else (FAULTY, USUAL)
+    window = SHORT_WINDOW if seed % 3 == 0 else quorum.WINDOW
+    world, oracle = World(seed, settings), Oracle(settings.chunks, settings.snapshot_every, window)
+    with (
+        patch.object(voting, "Voter", oracle.watched(world.processes)),
+        patch.object(quorum, "WINDOW", window),
+        cheats(world),
+    ):
+        _begin(world, oracle, draw, speeds, all_reachable=aims)
+        faulty, mean = (DENSE_FAULTY, DENSE) if is_dense else (FAULTY, RARE if aims else USUAL)
         forks = seed % DENSE_EVERY == 2
-        faults = Faults(world, 20.0 + faulty, mean, forks=forks, sessions_survive=sessions_survive)
+        faults = Faults(world, 20.0 + faulty, mean, forks=forks, aims=aims, sessions_survive=sessions_survive)
         violation = _violation(world, oracle, faults)
     world.note(violation)
     return Course(
@@ -68,7 +77,7 @@ def _sizes(seed: int) -> list[int]:
     return [3, 3, 4, 4, 5, 6, 7, 8, 10, 12, 16, 40] if seed % 10 == 1 else [3, 3, 4, 5, 6, 8, 10]
 
 
-def _begin(world: World, oracle: Oracle, draw: random.Random, speeds: list[int]) -> None:
+def _begin(world: World, oracle: Oracle, draw: random.Random, speeds: list[int], all_reachable: bool) -> None:
     """A coordinator that opens a run, and its first trainers."""
     everybody_hides = draw.random() < 0.1
     coordinator = Contact("coordinator.000", "coordinator", reachable=True, is_coordinator=True)
@@ -76,7 +85,7 @@ def _begin(world: World, oracle: Oracle, draw: random.Random, speeds: list[int])
     first = Process(world, oracle, coordinator, speed=0, disk=disk)
     oracle.began(disk.entries[0], first.state)
     for number, speed in enumerate(speeds):
-        reachable = not everybody_hides and draw.random() < 0.7
+        reachable = all_reachable or (not everybody_hides and draw.random() < 0.7)
         contact = Contact(f"user{number:02d}.000", f"user{number:02d}", reachable)
         world.at(draw.random() * 10, functools.partial(Process, world, oracle, contact, speed))
 
@@ -88,7 +97,7 @@ def _violation(world: World, oracle: Oracle, faults: Faults) -> str:
         _check_peace(world, oracle, faults)
     except Violation as broken:
         return str(broken)
-    except (AssertionError, LookupError) as broken:
+    except (AssertionError, LookupError, ValueError) as broken:
         return f"the machine or its process fails: {broken!r}"
     return ""
 
@@ -110,6 +119,9 @@ def _check_peace(world: World, oracle: Oracle, faults: Faults) -> None:
     if len(set(heads.values())) != 1:
         told = {session: (head.step, head.digest[:8], head.resets) if head else None for session, head in heads.items()}
         raise Violation(f"peers stand at different headers: {told}")
+    for process in world.living():
+        if process.contact.is_coordinator:
+            oracle.check_whole_ledger(process, world.living())
     if len({digest_of(one.state) for one in world.living()}) != 1:
         raise Violation("peers at the same header have different states")
 

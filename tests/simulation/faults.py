@@ -5,15 +5,26 @@ from functools import partial
 
 from averaging.protocol.messages import Commit, Propose, Vote
 from tests.simulation.process import Disk, Process, restarted
+from tests.simulation.schedules import leave_between_ballots, play
 from tests.simulation.world import Ambush, World
 
+AIM = 90.0  # seconds between two schedules
 AWAY = 25.0  # seconds, most, until a killed trainer is back
 
 
 class Faults:
     """Draws faults until a time; then everything heals."""
 
-    def __init__(self, world: World, until: float, mean: float, *, forks: bool = False, sessions_survive: bool = False):
+    def __init__(
+        self,
+        world: World,
+        until: float,
+        mean: float,
+        *,
+        forks: bool = False,
+        aims: bool = False,
+        sessions_survive: bool = False,
+    ):
         self._world, self.until, self._mean, self._random = world, until, mean, world.random
         self.is_over = False
         self._sessions_survive = sessions_survive  # of a restart: what a mutant does
@@ -21,6 +32,7 @@ class Faults:
             (6, self._kill_trainer),
             (4, self._die_between_sends),
             (3, self._kill_coordinator),
+            (1, self._coordinator_is_long_away),
             (2, self._coordinator_dies_between_sends),
             (4, self._freeze_somebody),
             (3, self._freeze_coordinator),
@@ -42,9 +54,18 @@ class Faults:
             (5, self._quarrel),
             (3, self._last_words),
             (4, self._voters_leave),
+            (2, self._cheat),
             (6 if forks else 0, self._fork),
         ]
+        if aims:
+            self._aim()
         self._next()
+
+    def _aim(self) -> None:
+        """Play a schedule, again and again."""
+        if self._world.now < self.until:
+            play(self._world, leave_between_ballots(self._world, self._bring_back))
+            self._world.after(AIM, self._aim)
 
     def _next(self) -> None:
         self._world.after(self._random.expovariate(1 / self._mean), self._strike)
@@ -104,6 +125,12 @@ class Faults:
         for process in self._coordinators():
             process.die()
             self._bring_back_coordinator(process)
+
+    def _coordinator_is_long_away(self) -> None:
+        """For longer than others keep updates."""
+        for process in self._coordinators():
+            process.die()
+            self._world.after(100.0 + self._seconds(300.0), partial(self._coordinator_restarts, process))
 
     def _coordinator_dies_between_sends(self) -> None:
         for process in self._coordinators():
@@ -371,6 +398,12 @@ class Faults:
         if len(users) > 4:
             self._world.ban(self._random.choice(users))
 
+    def _cheat(self) -> None:
+        """Somebody that may come to convene names its friends as voters, or itself as the coordinator."""
+        process = self._some_trainer()
+        if process is not None:
+            self._world.cheats.add(process.session)
+
     def _roll_back(self) -> None:
         for process in self._coordinators():
             if process.machine.log.snapshots:
@@ -393,7 +426,7 @@ class Faults:
         world.islands, world.lossy, world.slow = {}, 0.0, 0.0
         world.cut.clear()
         world.ambushes.clear()
-        self.is_over = True
+        self.is_over = world.is_honest = True
         for process in world.living():
             process.dies_in = None
             if process.disk is not None:

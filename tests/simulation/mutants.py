@@ -11,10 +11,11 @@ from unittest.mock import patch
 
 from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header
-from averaging.protocol import catching_up, quorum
+from averaging.protocol import catching_up, peer, quorum
+from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffer, Buffers
 from averaging.protocol.meeting import Meeting
-from averaging.protocol.messages import Accepted, Goodbye, Propose
+from averaging.protocol.messages import Accepted, Goodbye, Offer, Propose
 from averaging.protocol.peer import Peer
 from averaging.protocol.voter import Voter
 from averaging.protocol.voting import Voting
@@ -50,14 +51,14 @@ def _votes(change: Callable[[int, bool], int]) -> Callable[[], Any]:
 def _apply_on_proposal() -> Any:
     after = Peer._after
 
-    def votes_and_applies(peer: Peer, now: float) -> None:
-        proposal = peer.voting._proposal
-        after(peer, now)
-        if proposal is None or peer.voting._proposal is not None or peer.log.chain is None:
+    def votes_and_applies(self: Peer, now: float) -> None:
+        proposal = self.voting._proposal
+        after(self, now)
+        if proposal is None or self.voting._proposal is not None or self.log.chain is None:
             return
-        if proposal.header.previous == peer.log.tip.digest:
-            entry = header.Entry(proposal.header, header.Certificate(proposal.ballot, (peer.me.session,)))
-            peer._apply(entry, now)
+        if proposal.header.previous == self.log.tip.digest:
+            entry = header.Entry(proposal.header, header.Certificate(proposal.ballot, (self.me.session,)))
+            self._apply(entry, now)
 
     return patch.object(Peer, "_after", votes_and_applies)
 
@@ -140,13 +141,15 @@ def _lowest_accepted() -> Any:
 def _merged_buffers() -> Any:
     offer = Buffers.offer
 
-    def offers_one(self: Buffers) -> tuple[tuple[int, int], ...]:
+    def offers_one(self: Buffers) -> tuple[Offer, ...]:
         offer(self)
         if len(self.closed) > 1:
-            number = max(self.closed)
-            gradients = [gradient for buffer in self.closed.values() for gradient in buffer.gradients]
-            weight = sum(buffer.weight for buffer in self.closed.values())
-            self.closed = {number: Buffer(number, weight, gradients)}
+            merged = Buffer(max(self.closed))
+            for buffer in self.closed.values():
+                merged.weight, merged.samples = merged.weight + buffer.weight, merged.samples + buffer.samples
+                merged.loss += buffer.loss
+                merged.gradients += buffer.gradients
+            self.closed = {merged.number: merged}
         return offer(self)
 
     return patch.object(Buffers, "offer", offers_one)
@@ -215,6 +218,7 @@ MUTANTS = (
     Mutant("accept without parts", (_accepts_without_parts,)),
     Mutant("goodbye without content", (_empty_goodbye,)),
     Mutant("goodbye counts despite a higher promise", (_goodbyes_despite_promises,)),
+    Mutant("any proposal is believed", (lambda: patch.object(peer, "objection", lambda *known: ""),)),
     Mutant("a restarted session votes", sessions_survive=True),
     Mutant("buffers are merged on retry", (_merged_buffers,)),
     Mutant("a committed buffer is offered again", (_buffers_stay,)),
@@ -222,5 +226,8 @@ MUTANTS = (
     Mutant("chunks of two reducers are mixed", (_mixed_chunks,)),
     Mutant("full weight is credited despite exclusions", (_full_credit,)),
     Mutant("the ledger is keyed by step and peer", (_ledger_by_step,)),
+    Mutant(
+        "headers that were missed are not asked for", (lambda: patch.object(Backfilling, "tick", lambda *now: None),)
+    ),
     Mutant("only newcomers rebase", (_only_newcomers_rebase,)),
 )

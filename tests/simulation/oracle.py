@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
 
 
+MOST_VOTERS = 9  # as the protocol has it
+
+
+def loss_of(batch: int) -> float:
+    """Of each masked token in a batch."""
+    return float(batch % 8)
+
+
 class Violation(Exception):
     """An invariant does not hold."""
 
@@ -23,8 +31,8 @@ class Violation(Exception):
 class Oracle:
     """All that has happened, of one run."""
 
-    def __init__(self, chunks: int, snapshot_every: int):
-        self._chunks, self._snapshot_every = chunks, snapshot_every
+    def __init__(self, chunks: int, snapshot_every: int, window: int):
+        self._chunks, self._snapshot_every, self._window = chunks, snapshot_every, window
         self._most_held = chunks * (4 * snapshot_every + 20)
         self.headers: dict[str, Header] = {}  # that anybody has applied
         self._chosen: dict[str, str] = {}  # voted header by the digest of the one before it
@@ -68,6 +76,8 @@ class Oracle:
         for digest in _needed(accepted.header):
             if digest not in process.contents:
                 raise Violation(f"{process.session} voted for step {accepted.header.step} without holding {digest}")
+        if process.session not in process.world.cheats:
+            self._check_voters(process, accepted.header)
         key = instance, accepted.ballot, accepted.header.digest
         self._votes.setdefault(key, set()).add(process.session)
         if self._has_votes(accepted.header, accepted.ballot):
@@ -162,18 +172,27 @@ class Oracle:
             _, _, pieces = content
             for sender, batches in pieces:
                 included.setdefault(sender, []).append(batches)
-        credited = {one.session: one.tokens for one in credit.contributions(header)}
-        brought: dict[str, Fraction] = {}
+        credited = {one.session: (one.tokens, one.samples) for one in credit.contributions(header)}
+        brought: dict[str, tuple[Fraction, Fraction]] = {}
         for sender, pieces in included.items():
             if len(set(pieces)) != 1:
                 raise Violation(f"{sender} sent other batches to one reducer than to another")
             weight = sum(self._weights[batch] for batch in pieces[0])
             if len(pieces) and weight:
-                brought[sender] = Fraction(weight * len(pieces), len(header.chunks))
+                share = Fraction(len(pieces), len(header.chunks))
+                brought[sender] = weight * share, len(pieces[0]) * share
+                self._check_loss(header, sender, pieces[0])
         if credited != brought:
             raise Violation(f"step {header.step} credits {credited}, and includes {brought}")
         for batches in {piece for pieces in included.values() for piece in pieces}:
             self._check_once(header, batches)
+
+    def _check_loss(self, header: Header, sender: str, batches: tuple[int, ...]) -> None:
+        told = next(member.loss for member in header.members if member.session == sender)
+        weights = [self._weights[batch] for batch in batches]
+        loss = sum(weight * loss_of(batch) for batch, weight in zip(batches, weights, strict=True)) / sum(weights)
+        if told is None or abs(told - loss) > 1e-9:
+            raise Violation(f"step {header.step} says that {sender} has a loss of {told} instead of {loss}")
 
     def _check_once(self, header: Header, batches: tuple[int, ...]) -> None:
         if len(set(batches)) != len(batches):
@@ -190,6 +209,46 @@ class Oracle:
         expected = {one.session: one.tokens for one in credit.contributions(header)}
         if entered != expected:
             raise Violation(f"the ledger has {entered} of a header of step {header.step} that credits {expected}")
+
+    def check_whole_ledger(self, process: "Process", living: Collection["Process"]) -> None:
+        """A coordinator has credited every header of its chain, as far back as somebody can tell it."""
+        chains = [one.machine.log.chain for one in living]
+        held = {entry.header.digest for chain in chains if chain is not None for entry in chain.since(0)}
+        assert process.machine.head is not None
+        for header in self._ancestors(process.machine.head.digest):
+            if header.digest not in held:
+                return
+            self.check_ledger(process, header)
+
+    # -- whom peers believe
+
+    def _check_voters(self, process: "Process", header: Header) -> None:
+        """Who is to decide next follows from the chain, whatever its convener has made of it."""
+        is_round = header.kind is Kind.UPDATE
+        credit_of = {one.session: one.weight if is_round else 1 for one in header.members}
+        for earlier, _ in zip(self._ancestors(header.previous), range(self._window), strict=False):
+            for member in earlier.members:
+                if member.session in credit_of:
+                    credit_of[member.session] += member.weight
+        order = sorted((not one.reachable, -credit_of[one.session], one.session, one.user) for one in header.members)
+        chosen: dict[str, str] = {}
+        for _, tokens, session, user in order:
+            if tokens and user not in chosen and len(chosen) < MOST_VOTERS:
+                chosen[user] = session
+        breaks_ties = header.tie_breaker
+        previous = self.headers[header.previous].tie_breaker
+        if set(header.voters) != set(chosen.values()) or not (
+            breaks_ties == previous or breaks_ties.startswith("coordinator.")
+        ):
+            raise Violation(f"{process.session} votes for step {header.step}, whose convener has named its friends")
+
+    def check_belief(self, process: "Process") -> None:
+        """Nobody has anything against what an honest convener proposes."""
+        objected = process.machine.voting.objected
+        if objected is not None and objected[0].ballot.convener not in process.world.cheats:
+            raise Violation(
+                f"{process.session} objects to step {objected[0].step} of an honest convener: {objected[1]}"
+            )
 
     # -- bounds
 

@@ -7,6 +7,7 @@ was applied, with moments that lose something when they are encoded.
 import hashlib
 import math
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,16 +22,18 @@ from averaging.protocol.messages import (
     Chunk,
     Commit,
     Contact,
+    Credit,
     Forget,
     Load,
     Message,
     Piece,
+    Propose,
     Rejoin,
     SaveProposal,
     Send,
 )
 from averaging.protocol.peer import Peer
-from tests.simulation.oracle import Oracle
+from tests.simulation.oracle import Oracle, loss_of
 from tests.simulation.world import World
 
 TICK = 0.5
@@ -66,7 +69,8 @@ FIRST = State("zero", "coarse zero")
 class Disk:
     """What a coordinator finds again after a crash."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)  # the chain
+    others: list[Entry] = field(default_factory=list)  # older headers, before a gap that is being filled
     contents: dict[str, Any] = field(default_factory=dict)
     snapshots: list[SnapshotName] = field(default_factory=list)
     accepted: Accepted | None = None
@@ -86,7 +90,8 @@ class Disk:
         if accepted is not None:
             kept.update(accepted.header.needed)
         contents = {digest: content for digest, content in self.contents.items() if digest in kept}
-        return Disk(entries, contents, snapshots, accepted)
+        others = [entry for entry in self.others if entry.header.step < tip.step]
+        return Disk(entries, others, contents, snapshots, accepted)
 
 
 class Process:
@@ -170,6 +175,8 @@ class Process:
         elif isinstance(message, Piece):
             self.pieces[sender, message.ballot, message.chunk, message.attempt] = payload
         self.machine.receive(sender, message, self.world.now)
+        if isinstance(message, Propose):
+            self.oracle.check_belief(self)
         self._carry_out()
 
     def _tick(self) -> None:
@@ -206,7 +213,8 @@ class Process:
             self.machine.computed(0, None, self.world.now)
         else:
             weight = max(1, int(self.speed * (0.5 + self.world.random.random())))
-            self.machine.computed(weight, self.oracle.new_batch(self.session, weight), self.world.now)
+            batch = self.oracle.new_batch(self.session, weight)
+            self.machine.computed(weight, batch, self.world.now, samples=1, loss=weight * loss_of(batch))
         self._carry_out()
         self._begin_batch()
 
@@ -240,6 +248,8 @@ class Process:
                 self._apply(entry)
             case Load(entry, snapshot):
                 self._load(entry, snapshot)
+            case Credit(entries):
+                self._credit(entries)
             case Forget(digests):
                 for digest in digests:
                     if not self.machine.fetching.holds([digest]):
@@ -321,9 +331,12 @@ class Process:
         self.world.note("loads", self.session, entry.header.step)
         self.oracle.loaded(self, entry)
         if self.disk is not None:
-            assert self.machine.log.chain is not None
-            self.disk.entries = self.machine.log.chain.since(0)
             self._write_down()
+
+    def _credit(self, entries: Collection[Entry]) -> None:
+        for entry in entries:
+            self.ledger.enter(entry.header)
+        self._write_down()
 
     def _rejoin(self, log: Any) -> None:
         self.oracle.rejoins(self, log)
@@ -334,7 +347,9 @@ class Process:
         again.contents = self.contents
         again.ledger = self.ledger
         again.machine = Peer(again.contact, self.world.settings, self.world.now, held=self.contents)
-        again.machine.rejoin(log, self.world.now)
+        assert self.machine.log.chain is not None
+        had = [*self.machine.backfilling.others, *self.machine.log.chain.since(0)]
+        again.machine.rejoin(log, had, self.world.now)
         again._carry_out()
 
     # -- the disk of a coordinator
@@ -361,8 +376,7 @@ class Process:
         self._has_unsaved = disk.is_full
         if disk.is_full:
             return
-        last = disk.entries[-1].header.step if disk.entries else -1
-        disk.entries.extend(chain.since(last + 1))
+        disk.entries, disk.others = chain.since(0), self.machine.backfilling.others
         disk.contents = dict(self.contents)
         disk.snapshots = list(self.machine.log.snapshots)
 
@@ -379,7 +393,7 @@ class Process:
         if disk is None or not disk.entries:
             return
         self.contents = dict(disk.contents)
-        for entry in disk.entries:
+        for entry in (*disk.others, *disk.entries):
             self.ledger.enter(entry.header)
         tip = disk.entries[-1].header
         base = disk.snapshots[-1]
@@ -390,7 +404,7 @@ class Process:
         self.state = state
         self.oracle.check_state(tip, state)
         self.machine = Peer(self.contact, self.world.settings, self.world.now, held=self.contents)
-        self.machine.start(Chain(disk.entries), disk.snapshots, disk.accepted)
+        self.machine.start(Chain(disk.entries), disk.snapshots, disk.accepted, disk.others)
 
 
 def restarted(process: Process, disk: Disk | None = None, keeps_session: bool = False) -> Process:
@@ -413,4 +427,4 @@ def first_disk(run: str, coordinator: str) -> Disk:
     digest = digest_of(FIRST)
     name = SnapshotName(0, digest)
     genesis = Header(run, 0, Kind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
-    return Disk([Entry(genesis, Certificate(ballot))], {digest: FIRST}, [name])
+    return Disk([Entry(genesis, Certificate(ballot))], contents={digest: FIRST}, snapshots=[name])

@@ -44,6 +44,8 @@ class World:
         self.islands: dict[str, int] = {}  # by user; peers on different ones do not hear each other
         self.cut: set[frozenset[str]] = set()  # pairs of users that cannot reach each other
         self.banned: set[str] = set()  # users
+        self.cheats: set[str] = set()  # sessions that name their friends when they convene
+        self.is_honest = False  # whether nobody cheats any more
         self.ambushes: list[Ambush] = []  # the next one first
         self._ambushed: Ballot | None = None  # the last one
         self._queue: list[tuple[float, int, Callable[[], object]]] = []

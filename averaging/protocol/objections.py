@@ -1,0 +1,113 @@
+"""What a peer has against a header that is proposed to it.
+
+The rule that keeps this from blocking a run: a peer objects only to what contradicts the chain, the header itself, or
+something that it knows for certain and that never changes: whose session it is, what this peer has offered, what state
+it had. It never objects because it does not know something. So whatever one honest peer accepts, all others accept, and
+a header that had to be proposed again can be.
+
+What it does not see: gradients that are made up, and members that a convener has left out.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from averaging.log.header import Header, Kind
+from averaging.protocol import quorum
+from averaging.protocol.buffers import Buffer
+from averaging.protocol.contacts import Contacts
+
+
+def objection(
+    header: Header,
+    recent: Sequence[Header],
+    chunks: int,
+    contacts: Contacts,
+    own: Mapping[int, Buffer],
+    snapshots: Mapping[int, str],
+) -> str:
+    """The first one; empty if there is none.
+
+    Args:
+        recent: the newest headers of the chain, `quorum.WINDOW` of them if they are held.
+        chunks: of the vector.
+        own: closed buffers of this peer, by number.
+        snapshots: digests of states that this peer had, by step.
+    """
+    checks: tuple[Callable[[], str], ...] = (
+        lambda: _follows(header, recent[-1]),
+        lambda: _voters(header, recent),
+        lambda: _members(header, contacts, own),
+        lambda: _coordinator(header, recent[-1], contacts),
+        lambda: _update(header, chunks) if header.kind is Kind.UPDATE else "",
+        lambda: _snapshot(header, recent[-1], snapshots),
+    )
+    return next((found for check in checks if (found := check())), "")
+
+
+def _follows(header: Header, previous: Header) -> str:
+    expected = (previous.run, previous.step + 1, previous.digest, previous.resets)
+    if (header.run, header.step, header.previous, header.resets) != expected:
+        return f"step {header.step} does not follow step {previous.step}"
+    if header.kind not in (Kind.UPDATE, Kind.ROLLBACK):
+        return f"a header of kind {header.kind.value} is not voted for"
+    return ""
+
+
+def _voters(header: Header, recent: Sequence[Header]) -> str:
+    if len(recent) < quorum.WINDOW and recent[0].previous:
+        return ""  # this peer does not hold all headers that count
+    choose = quorum.choose_voters if header.kind is Kind.UPDATE else quorum.voters_among
+    expected = choose(header.members, recent)
+    return "" if header.voters == expected else f"its voters are {header.voters}, and not {expected}"
+
+
+def _members(header: Header, contacts: Contacts, own: Mapping[int, Buffer]) -> str:
+    sessions = [member.session for member in header.members]
+    if sessions != sorted(set(sessions)):
+        return "its members are not in their order, each once"
+    for member in header.members:
+        if not member.buffers and (member.weight or member.samples):
+            return f"{member.session} has a weight of {member.weight} without gradients"
+        known = contacts.get(member.session)
+        if known is not None and known.user != member.user:
+            return f"{member.session} belongs to {known.user}, and not to {member.user}"
+        if member.session == contacts.me.session:
+            found = [own[number] for number in member.buffers if number in own]
+            if len(found) < len(member.buffers) or sum(one.weight for one in found) != member.weight:
+                return "it names other gradients of this peer than it has offered"
+    return ""
+
+
+def _coordinator(header: Header, previous: Header, contacts: Contacts) -> str:
+    """Nobody else breaks ties or rolls the run back."""
+    claimed = {header.tie_breaker} - {previous.tie_breaker}
+    if header.kind is Kind.ROLLBACK:
+        claimed.add(header.ballot.convener)
+    for session in claimed:
+        known = contacts.get(session)
+        if known is not None and not known.is_coordinator:
+            return f"{session} is not the coordinator"
+    return ""
+
+
+def _update(header: Header, chunks: int) -> str:
+    if len(header.chunks) != chunks or not all(part.chunks for part in header.parts):
+        return f"it has {len(header.chunks)} of {chunks} chunks"
+    senders = {member.session for member in header.members if member.buffers}
+    excluded = Counter(header.exclusions)
+    if any(one.session not in senders or not 0 <= one.chunk < chunks or excluded[one] > 1 for one in excluded):
+        return "it excludes what was not there"
+    return "" if senders else "nobody has brought gradients"
+
+
+def _snapshot(header: Header, previous: Header, snapshots: Mapping[int, str]) -> str:
+    named = header.snapshot
+    if header.kind is Kind.ROLLBACK:
+        return "" if named is not None and named.step == header.step else "it rolls back to nothing"
+    if named == previous.snapshot:
+        return ""
+    if named is None or not (previous.snapshot.step if previous.snapshot else -1) < named.step <= previous.step:
+        return f"it names {named} after {previous.snapshot}"
+    if snapshots.get(named.step, named.digest) != named.digest:
+        return f"it names another snapshot of step {named.step} than this peer has"
+    return ""

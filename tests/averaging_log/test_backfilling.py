@@ -1,0 +1,89 @@
+"""A coordinator that was away for long asks for the headers that it has missed, and believes only what leads to it."""
+
+from averaging.log.chain import Chain
+from averaging.log.header import Entry, SnapshotName
+from averaging.protocol import quorum
+from averaging.protocol.backfilling import MOST_HEADERS
+from averaging.protocol.messages import Contact, Credit, Headers, Load, Log, Send, WantHeaders
+from averaging.protocol.peer import Peer
+from averaging.protocol.settings import Settings
+from tests.averaging_log.headers import chain_of, member
+
+COORDINATOR = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
+ANN = Contact("ann.0", "ann", reachable=True)
+SETTINGS = Settings("run", target_weight=10, chunks=0, snapshot_every=100)
+STEPS, HAD, SNAPSHOT = 250, 5, 240
+ENTRIES = chain_of(STEPS, members=(member("ann.0", 5, "ann"),), voters=("ann.0",))
+
+
+def away_for_long() -> Peer:
+    """A coordinator with the first headers; it has just loaded a snapshot."""
+    machine = Peer(COORDINATOR, SETTINGS, 0.0, held=("first", "new"))
+    machine.start(Chain(ENTRIES[:HAD]), [SnapshotName(0, "first")])
+    machine.contacts([ANN], 0.0)
+    following = tuple(ENTRIES[SNAPSHOT - quorum.WINDOW :])
+    machine.receive("ann.0", Log(following, SnapshotName(SNAPSHOT, "new")), 1.0)
+    actions = machine.take_actions()
+    assert [one.entry.header.step for one in actions if isinstance(one, Load)] == [SNAPSHOT]
+    (credited,) = [one.entries for one in actions if isinstance(one, Credit)]
+    assert [one.header.step for one in credited] == list(range(SNAPSHOT - quorum.WINDOW, SNAPSHOT + 1))
+    return machine
+
+
+def asked(machine: Peer, now: float) -> WantHeaders | None:
+    """What it asks for when time passes."""
+    machine.tick(now)
+    sent = [one.message for one in machine.take_actions() if isinstance(one, Send)]
+    return next((message for message in sent if isinstance(message, WantHeaders)), None)
+
+
+def test_each_missed_header_is_credited_once_however_many_there_are() -> None:
+    machine = away_for_long()
+    giver = Peer(ANN, SETTINGS, 0.0, held=("first",))
+    giver.start(Chain(ENTRIES), [SnapshotName(0, "first")])
+    credited: list[Entry] = []
+    answers, now = 0, 2.0
+    while (want := asked(machine, now)) is not None:
+        giver.receive(COORDINATOR.session, want, now)
+        answer = next(one.message for one in giver.take_actions() if isinstance(one, Send))
+        assert isinstance(answer, Headers)
+        machine.receive("ann.0", answer, now)
+        machine.receive("ann.0", answer, now)  # twice
+        credited += [one for act in machine.take_actions() if isinstance(act, Credit) for one in act.entries]
+        answers, now = answers + 1, now + 0.5
+    missed = SNAPSHOT - quorum.WINDOW - HAD
+    assert sorted(one.header.step for one in credited) == list(range(HAD, HAD + missed))
+    assert answers == -(-missed // MOST_HEADERS)
+    assert machine.log.chain is not None
+    assert [entry.header for entry in machine.log.chain.between(-1, SNAPSHOT)] == [
+        entry.header for entry in ENTRIES[: SNAPSHOT + 1]
+    ]
+
+
+def test_headers_of_another_chain_are_not_taken() -> None:
+    machine = away_for_long()
+    assert machine.log.chain is not None
+    oldest = machine.log.chain.oldest
+    forged = chain_of(oldest.step, members=(member("eve.0", 99, "eve"),))
+    machine.receive("eve.0", Headers(tuple(forged)), 2.0)
+    machine.receive("eve.0", Headers((*forged, ENTRIES[oldest.step - 1])), 2.0)  # only its last one leads to the chain
+    credited = [one for act in machine.take_actions() if isinstance(act, Credit) for one in act.entries]
+    assert credited == [ENTRIES[oldest.step - 1]]
+    machine.receive("eve.0", Headers(()), 2.0)
+
+
+def test_a_peer_that_does_not_have_the_header_says_nothing() -> None:
+    giver = Peer(ANN, SETTINGS, 0.0, held=("first",))
+    giver.start(Chain(ENTRIES[:HAD]), [SnapshotName(0, "first")])
+    for want in (WantHeaders(2, "another"), WantHeaders(99, ENTRIES[99].header.digest)):
+        giver.receive(COORDINATOR.session, want, 1.0)
+    assert not [one for one in giver.take_actions() if isinstance(one, Send) and isinstance(one.message, Headers)]
+
+
+def test_others_keep_a_bounded_number_of_headers() -> None:
+    settings = Settings("run", target_weight=10, chunks=0, snapshot_every=100, headers=50)
+    machine = Peer(ANN, settings, 0.0, held=("first", "new"))
+    machine.start(Chain(ENTRIES), [SnapshotName(0, "first")])
+    machine.snapshot_made(SNAPSHOT, "new")
+    assert machine.log.chain is not None
+    assert machine.log.chain.oldest.step == STEPS - 1 - 50

@@ -1,0 +1,49 @@
+"""A convener asks the planner of its process, with what the members say of their lines."""
+
+from collections.abc import Sequence
+
+from averaging.log.chain import Chain
+from averaging.log.header import Kind, SnapshotName
+from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report, Send
+from averaging.protocol.parts import Line
+from averaging.protocol.peer import Peer
+from averaging.protocol.settings import Settings
+from tests.averaging_log.headers import chain_of
+
+ME = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
+FAT = Contact("fat.0", "fat", reachable=True)
+THIN = Contact("thin.0", "thin", reachable=False)
+
+
+def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
+    asked: list[tuple[int, Sequence[Line]]] = []
+
+    def all_to_the_fattest(chunks: int, members: Sequence[Line]) -> Sequence[Assignment]:
+        asked.append((chunks, members))
+        fattest = max(members, key=lambda line: line.bandwidth.upload if line.reachable and line.bandwidth else 0.0)
+        return [Assignment(0, chunks, fattest.session, attempt=0)]
+
+    settings = Settings("run", target_weight=10, chunks=3, snapshot_every=5)
+    machine = Peer(ME, settings, 0.0, held=("old",), plan=all_to_the_fattest)
+    machine.start(Chain(chain_of(1, kind=Kind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine.measured(Bandwidth(upload=50.0, download=60.0))
+    machine.contacts([FAT, THIN], 0.0)
+    for contact in (FAT, THIN):  # so that the meeting waits for them
+        machine.receive(contact.session, Report(machine.head, 4), 0.5)
+    machine.computed(10, "gradient", 1.0, samples=2, loss=30.0)
+    current = machine.leading.round
+    assert current is not None
+    offers = (Offer(0, weight=4, samples=1, loss=8.0),)
+    for contact, bandwidth in ((FAT, Bandwidth(1000.0, 900.0)), (THIN, None)):
+        machine.receive(contact.session, Call(machine.log.tip.digest, current.ballot, offers, None, bandwidth), 1.5)
+    machine.tick(4.0)
+    ((chunks, lines),) = asked
+    assert chunks == 3
+    assert list(lines) == [
+        Line("coordinator.0", True, True, Bandwidth(50.0, 60.0)),
+        Line("fat.0", True, True, Bandwidth(1000.0, 900.0)),
+        Line("thin.0", True, False, None),
+    ]
+    plans = [one.message for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, Plan)]
+    assert {part.reducer for plan in plans for part in plan.parts} == {"fat.0"}
+    assert [(one.samples, one.loss) for one in current.meeting.members] == [(2, 3.0), (1, 2.0), (1, 2.0)]
