@@ -235,6 +235,8 @@ class Oracle:
         for _, tokens, session, user in order:
             if tokens and user not in chosen and len(chosen) < MOST_VOTERS:
                 chosen[user] = session
+        if not set(header.voters) <= process.world.processes.keys():
+            raise Violation(f"{process.session} votes for step {header.step}, whose voters are made up")
         breaks_ties = header.tie_breaker
         previous = self.headers[header.previous].tie_breaker
         if set(header.voters) != set(chosen.values()) or not (
