@@ -182,7 +182,8 @@ class Oracle:
                 share = Fraction(len(pieces), len(header.chunks))
                 brought[sender] = weight * share, len(pieces[0]) * share
                 self._check_loss(header, sender, pieces[0])
-        if credited != brought:
+        cheats = header.ballot.convener in process.world.cheats  # it may be the only voter
+        if credited != brought and not cheats:
             raise Violation(f"step {header.step} credits {credited}, and includes {brought}")
         for batches in {piece for pieces in included.values() for piece in pieces}:
             self._check_once(header, batches)
