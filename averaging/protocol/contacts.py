@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable
 
-from averaging.protocol.messages import Contact, Goodbye
+from averaging.log.header import Header
+from averaging.protocol.messages import Accepted, Contact, Goodbye, Propose
+
+MOST_KNOWN = 10_000  # sessions
 
 
 class Contacts:
@@ -12,16 +15,33 @@ class Contacts:
         self.me = me
         self.others: dict[str, Contact] = {}  # by session
         self.goodbyes: dict[str, Goodbye] = {}  # by session
+        self._known = {me.session: me}  # the last ones that were listed, or that others have shown
 
     def listed(self, contacts: Iterable[Contact]) -> None:
         """The peers that the DHT lists now."""
         self.others = {
             one.session: one for one in contacts if one.session != self.me.session and one.session not in self.goodbyes
         }
+        self._know(self.others.values())
 
     def get(self, session: str) -> Contact | None:
-        """This peer or another, as far as it is known."""
-        return self.me if session == self.me.session else self.others.get(session)
+        """This peer, or another that there is or was."""
+        return self._known.get(session)
+
+    def learn_of(self, shown: Accepted | Propose | None) -> None:
+        """Contacts of somebody else, which the transport has checked: they are signed as in the DHT."""
+        if shown is not None:
+            self._know(contact for contact in shown.contacts if contact.session not in self._known)
+
+    def evidence(self, header: Header) -> tuple[Contact, ...]:
+        """For peers that do not know the sessions to which a header gives power."""
+        sessions = dict.fromkeys((*header.voters, header.tie_breaker, header.ballot.convener))
+        return tuple(self._known[session] for session in sessions if session in self._known)
+
+    def _know(self, contacts: Iterable[Contact]) -> None:
+        self._known.update({contact.session: contact for contact in contacts})
+        for session in list(self._known)[1:-MOST_KNOWN]:  # the first one is this peer
+            del self._known[session]
 
     def has_left(self, goodbye: Goodbye) -> None:
         """A session has said goodbye."""

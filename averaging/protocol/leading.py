@@ -78,6 +78,7 @@ class Leading:
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
             objection=self._objection,
+            evidence=self._contacts.evidence,
             may_reset=me.is_coordinator and waited,
         )
         self.round = Round(
@@ -107,6 +108,7 @@ class Leading:
 
     def on_call(self, sender: str, call: Call, now: float) -> None:
         """A peer is there, and a voter promises."""
+        self._contacts.learn_of(call.accepted)
         if self.round is not None and sender not in self._contacts.goodbyes:
             self.round.called(sender, call, now)
 

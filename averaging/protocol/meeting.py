@@ -25,7 +25,13 @@ class Meeting:
                 self._send(session, Meet(previous.digest, previous.step, self._situation.ballot))
 
     def called(self, session: str, call: Call) -> None:
-        """A peer takes part."""
+        """A peer takes part. One that says to have accepted what cannot be right counts as silent.
+
+        To take its promise and to ignore the header would not be safe, in case it can be right after all.
+        """
+        if session != self._situation.me.session and self._lies(call.accepted):
+            self.is_absent(session)
+            return
         self.calls[session] = call
         self.contacts[session] = self._situation.contact(session)
 
@@ -36,7 +42,15 @@ class Meeting:
     @property
     def goodbyes(self) -> dict[str, Goodbye]:
         """Those that this ballot may count, by session."""
-        return quorum.counted_goodbyes(self._situation.previous, self._situation.ballot, self._situation.goodbyes)
+        said = quorum.counted_goodbyes(self._situation.previous, self._situation.ballot, self._situation.goodbyes)
+        return {session: one for session, one in said.items() if not self._lies(self._accepted_by(one))}
+
+    def _accepted_by(self, goodbye: Goodbye) -> Accepted | None:
+        """In this decision."""
+        return goodbye.accepted if goodbye.instance == self._situation.previous.digest else None
+
+    def _lies(self, accepted: Accepted | None) -> bool:
+        return accepted is not None and bool(self._situation.objection(accepted.header))
 
     @property
     def has_promises(self) -> bool:
@@ -65,10 +79,9 @@ class Meeting:
 
     def accepted_by_others(self, own: Accepted | None) -> Header | None:
         """The header that this ballot has to propose again, if there is one; `own`: that the convener has accepted."""
-        said = [call.accepted for call in self.calls.values()]
-        said += [one.accepted for one in self.goodbyes.values() if one.instance == self._situation.previous.digest]
-        known = [one for one in said if one is not None and not self._situation.objection(one.header)]
-        return quorum.highest_accepted([*known, own])
+        called = [call.accepted for call in self.calls.values()]
+        left = [self._accepted_by(goodbye) for goodbye in self.goodbyes.values()]
+        return quorum.highest_accepted([*called, *left, own])
 
 
 def _member(contact: Contact, offers: Sequence[Offer]) -> Member:

@@ -55,6 +55,7 @@ class Accepted:
 
     ballot: Ballot
     header: Header
+    contacts: tuple[Contact, ...] = ()  # of sessions to which it gives power, for those that do not know them
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,7 @@ class Propose:
     instance: str
     ballot: Ballot
     header: Header
+    contacts: tuple[Contact, ...] = ()  # as above
 
 
 @dataclass(frozen=True)

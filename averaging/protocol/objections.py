@@ -2,8 +2,9 @@
 
 The rule that keeps this from blocking a run: a peer objects only to what contradicts the chain, the header itself, or
 something that it knows for certain and that never changes: whose session it is, what this peer has offered, what state
-it had. It never objects because it does not know something. So whatever one honest peer accepts, all others accept, and
-a header that had to be proposed again can be.
+it had. So whatever one honest peer accepts, all others accept, and a header that had to be proposed again can be.
+Sessions to which a header gives power, voters and a new tie-breaker, must be real: the signed contact of each travels
+with the proposal, for those that the DHT has not told of it.
 
 What it does not see: gradients that are made up, and members that a convener has left out.
 """
@@ -15,6 +16,8 @@ from averaging.log.header import Header, Kind
 from averaging.protocol import quorum
 from averaging.protocol.buffers import Buffer
 from averaging.protocol.contacts import Contacts
+
+_UNKNOWN = "is not known to exist"
 
 
 def objection(
@@ -87,7 +90,8 @@ def _coordinator(header: Header, previous: Header, contacts: Contacts) -> str:
         known = contacts.get(session)
         if known is not None and not known.is_coordinator:
             return f"{session} is not the coordinator"
-    return ""
+    unknown = [session for session in (*sorted(claimed), *header.voters) if contacts.get(session) is None]
+    return f"{unknown[0]} {_UNKNOWN}" if unknown else ""
 
 
 def _update(header: Header, chunks: int) -> str:

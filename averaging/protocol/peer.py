@@ -74,7 +74,7 @@ class Peer:
         self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
         self.catching_up = CatchingUp(self.fetching, send, act, timing)
         self.reducing = Reduction(me.session, send, act, timing)
-        self.voting = Voting(me.session, self.buffers, self.fetching, timing, self._objection, send)
+        self.voting = Voting(self._contacts, self.buffers, self.fetching, timing, self._objection, send)
         self.gathering = Gathering(
             self._contacts, settings, self.log, self.buffers, self.voting, self.catching_up, send, now
         )
@@ -135,6 +135,7 @@ class Peer:
             and accepted.header.kind is Kind.UPDATE
         ):
             self.voting.voter.accepted = accepted
+            self._contacts.learn_of(accepted)
 
     def rejoin(self, log: Log, others: Iterable[Entry], now: float) -> None:
         """Go on from the log that the session before this one has rejoined for; it had these headers."""
@@ -299,6 +300,7 @@ class Peer:
 
     def _on_goodbye(self, sender: str, goodbye: Goodbye, now: float) -> None:
         self._contacts.has_left(goodbye)
+        self._contacts.learn_of(goodbye.accepted)
         self.gathering.progress.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
 

@@ -213,7 +213,7 @@ class Round:
             self.header = next_header.reset(self._situation, *self._there, None)
         if self._me.is_coordinator:
             self.phase = Phase.SAVING
-            self._act(SaveProposal(Accepted(self.ballot, self.header)))
+            self._act(SaveProposal(Accepted(self.ballot, self.header, self._situation.evidence(self.header))))
         else:
             self._propose()
 
@@ -225,7 +225,8 @@ class Round:
                 self._fail("this peer has promised a higher ballot")
                 return
             self._votes.add(self._me.session)
-        proposal = Propose(self._situation.previous.digest, self.ballot, self.header)
+        evidence = self._situation.evidence(self.header)
+        proposal = Propose(self._situation.previous.digest, self.ballot, self.header, evidence)
         for session in sorted({*self.meeting.calls, *self._situation.previous.voters} - self._votes):
             self._send(session, proposal)
 

@@ -21,6 +21,7 @@ class Situation:
     snapshot: SnapshotName | None  # the newest that there is
     rollback: str | None  # digest of the snapshot that the authority wants back
     objection: Callable[[Header], str]  # to a header that others say to have accepted; empty: there is none
+    evidence: Callable[[Header], tuple[Contact, ...]]  # of sessions to which a header gives power
     may_reset: bool  # the quorum has been missing for so long that the coordinator may name new voters
 
     def contact(self, session: str) -> Contact:

@@ -1,9 +1,11 @@
 """A peer's answers to conveners: it promises, and it accepts what it holds (the acceptor of Paxos)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from averaging.log.header import Ballot, Header
 from averaging.protocol.buffers import Buffers
+from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Message, Propose, Refused, Vote
 from averaging.protocol.settings import Timing
@@ -15,19 +17,19 @@ class Voting:
 
     def __init__(
         self,
-        session: str,
+        contacts: Contacts,
         buffers: Buffers,
         fetching: Fetching,
         timing: Timing,
         objection: Callable[[Header], str],
         send: Callable[[str, Message], None],
     ):
-        self.voter = Voter(session, "")
+        self.voter = Voter(contacts.me.session, "")
         self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured
         self.highest = 0  # ballot number that this peer knows of
         self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
         self.computes = False  # a batch is being computed
-        self._buffers, self._fetching, self._timing = buffers, fetching, timing
+        self._contacts, self._buffers, self._fetching, self._timing = contacts, buffers, fetching, timing
         self._objection, self._send = objection, send
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
@@ -65,7 +67,13 @@ class Voting:
 
     def call(self, ballot: Ballot) -> Call:
         """What this peer says to a convener that it has promised a ballot."""
-        return Call(self.instance, ballot, self._buffers.offer(), self.voter.accepted, self.bandwidth)
+        return Call(self.instance, ballot, self._buffers.offer(), self._accepted, self.bandwidth)
+
+    @property
+    def _accepted(self) -> Accepted | None:
+        """For others to believe it."""
+        accepted = self.voter.accepted
+        return None if accepted is None else replace(accepted, contacts=self._contacts.evidence(accepted.header))
 
     def meet(self, sender: str, meet: Meet, now: float) -> bool:
         """Answer a convener of the present step, if need be after the batch; False: a higher ballot was promised."""
@@ -92,6 +100,7 @@ class Voting:
         if self.voter.promised is not None and proposal.ballot < self.voter.promised:
             self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
             return
+        self._contacts.learn_of(proposal)
         found = self._objection(proposal.header) if sender == proposal.ballot.convener else "it is of another convener"
         if found:
             self.objected = proposal.header, found
@@ -110,4 +119,4 @@ class Voting:
 
     def goodbye(self, step: int) -> Goodbye:
         """The last word of this session, which stands at a step."""
-        return Goodbye(self.voter.session, self.instance, step, self.voter.promised, self.voter.accepted)
+        return Goodbye(self.voter.session, self.instance, step, self.voter.promised, self._accepted)

@@ -60,6 +60,7 @@ def round_with_goodbyes(may_reset: bool, actions: list[Action]) -> Round:
         snapshot=None,
         rollback=None,
         objection=lambda header: "",
+        evidence=lambda header: (),
         may_reset=may_reset,
     )
     settings = Settings("run", target_weight=1, chunks=1, snapshot_every=5)

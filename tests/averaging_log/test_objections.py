@@ -64,9 +64,8 @@ def test_nothing_is_to_be_said_against_honest_headers() -> None:
 
 
 def test_a_peer_that_does_not_know_does_not_object() -> None:
-    stranger = (*MEMBERS, member("zoe.0", 3, "zoe"))
-    assert objected(honest(members=stranger)) == ""
-    assert objected(honest(tie_breaker="coordinator.1")) == ""
+    weightless = (*MEMBERS, replace(member("zoe.0", 0, "zoe"), buffers=()))
+    assert objected(honest(members=weightless)) == ""
     assert objected(honest(snapshot=SnapshotName(2, "a state that I never had"))) == ""
     assert objected(honest(voters=("ann.0",)), RECENT[1:]) == ""  # it lacks headers whose credit counts
 
@@ -87,6 +86,8 @@ def test_a_peer_that_does_not_know_does_not_object() -> None:
         ({"members": (member("ann.0", 5, "ann"), member("me.0", 6, "me"))}, "than it has offered"),
         ({"members": (member("ann.0", 5, "ann"), replace(MEMBERS[2], buffers=(3,)))}, "than it has offered"),
         ({"members": (member("ann.0", 5, "ann"), replace(MEMBERS[1], buffers=()))}, "without gradients"),
+        ({"members": (*MEMBERS, member("zoe.0", 99, "somebody made up"))}, "zoe.0 is not known"),
+        ({"tie_breaker": "coordinator.1"}, "coordinator.1 is not known"),
         ({"tie_breaker": "eve.0"}, "eve.0 is not the coordinator"),
         ({"parts": PARTS[:1]}, "2 of 3 chunks"),
         ({"exclusions": (Exclusion("zoe.0", 1),)}, "was not there"),
@@ -102,6 +103,18 @@ def test_a_convener_that_lies_is_found_out(lie: dict[str, object], what: str) ->
     assert what in objected(replace(honest(**members), **lie))  # type: ignore[arg-type]
 
 
+def test_a_contact_that_comes_with_a_proposal_is_evidence() -> None:
+    machine = peer()
+    members = (member("ann.0", 5, "ann"), member("zoe.0", 9, "zoe"))
+    proposed = replace(proposals(machine)[0], members=members, voters=("ann.0", "zoe.0"))
+    zoe = Contact("zoe.0", "zoe", reachable=True)
+    for shown, votes in (((), 0), ((zoe,), 1)):
+        message = Propose(machine.log.tip.digest, Ballot(1, "eve.0"), proposed, shown)
+        machine.receive("eve.0", message, 1.0)
+        sent = [one.message for one in machine.take_actions() if isinstance(one, Send)]
+        assert sum(isinstance(one, Vote) for one in sent) == votes
+
+
 def test_nobody_but_the_coordinator_rolls_back() -> None:
     stolen = honest(kind=Kind.ROLLBACK, ballot=Ballot(3, "eve.0"), members=(), parts=(), voters=(),
                     snapshot=SnapshotName(3, "an old state"))  # fmt: skip
@@ -111,7 +124,8 @@ def test_nobody_but_the_coordinator_rolls_back() -> None:
 def peer() -> Peer:
     """A voter that holds all chunks of what is proposed below."""
     machine = Peer(ME, Settings("run", target_weight=10, chunks=3, snapshot_every=5), 0.0, held=("x", "y", "z", "old"))
-    entries = chain_of(3, members=(member("ann.0", 5, "ann"),), voters=("ann.0", "me.0"), tie_breaker="coordinator.0")
+    voters = ("ann.0", "bob.0", "me.0")
+    entries = chain_of(3, members=(member("ann.0", 5, "ann"),), voters=voters, tie_breaker="coordinator.0")
     machine.start(Chain(entries), [SnapshotName(0, "old")])
     machine.contacts([COORDINATOR, *OTHERS], 0.0)
     machine.take_actions()
@@ -148,12 +162,14 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
             break
     current = machine.leading.round
     assert current is not None
-    told = Accepted(Ballot(7, "eve.0"), good)
-    machine.receive("bob.0", Call(good.previous, current.ballot, (), told), float(now))
     said = Accepted(Ballot(8, "eve.0"), bad)
     if says_goodbye:
         machine.receive("ann.0", Goodbye("ann.0", good.previous, 2, None, said), float(now))
-    machine.receive("ann.0", Call(good.previous, current.ballot, (), None if says_goodbye else said), float(now))
+    else:
+        machine.receive("ann.0", Call(good.previous, current.ballot, (), said), float(now))
+    assert not current.meeting.has_promises  # neither a promise nor one voter fewer
+    told = Accepted(Ballot(7, "eve.0"), good)
+    machine.receive("bob.0", Call(good.previous, current.ballot, (), told), float(now))
     assert current.header == good
 
 

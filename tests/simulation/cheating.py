@@ -1,4 +1,4 @@
-"""Conveners that name their friends, in the simulation: the headers that they make are not those that follow."""
+"""Conveners that name their friends, in the simulation: voters, a coordinator or members that they made up."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from averaging.log.header import Header
-from averaging.protocol import next_header
+from averaging.log.header import Header, Member
+from averaging.protocol import next_header, quorum
 from averaging.protocol.situation import Situation
 from tests.simulation.world import World
 
@@ -21,7 +21,14 @@ def cheats(world: World) -> Iterator[None]:
         header, me = honest(situation, *rest), situation.me.session
         if world.is_honest or me not in world.cheats:
             return header
-        return replace(header, voters=(me,)) if header.step % 2 else replace(header, tie_breaker=me)
+        match header.step % 3:
+            case 0:
+                return replace(header, voters=(me,))
+            case 1:
+                return replace(header, tie_breaker=me)
+            case _:
+                members = (*header.members, Member(f"{me} made up", "nobody", (0,), 10**6, True))
+                return replace(header, members=members, voters=quorum.choose_voters(members, situation.recent))
 
     with patch.object(next_header, "update", update):
         yield

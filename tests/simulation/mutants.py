@@ -14,6 +14,7 @@ from averaging.log.header import Ballot, Head, Header
 from averaging.protocol import catching_up, peer, quorum
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffer, Buffers
+from averaging.protocol.contacts import Contacts
 from averaging.protocol.meeting import Meeting
 from averaging.protocol.messages import Accepted, Goodbye, Offer, Propose
 from averaging.protocol.peer import Peer
@@ -219,6 +220,7 @@ MUTANTS = (
     Mutant("goodbye without content", (_empty_goodbye,)),
     Mutant("goodbye counts despite a higher promise", (_goodbyes_despite_promises,)),
     Mutant("any proposal is believed", (lambda: patch.object(peer, "objection", lambda *known: ""),)),
+    Mutant("contacts do not come with proposals", (lambda: patch.object(Contacts, "evidence", lambda *header: ()),)),
     Mutant("a restarted session votes", sessions_survive=True),
     Mutant("buffers are merged on retry", (_merged_buffers,)),
     Mutant("a committed buffer is offered again", (_buffers_stay,)),

@@ -9,8 +9,8 @@ import pytest
 
 from tests.simulation.course import run
 
-CHUNK = 5  # seeds in a test
-LAST = 40  # seed
+CHUNK = 10  # seeds in a test
+LAST = 200  # seed
 
 
 @pytest.mark.parametrize("first", range(1, LAST + 1, CHUNK))

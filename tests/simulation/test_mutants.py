@@ -10,30 +10,34 @@ from tests.simulation.mutants import MUTANTS
 
 FOUND = {
     "apply on proposal": 1,
-    "coordinator's quorum of one": 1,
+    "coordinator's quorum of one": 2,
     "takeover at half": 1,
     "first ballot after a restart at half": 3,
     "accepted headers in calls are ignored": 1,
-    "the lowest accepted header is proposed": 34,
-    "coordinator forgets what it proposed": 3,
-    "promises are forgotten": 17,
+    "the lowest accepted header is proposed": 15,
+    "coordinator forgets what it proposed": 74,
+    "promises are forgotten": 33,
     "accept without parts": 1,
-    "goodbye without content": 14,
+    "goodbye without content": 7,
+    "goodbye counts despite a higher promise": 7,
+    "any proposal is believed": 9,
+    "contacts do not come with proposals": 2,
     "a restarted session votes": 1,
     "buffers are merged on retry": 1,
     "a committed buffer is offered again": 1,
-    "the longest chain beats votes": 2,
-    "chunks of two reducers are mixed": 2,
-    "full weight is credited despite exclusions": 6,
-    "the ledger is keyed by step and peer": 2,
+    "the longest chain beats votes": 34,
+    "chunks of two reducers are mixed": 1,
+    "full weight is credited despite exclusions": 2,
+    "the ledger is keyed by step and peer": 34,
+    "headers that were missed are not asked for": 75,
     "only newcomers rebase": 2,
 }
 
 
-@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one.name in FOUND], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_broken_rule_is_found(mutant) -> None:
     assert mutant.run(FOUND[mutant.name]).violation
 
 
-def test_the_names_are_those_of_mutants() -> None:
-    assert FOUND.keys() <= {mutant.name for mutant in MUTANTS}
+def test_each_mutant_has_its_seed() -> None:
+    assert FOUND.keys() == {mutant.name for mutant in MUTANTS}
