@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from averaging.protocol.messages import Message, Want
+from averaging.protocol.messages import Chunk, Message, Want
 from averaging.protocol.settings import Timing
 
 
@@ -40,6 +40,16 @@ class Fetching:
         """A chunk is here: it was asked for, sent by its reducer, or averaged by this peer itself."""
         self.held.add(digest)
         self._wanted.pop(digest, None)
+
+    def on_chunk(self, sender: str, chunk: Chunk, now: float) -> None:
+        """A peer has sent a chunk."""
+        self.arrived(chunk.digest)
+
+    def on_want(self, sender: str, want: Want, now: float) -> None:
+        """A peer asks for chunks."""
+        for digest in want.digests:
+            if digest in self.held:
+                self._send(sender, Chunk(digest))
 
     @property
     def wanted(self) -> Collection[str]:

@@ -3,8 +3,9 @@
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, SnapshotName
 from averaging.protocol import quorum
+from averaging.protocol.actions import Credit, Load, Send
 from averaging.protocol.backfilling import MOST_HEADERS
-from averaging.protocol.messages import Contact, Credit, Headers, Load, Log, Send, WantHeaders
+from averaging.protocol.messages import Contact, Headers, Log, WantHeaders
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of, member
