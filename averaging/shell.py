@@ -23,24 +23,18 @@ from averaging.log.disk import Disk
 from averaging.log.header import Ballot, Entry, SnapshotName
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
-from averaging.protocol.messages import (
-    Accepted,
+from averaging.protocol.actions import (
     Action,
     Apply,
     Average,
-    Chunk,
-    Contact,
     Credit,
     Forget,
     Load,
-    Log,
-    Message,
-    Piece,
-    Plan,
     Rejoin,
     SaveProposal,
     Send,
 )
+from averaging.protocol.messages import Accepted, Chunk, Contact, Log, Message, Piece, Plan
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from averaging.reduce.reducer import EncodedMean, Reducer

@@ -7,9 +7,10 @@ fills the gap backwards: each header names the one before it by digest, so that 
 from collections.abc import Callable, Iterable
 
 from averaging.log.header import Entry
+from averaging.protocol.actions import Action, Credit
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.held_log import HeldLog
-from averaging.protocol.messages import Action, Credit, Headers, Message, WantHeaders
+from averaging.protocol.messages import Headers, Message, WantHeaders
 from averaging.protocol.settings import Timing
 
 MOST_HEADERS = 64  # in an answer

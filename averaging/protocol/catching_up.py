@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, SnapshotName, extends, newest, supersedes
+from averaging.protocol.actions import Action, Load, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
-from averaging.protocol.messages import Action, Load, Log, Message, Rejoin, WantLog
+from averaging.protocol.messages import Log, Message, WantLog
 from averaging.protocol.quorum import is_committed
 from averaging.protocol.settings import Timing
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from averaging.log.header import Header, Kind
-from averaging.protocol.messages import Message, Want
+from averaging.protocol.messages import Chunk, Lacks, Message, Want
 from averaging.protocol.settings import Timing
 
 AT_ONCE = 4  # chunks that one source is asked for
@@ -115,11 +115,24 @@ class Fetching:
         self._complete()
         self._ask(now)
 
-    def lacks(self, digests: Iterable[str], source: str, now: float) -> None:
-        """A source does not have these; it may have them later."""
-        for digest in digests:
-            if digest in self._wanted and self._wanted[digest].owed_by == source:
-                self._wanted[digest].lacking[source] = now
+    def on_chunk(self, sender: str, chunk: Chunk, now: float) -> None:
+        """A peer has sent a chunk."""
+        self.arrived(chunk.digest, now, sender)
+
+    def on_want(self, sender: str, want: Want, now: float) -> None:
+        """A peer asks for chunks."""
+        for digest in want.digests:
+            if digest in self.held:
+                self._send(sender, Chunk(digest))
+        missing = tuple(digest for digest in want.digests if digest not in self.held)
+        if missing:
+            self._send(sender, Lacks(missing))
+
+    def on_lacks(self, sender: str, lacks: Lacks, now: float) -> None:
+        """A peer does not have what it was asked for; it may have it later."""
+        for digest in lacks.digests:
+            if digest in self._wanted and self._wanted[digest].owed_by == sender:
+                self._wanted[digest].lacking[sender] = now
                 self._no_longer_owed(digest)
         self._ask(now)
 

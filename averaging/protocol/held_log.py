@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Iterable
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, Header, SnapshotName
 from averaging.protocol import quorum
+from averaging.protocol.actions import Action, Forget
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Action, Forget, Log, WantLog
+from averaging.protocol.messages import Log, Message, WantLog
 
 MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
 
@@ -16,11 +17,17 @@ class HeldLog:
     those that a coordinator may have missed.
     """
 
-    def __init__(self, fetching: Fetching, act: Callable[[Action], None], headers: int | None):
+    def __init__(
+        self,
+        fetching: Fetching,
+        send: Callable[[str, Message], None],
+        act: Callable[[Action], None],
+        headers: int | None,
+    ):
         """`headers`: that are kept; None: all."""
         self.chain: Chain | None = None  # None: the peer has no state yet
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
-        self._fetching, self._act, self._most_headers = fetching, act, headers
+        self._fetching, self._send, self._act, self._most_headers = fetching, send, act, headers
         self._chunks: set[str] = set()  # of the updates that can be given
         self._forgotten = -1  # step up to which there are none
 
@@ -69,12 +76,13 @@ class HeldLog:
             self._fetching.forget(gone)
             self._act(Forget(tuple(sorted(gone))))
 
-    def answer(self, want: WantLog) -> Log | None:
-        """What follows a peer's head, or a snapshot and what follows it, if this peer has it."""
+    def on_want_log(self, sender: str, want: WantLog, now: float) -> None:
+        """Tell what follows a peer's head, or a snapshot and what follows it, if this peer has it."""
         if self.chain is None or not self.snapshots:
-            return None
+            return
         following = self.chain.after(want.after, MOST_ENTRIES) if want.after is not None else None
         if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
-            return Log(tuple(following), None)
+            self._send(sender, Log(tuple(following), None))
+            return
         newest = self.snapshots[-1]
-        return Log(tuple(self.chain.since(newest.step - quorum.WINDOW)), newest)
+        self._send(sender, Log(tuple(self.chain.since(newest.step - quorum.WINDOW)), newest))

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from averaging.log.header import Entry, Header
 from averaging.protocol import quorum
+from averaging.protocol.actions import Action
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.gathering import Gathering
 from averaging.protocol.held_log import HeldLog
-from averaging.protocol.messages import Action, Call, Message, Reduced, Reducing, Refused, Status, Vote
+from averaging.protocol.messages import Call, Message, Reduced, Reducing, Refused, Status, Vote
 from averaging.protocol.parts import Planner
 from averaging.protocol.round import Phase, Round
 from averaging.protocol.settings import Settings
@@ -43,6 +44,11 @@ class Leading:
     def new_step(self) -> None:
         """A header was applied."""
         self.round, self._no_quorum_since = None, None
+
+    def rolled_back(self, snapshot: str) -> None:
+        """A header has taken the state of a snapshot."""
+        if self.rollback == snapshot:
+            self.rollback = None
 
     def go_on(self, now: float) -> Entry | None:
         """Begin a round or continue it, if this peer is to lead; the entry that it has committed."""

@@ -1,4 +1,4 @@
-"""What peers tell each other, and what a machine asks of the process around it."""
+"""What peers tell each other."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -254,70 +254,3 @@ Message: TypeAlias = (
     Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want | Lacks
     | Propose | Vote | Commit | WantLog | Log | WantHeaders | Headers
 )  # fmt: skip
-
-
-# -- actions
-
-
-@dataclass(frozen=True)
-class Send:
-    """Send a message. It may be lost."""
-
-    to: str
-    message: Message
-
-
-@dataclass(frozen=True)
-class Average:
-    """Average these senders' pieces of a chunk in this order and encode the mean once; `averaged` answers."""
-
-    plan: Plan
-    chunk: int
-    attempt: int
-    senders: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SaveProposal:
-    """Write header and chunks to disk and flush them; `proposal_saved` answers."""
-
-    accepted: Accepted
-
-
-@dataclass(frozen=True)
-class Apply:
-    """`state[s+1] = step(state[s], update)`; the chunks are there. A coordinator writes the entry to disk."""
-
-    entry: Entry
-
-
-@dataclass(frozen=True)
-class Load:
-    """Take over the snapshot, which is there: it is the state after this header."""
-
-    entry: Entry
-    snapshot: str
-
-
-@dataclass(frozen=True)
-class Credit:
-    """Older headers that were missing: their members are to be credited. A coordinator writes them to disk."""
-
-    entries: tuple[Entry, ...]
-
-
-@dataclass(frozen=True)
-class Forget:
-    """Chunks and snapshots that nobody will ask this peer for, unless it holds them again by now."""
-
-    digests: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Rejoin:
-    """Start again as a new session from this log, whose snapshot is there: the chain of the old session has lost."""
-
-    log: Log
-
-
-Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Credit | Forget | Rejoin

@@ -2,7 +2,8 @@
 
 from collections import deque
 
-from averaging.protocol.messages import Action, Message, Send
+from averaging.protocol.actions import Action, Send
+from averaging.protocol.messages import Message
 
 
 class Outbox:

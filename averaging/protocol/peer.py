@@ -13,6 +13,8 @@ from typing import Any
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Entry, Head, Header, Kind, SnapshotName
 from averaging.protocol import quorum
+from averaging.protocol.actions import Action
+from averaging.protocol.applying import Applying
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
@@ -23,8 +25,6 @@ from averaging.protocol.held_log import HeldLog
 from averaging.protocol.leading import Leading
 from averaging.protocol.messages import (
     Accepted,
-    Action,
-    Apply,
     Bandwidth,
     Call,
     Chunk,
@@ -70,7 +70,7 @@ class Peer:
         send, act, timing = self._outbox.send, self._outbox.act, settings.timing
         self._contacts = Contacts(me)
         self.fetching = Fetching(send, timing, held)
-        self.log = HeldLog(self.fetching, act, headers=None if me.is_coordinator else settings.headers)
+        self.log = HeldLog(self.fetching, send, act, headers=None if me.is_coordinator else settings.headers)
         self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
         self.catching_up = CatchingUp(self.fetching, send, act, timing)
         self.reducing = Reduction(me.session, send, act, timing)
@@ -90,6 +90,19 @@ class Peer:
             send,
             act,
         )
+        self._applying = Applying(
+            me.session,
+            self.log,
+            self.buffers,
+            self.fetching,
+            self.catching_up,
+            self.backfilling,
+            self.reducing,
+            self.voting,
+            self.gathering,
+            self.leading,
+            act,
+        )
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
             Report: self.gathering.on_report,
             Status: self._on_status,
@@ -101,13 +114,13 @@ class Peer:
             Piece: self.reducing.piece,
             Reducing: self.leading.on_reducing,
             Reduced: self.leading.on_reduced,
-            Chunk: self._on_chunk,
-            Want: self._on_want,
-            Lacks: self._on_lacks,
+            Chunk: self.fetching.on_chunk,
+            Want: self.fetching.on_want,
+            Lacks: self.fetching.on_lacks,
             Propose: self._on_propose,
             Vote: self.leading.on_vote,
             Commit: self._on_commit,
-            WantLog: self._on_want_log,
+            WantLog: self.log.on_want_log,
             Log: self._on_log,
             WantHeaders: self.backfilling.on_want_headers,
             Headers: self.backfilling.on_headers,
@@ -128,7 +141,7 @@ class Peer:
         `others` are older headers, which need not lead to the chain without a gap.
         """
         self.backfilling.had(others)
-        self._goes_on_from(chain, snapshots)
+        self._applying.go_on_from(chain, snapshots)
         if (
             accepted is not None
             and accepted.header.previous == chain.tip.digest
@@ -247,38 +260,6 @@ class Peer:
         """Whether it has no state, or others have a newer one: what it computes will not count."""
         return self.log.chain is None or self.catching_up.is_behind(self.head)
 
-    def _goes_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
-        self.log.start(chain, snapshots)
-        self._new_step()
-
-    def _new_step(self) -> None:
-        tip = self.log.tip
-        self.voting.new_step(tip.digest, tip.ballot)
-        self.leading.new_step()
-        self.gathering.new_step(tip.digest)
-
-    def _apply(self, entry: Entry, now: float) -> None:
-        header = entry.header
-        self._outbox.act(Apply(entry))
-        self.log.append(entry)
-        for member in header.members:
-            if member.session == self.me.session:
-                self.buffers.remove(member.buffers)
-        if header.kind is Kind.ROLLBACK:
-            self.buffers.drop()
-            assert header.snapshot is not None
-            self.log.snapshots.append(header.snapshot)
-            if self.leading.rollback == header.snapshot.digest:
-                self.leading.rollback = None
-        if header.kind is Kind.UPDATE:
-            members = {member.session for member in header.members}
-            self.gathering.progress.round_closed(header.previous, members, now)
-        self.reducing.end(entry.certificate.ballot)
-        self._new_step()
-        self.fetching.want_only(self.catching_up.wanted())
-        self.log.forget_old(self.catching_up.wanted())
-        self.gathering.report(now)
-
     def _objection(self, header: Header) -> str:
         assert self.log.chain is not None
         snapshots = {one.step: one.digest for one in self.log.snapshots}
@@ -321,27 +302,6 @@ class Peer:
         else:
             self.catching_up.claims(sender, header.head, self.head, now)
 
-    # -- chunks and the log
-
-    def _on_chunk(self, sender: str, chunk: Chunk, now: float) -> None:
-        self.fetching.arrived(chunk.digest, now, sender)
-
-    def _on_want(self, sender: str, want: Want, now: float) -> None:
-        for digest in want.digests:
-            if digest in self.fetching.held:
-                self._outbox.send(sender, Chunk(digest))
-        missing = tuple(digest for digest in want.digests if digest not in self.fetching.held)
-        if missing:
-            self._outbox.send(sender, Lacks(missing))
-
-    def _on_lacks(self, sender: str, lacks: Lacks, now: float) -> None:
-        self.fetching.lacks(lacks.digests, sender, now)
-
-    def _on_want_log(self, sender: str, want: WantLog, now: float) -> None:
-        answer = self.log.answer(want)
-        if answer is not None:
-            self._outbox.send(sender, answer)
-
     def _on_log(self, sender: str, log: Log, now: float) -> None:
         self.catching_up.log(sender, log, self.log.chain, now)
 
@@ -354,24 +314,11 @@ class Peer:
                 self._handlers[type(message)](self.me.session, message, now)
             self.voting.vote()
             if self.catching_up.has_found:
-                self._follow(now)
+                self._applying.follow(now)
             committed = self.leading.go_on(now)
             if committed is not None:
                 for session in self._contacts.others:
                     self._outbox.send(session, Commit(committed))
-                self._apply(committed, now)
+                self._applying.apply(committed, now)
             if not self._outbox.has_for_self:
                 return
-
-    def _follow(self, now: float) -> None:
-        loaded = self.catching_up.load(self.head)
-        if loaded is not None:
-            chain, snapshot = loaded
-            self.buffers.drop()
-            if self.log.chain is not None:
-                self.backfilling.had(self.log.chain.since(0))
-            self._goes_on_from(chain, [snapshot])
-            self.backfilling.loaded()
-            self.log.forget_old(self.catching_up.wanted())
-        while self.log.chain is not None and (entry := self.catching_up.next_entry(self.log.chain)) is not None:
-            self._apply(entry, now)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from averaging.log.header import Ballot
-from averaging.protocol.messages import Action, Assignment, Average, Chunk, Message, Piece, Plan, Reduced, Reducing
+from averaging.protocol.actions import Action, Average
+from averaging.protocol.messages import Assignment, Chunk, Message, Piece, Plan, Reduced, Reducing
 from averaging.protocol.settings import Timing
 
 

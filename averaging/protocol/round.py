@@ -14,10 +14,11 @@ from enum import Enum
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Member
 from averaging.protocol import next_header, quorum
+from averaging.protocol.actions import Action, SaveProposal
 from averaging.protocol.assignments import Assignments
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.meeting import Meeting
-from averaging.protocol.messages import Accepted, Action, Call, Message, Propose, Reduced, Reducing, SaveProposal, Vote
+from averaging.protocol.messages import Accepted, Call, Message, Propose, Reduced, Reducing, Vote
 from averaging.protocol.parts import Line, Planner
 from averaging.protocol.settings import Settings
 from averaging.protocol.situation import Situation

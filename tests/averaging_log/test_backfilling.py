@@ -3,8 +3,9 @@
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, SnapshotName
 from averaging.protocol import quorum
+from averaging.protocol.actions import Credit, Load, Send
 from averaging.protocol.backfilling import MOST_HEADERS
-from averaging.protocol.messages import Contact, Credit, Headers, Load, Log, Send, WantHeaders
+from averaging.protocol.messages import Contact, Headers, Log, WantHeaders
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of, member
@@ -84,6 +85,6 @@ def test_others_keep_a_bounded_number_of_headers() -> None:
     settings = Settings("run", target_weight=10, chunks=0, snapshot_every=100, headers=50)
     machine = Peer(ANN, settings, 0.0, held=("first", "new"))
     machine.start(Chain(ENTRIES), [SnapshotName(0, "first")])
-    machine.snapshot_made(SNAPSHOT, "new")
+    machine.snapshot_made(SNAPSHOT, "new", (), 0.0)
     assert machine.log.chain is not None
     assert machine.log.chain.oldest.step == STEPS - 1 - 50

@@ -3,9 +3,10 @@
 import pytest
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
+from averaging.protocol.actions import Action, SaveProposal
 from averaging.protocol.catching_up import CLAIM, CatchingUp
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Accepted, Action, Call, Contact, Goodbye, Message, SaveProposal
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Message
 from averaging.protocol.parts import equal_parts
 from averaging.protocol.round import Phase, Round
 from averaging.protocol.settings import Settings, Timing

@@ -7,9 +7,10 @@ import pytest
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Exclusion, Header, Kind, Part, Reset, SnapshotName
 from averaging.protocol import quorum
+from averaging.protocol.actions import Send
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Log, Meet, Propose, Send, Vote
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Log, Meet, Propose, Vote
 from averaging.protocol.objections import objection
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from averaging.log.chain import Chain
 from averaging.log.header import Kind, SnapshotName
-from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report, Send
+from averaging.protocol.actions import Send
+from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report
 from averaging.protocol.parts import Line
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings

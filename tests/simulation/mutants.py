@@ -59,7 +59,7 @@ def _apply_on_proposal() -> Any:
             return
         if proposal.header.previous == self.log.tip.digest:
             entry = header.Entry(proposal.header, header.Certificate(proposal.ballot, (self.me.session,)))
-            self._apply(entry, now)
+            self._applying.apply(entry, now)
 
     return patch.object(Peer, "_after", votes_and_applies)
 

@@ -14,24 +14,8 @@ from typing import Any
 from averaging.log.chain import Chain
 from averaging.log.credit import Ledger
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, SnapshotName
-from averaging.protocol.messages import (
-    Accepted,
-    Action,
-    Apply,
-    Average,
-    Chunk,
-    Commit,
-    Contact,
-    Credit,
-    Forget,
-    Load,
-    Message,
-    Piece,
-    Propose,
-    Rejoin,
-    SaveProposal,
-    Send,
-)
+from averaging.protocol.actions import Action, Apply, Average, Credit, Forget, Load, Rejoin, SaveProposal, Send
+from averaging.protocol.messages import Accepted, Chunk, Commit, Contact, Message, Piece, Propose
 from averaging.protocol.peer import Peer
 from tests.simulation.oracle import Oracle, loss_of
 from tests.simulation.world import World

@@ -1,0 +1,85 @@
+"""From one header to the next: what a committed header changes in the parts of a peer, or a snapshot that is loaded."""
+
+from collections.abc import Callable, Iterable
+
+from averaging.log.chain import Chain
+from averaging.log.header import Entry, Kind, SnapshotName
+from averaging.protocol.actions import Action, Apply
+from averaging.protocol.backfilling import Backfilling
+from averaging.protocol.buffers import Buffers
+from averaging.protocol.catching_up import CatchingUp
+from averaging.protocol.fetching import Fetching
+from averaging.protocol.gathering import Gathering
+from averaging.protocol.held_log import HeldLog
+from averaging.protocol.leading import Leading
+from averaging.protocol.reducing import Reduction
+from averaging.protocol.voting import Voting
+
+
+class Applying:
+    """Of one peer."""
+
+    def __init__(
+        self,
+        session: str,
+        log: HeldLog,
+        buffers: Buffers,
+        fetching: Fetching,
+        catching_up: CatchingUp,
+        backfilling: Backfilling,
+        reducing: Reduction,
+        voting: Voting,
+        gathering: Gathering,
+        leading: Leading,
+        act: Callable[[Action], None],
+    ):
+        self._session, self._log, self._buffers, self._fetching = session, log, buffers, fetching
+        self._catching_up, self._backfilling, self._reducing = catching_up, backfilling, reducing
+        self._voting, self._gathering, self._leading, self._act = voting, gathering, leading, act
+
+    def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
+        """The process has the state of the newest header of a chain."""
+        self._log.start(chain, snapshots)
+        self._new_step()
+
+    def follow(self, now: float) -> None:
+        """Load or apply what was found and is here."""
+        loaded = self._catching_up.load(self._log.head)
+        if loaded is not None:
+            chain, snapshot = loaded
+            self._buffers.drop()
+            if self._log.chain is not None:
+                self._backfilling.had(self._log.chain.since(0))
+            self.go_on_from(chain, [snapshot])
+            self._backfilling.loaded()
+            self._log.forget_old(self._catching_up.wanted())
+        while self._log.chain is not None and (entry := self._catching_up.next_entry(self._log.chain)) is not None:
+            self.apply(entry, now)
+
+    def apply(self, entry: Entry, now: float) -> None:
+        """The next header is committed, and what it needs is here."""
+        header = entry.header
+        self._act(Apply(entry))
+        self._log.append(entry)
+        for member in header.members:
+            if member.session == self._session:
+                self._buffers.remove(member.buffers)
+        if header.kind is Kind.ROLLBACK:
+            self._buffers.drop()
+            assert header.snapshot is not None
+            self._log.snapshots.append(header.snapshot)
+            self._leading.rolled_back(header.snapshot.digest)
+        if header.kind is Kind.UPDATE:
+            members = {member.session for member in header.members}
+            self._gathering.progress.round_closed(header.previous, members, now)
+        self._reducing.end(entry.certificate.ballot)
+        self._new_step()
+        self._fetching.want_only(self._catching_up.wanted())
+        self._log.forget_old(self._catching_up.wanted())
+        self._gathering.report(now)
+
+    def _new_step(self) -> None:
+        tip = self._log.tip
+        self._voting.new_step(tip.digest, tip.ballot)
+        self._leading.new_step()
+        self._gathering.new_step(tip.digest)
