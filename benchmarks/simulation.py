@@ -9,6 +9,7 @@ each mutant, a protocol with one rule broken, breaks one in some seed.
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import time
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ class Figures:
     violations: dict[int, str]  # by seed
     virtual_hours: float
     real_seconds: float  # mutants included
+    processor_seconds: float  # of all processes; tells the speed on a machine that does other things, too
     steps: int  # headers that were committed
     resets: int
     events: int
@@ -65,7 +67,9 @@ def main(
         searches = pool.imap(_search, searched)  # the longest tasks come first
         courses = list(track(pool.imap_unordered(run, chosen), "seeds", total=len(chosen), transient=True))
         found = list(track(searches, "mutants", total=len(searched), transient=True))
-        figures = _sum(courses, time.monotonic() - began)
+        seconds = time.monotonic() - began
+    pool.join()
+    figures = _sum(courses, seconds, resource.getrusage(resource.RUSAGE_CHILDREN))
     _print(figures, found)
     if json_file:
         content = {
@@ -90,12 +94,13 @@ def _search(index: int) -> Found:
     return Found(mutant.name, course.seed, course.violation) if course else Found(mutant.name, None)
 
 
-def _sum(courses: Sequence[Course], seconds: float) -> Figures:
+def _sum(courses: Sequence[Course], seconds: float, used: resource.struct_rusage) -> Figures:
     return Figures(
         seeds=len(courses),
         violations={one.seed: one.violation for one in sorted(courses, key=lambda one: one.seed) if one.violation},
         virtual_hours=round(sum(one.seconds for one in courses) / 3600, 2),
         real_seconds=round(seconds, 1),
+        processor_seconds=round(used.ru_utime + used.ru_stime, 1),
         steps=sum(one.commits for one in courses),
         resets=sum(one.resets for one in courses),
         events=sum(one.events for one in courses),

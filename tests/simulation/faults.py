@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
-from averaging.protocol.messages import Commit, Propose, Vote
+from tests.simulation.ambushes import Ambushes
 from tests.simulation.process import Disk, Process, restarted
 from tests.simulation.schedules import leave_between_ballots, play
-from tests.simulation.world import Ambush, World
+from tests.simulation.world import World
 
 AIM = 90.0  # seconds between two schedules
 AWAY = 25.0  # seconds, most, until a killed trainer is back
@@ -28,6 +28,7 @@ class Faults:
         self._world, self.until, self._mean, self._random = world, until, mean, world.random
         self.is_over = False
         self._sessions_survive = sessions_survive  # of a restart: what a mutant does
+        ambushes = Ambushes(world, self)
         self._kinds: list[tuple[float, Callable[[], None]]] = [
             (6, self._kill_trainer),
             (4, self._die_between_sends),
@@ -50,12 +51,12 @@ class Faults:
             (1, self._long_absence),
             (0.5, self._ban),
             (0.7, self._roll_back),
-            (12, self._ambush),
-            (5, self._quarrel),
-            (3, self._last_words),
-            (4, self._voters_leave),
+            (12, ambushes.ambush),
+            (5, ambushes.quarrel),
+            (3, ambushes.last_words),
+            (4, ambushes.voters_leave),
             (2, self._cheat),
-            (6 if forks else 0, self._fork),
+            (6 if forks else 0, ambushes.fork),
         ]
         if aims:
             self._aim()
@@ -64,7 +65,7 @@ class Faults:
     def _aim(self) -> None:
         """Play a schedule, again and again."""
         if self._world.now < self.until:
-            play(self._world, leave_between_ballots(self._world, self._bring_back))
+            play(self._world, leave_between_ballots(self._world, self.bring_back))
             self._world.after(AIM, self._aim)
 
     def _next(self) -> None:
@@ -91,7 +92,7 @@ class Faults:
         found = self._trainers()
         return self._random.choice(found) if found else None
 
-    def _seconds(self, most: float) -> float:
+    def seconds(self, most: float) -> float:
         return 0.5 + (most - 0.5) * self._random.random() ** 2
 
     # -- deaths
@@ -99,9 +100,9 @@ class Faults:
     def _kill(self, process: Process | None, away: float | None = None) -> None:
         if process is not None and process.is_alive:
             process.die()
-            self._world.after(away or self._seconds(AWAY), lambda: self._restart(process))
+            self._world.after(away or self.seconds(AWAY), lambda: self.restart(process))
 
-    def _restart(self, process: Process) -> None:
+    def restart(self, process: Process) -> None:
         if process.contact.user not in self._world.banned and not process.is_replaced:
             process.is_replaced = True
             restarted(process, keeps_session=self._sessions_survive)
@@ -119,18 +120,18 @@ class Faults:
     def _kill_or_restart(self, process: Process) -> None:
         process.dies_in = None
         if not process.is_alive:
-            self._restart(process)
+            self.restart(process)
 
     def _kill_coordinator(self) -> None:
         for process in self._coordinators():
             process.die()
-            self._bring_back_coordinator(process)
+            self.bring_back_coordinator(process)
 
     def _coordinator_is_long_away(self) -> None:
         """For longer than others keep updates."""
         for process in self._coordinators():
             process.die()
-            self._world.after(100.0 + self._seconds(300.0), partial(self._coordinator_restarts, process))
+            self._world.after(100.0 + self.seconds(300.0), partial(self._coordinator_restarts, process))
 
     def _coordinator_dies_between_sends(self) -> None:
         for process in self._coordinators():
@@ -139,14 +140,21 @@ class Faults:
             def look(process: Process = process) -> None:
                 process.dies_in = None
                 if not process.is_alive:
-                    self._bring_back_coordinator(process)
+                    self.bring_back_coordinator(process)
 
             self._world.after(15.0, look)
 
-    def _bring_back_coordinator(self, process: Process) -> None:
+    def bring_back_coordinator(self, process: Process) -> None:
         """From its disk, now and then one that is some steps old."""
         steps = self._random.randint(1, 5) if self._random.random() < 0.25 else 0
-        self._world.after(self._seconds(70.0), lambda: self._coordinator_restarts(process, steps))
+        self._world.after(self.seconds(70.0), lambda: self._coordinator_restarts(process, steps))
+
+    def bring_back(self, process: Process) -> None:
+        """A while after its death."""
+        if process.contact.is_coordinator:
+            self.bring_back_coordinator(process)
+        else:
+            self._world.after(self.seconds(AWAY), lambda: self.restart(process))
 
     def _coordinator_restarts(self, process: Process, steps: int = 0) -> None:
         if not self._coordinators():
@@ -166,7 +174,7 @@ class Faults:
             if process.disk.entries:
                 another = restarted(process, process.disk.aged(self._random.randint(0, 2)))
                 victim = self._random.choice([process, another])
-                self._world.after(self._seconds(60.0), partial(self._end_one, victim))
+                self._world.after(self.seconds(60.0), partial(self._end_one, victim))
 
     def _end_one(self, coordinator: Process) -> None:
         if len(self._coordinators()) > 1:
@@ -181,11 +189,11 @@ class Faults:
     def _freeze_somebody(self) -> None:
         process = self._some_trainer()
         if process is not None:
-            process.freeze(self._seconds(60.0))
+            process.freeze(self.seconds(60.0))
 
     def _freeze_coordinator(self) -> None:
         for process in self._coordinators():
-            process.freeze(self._seconds(60.0))
+            process.freeze(self.seconds(60.0))
 
     def _flap(self) -> None:
         """Just below the absence, again and again."""
@@ -196,14 +204,14 @@ class Faults:
     def _long_absence(self) -> None:
         process = self._some_trainer()
         if process is not None:
-            process.freeze(150.0 + self._seconds(150.0))
+            process.freeze(150.0 + self.seconds(150.0))
 
     # -- the network
 
     def _partition(self) -> None:
         users = sorted({process.contact.user for process in self._world.living()})
         islands = {user: self._random.randint(0, 1) for user in users}
-        self._isolate(islands)
+        self.isolate(islands)
 
     def _cut_off_coordinator_with_some(self) -> None:
         """With k of the voters, for every k."""
@@ -211,9 +219,9 @@ class Faults:
         self._random.shuffle(users)
         count = self._random.randint(0, len(users))
         coordinators = {process.contact.user for process in self._coordinators()}
-        self._isolate(dict.fromkeys([*users[:count], *coordinators], 1))
+        self.isolate(dict.fromkeys([*users[:count], *coordinators], 1))
 
-    def _isolate(self, islands: dict[str, int]) -> None:
+    def isolate(self, islands: dict[str, int]) -> None:
         if self.is_over:
             return
         self._world.islands = islands
@@ -222,171 +230,34 @@ class Faults:
             if self._world.islands is islands:
                 self._world.islands = {}
 
-        self._world.after(self._seconds(120.0), heal)
+        self._world.after(self.seconds(120.0), heal)
 
     def _lose_messages(self) -> None:
         self._world.lossy = self._random.choice([0.02, 0.1, 0.3])
-        self._world.after(self._seconds(30.0), lambda: setattr(self._world, "lossy", 0.0))
+        self._world.after(self.seconds(30.0), lambda: setattr(self._world, "lossy", 0.0))
 
     def _delay_messages(self) -> None:
         self._world.slow = self._random.choice([0.02, 0.2])
-        self._world.after(self._seconds(30.0), lambda: setattr(self._world, "slow", 0.0))
+        self._world.after(self.seconds(30.0), lambda: setattr(self._world, "slow", 0.0))
 
     def _cut_pair(self) -> None:
         users = sorted({process.contact.user for process in self._world.living()})
         if len(users) > 2:
             pair = frozenset(self._random.sample(users, 2))
             self._world.cut.add(pair)
-            self._world.after(self._seconds(120.0), lambda: self._world.cut.discard(pair))
-
-    # -- where it hurts
-
-    def _ambush(self) -> None:
-        """Strike in the middle of the next commits: at a proposal, a vote or a commit, whoever sends it."""
-        for _ in range(self._random.choice([1, 1, 2, 3])):
-            moment = self._random.choice([Propose, Propose, Vote, Vote, Commit])
-            strike = self._random.choice(
-                [
-                    self._dies_soon,
-                    self._dies_soon,
-                    self._stands_still,
-                    self._leaves_now,
-                    self._is_cut_off,
-                    self._lose_half,
-                ]
-            )
-            self._world.ambushes.append(Ambush(moment, strike, self._random.random() < 0.5))
-
-    def _dies_soon(self, process: Process) -> None:
-        if process.is_alive:
-            process.dies_in = self._random.randint(1, 6)
-
-            def look() -> None:
-                process.dies_in = None
-                if not process.is_alive:
-                    self._bring_back(process)
-
-            self._world.after(2.0, look)
-
-    def _bring_back(self, process: Process) -> None:
-        if process.contact.is_coordinator:
-            self._bring_back_coordinator(process)
-        else:
-            self._world.after(self._seconds(AWAY), lambda: self._restart(process))
-
-    def _stands_still(self, process: Process) -> None:
-        process.freeze(self._random.choice([3.0, 15.0, 30.0, 50.0]))
-
-    def _leaves_now(self, process: Process) -> None:
-        """Once its present actions are done."""
-
-        def leave() -> None:
-            if process.is_alive and not process.is_frozen and not process.contact.is_coordinator:
-                process.leave()
-                self._world.after(self._seconds(AWAY), lambda: self._restart(process))
-
-        self._world.after(0.0, leave)
-
-    def _is_cut_off(self, process: Process) -> None:
-        """With some of the others."""
-        users = sorted({one.contact.user for one in self._world.living()} - {process.contact.user})
-        count = self._random.randint(0, len(users) // 2)
-        self._isolate(dict.fromkeys([process.contact.user, *self._random.sample(users, count)], 1))
-
-    def _lose_half(self, process: Process) -> None:
-        self._world.lossy = 0.5
-        self._world.after(self._random.choice([1.0, 5.0]), lambda: setattr(self._world, "lossy", 0.0))
-
-    def _quarrel(self) -> None:
-        """A proposal reaches some, another convener proposes something else to others, and dies before they answer."""
-        self._world.ambushes.append(Ambush(Propose, self._is_heard_by_some))
-        if self._random.random() < 0.7:
-            self._world.ambushes.append(Ambush(Propose, self._dies_after_this, waits_for_another=True))
-
-    def _last_words(self) -> None:
-        """A convener dies, and what it proposes arrives when others have proposed something else."""
-        self._world.ambushes.append(Ambush(Propose, self._dies_and_is_heard_late))
-        self._world.ambushes.append(Ambush(Propose, self._dies_after_this, waits_for_another=True))
-
-    def _voters_leave(self) -> None:
-        """A proposal reaches some voters, and its convener dies; these voters leave after they have voted."""
-        self._world.ambushes.append(Ambush(Propose, self._is_heard_by_those_that_leave))
-
-    def _fork(self) -> None:
-        """Those that know of a trainer's commit stand still for so long that the run is reset without them."""
-        self._world.ambushes.append(Ambush(Commit, self._only_voters_know))
-
-    def _only_voters_know(self, process: Process) -> None:
-        """And perhaps one that has accepted the header is left, but does not know that it is committed."""
-        chain = process.machine.log.chain
-        if process.contact.is_coordinator or chain is None:
-            self._fork()
-            return
-        living = [one for one in self._world.living() if one is not process]
-        voted = [
-            one
-            for one in living
-            if one.machine.voting.voter.instance == chain.tip.previous and one.machine.voting.voter.accepted
-        ]
-        spared = self._random.choice([None, *voted])
-        seconds = self._random.uniform(100.0, 250.0)
-        for one in living:
-            if one in voted and one is not spared:
-                self._world.after(0.0, partial(one.freeze, seconds))
-            else:
-                one.deaf_until = self._world.now + 0.5
-        self._world.after(0.0, partial(process.freeze, seconds))
-
-    def _dies_after_this(self, process: Process) -> None:
-        """When all that it has to send now is sent."""
-
-        def die() -> None:
-            if process.is_alive:
-                process.die()
-                self._bring_back(process)
-
-        self._world.after(0.0, die)
-
-    def _dies_and_is_heard_late(self, process: Process) -> None:
-        process.lag = self._random.uniform(5.0, 60.0)
-        self._dies_after_this(process)
-
-    def _is_heard_by_those_that_leave(self, process: Process) -> None:
-        some, others = self._parted_voters(process)
-        for voter in others:
-            voter.deaf_until = self._world.now + 0.5
-        for voter in some:
-            self._world.after(0.5, partial(self._leaves_now, voter))
-        self._dies_after_this(process)
-
-    def _is_heard_by_some(self, process: Process) -> None:
-        """Some voters get what it sends now, but their votes are lost; others come back to it after a while."""
-        some = {voter.contact.user for voter in self._parted_voters(process)[0]}
-        users = sorted({one.contact.user for one in self._world.living()} - some - {process.contact.user})
-        process.deaf_until = self._world.now + 0.5
-        apart = dict.fromkeys(users, 2)
-        self._isolate(apart)
-        self._world.after(0.13, lambda: self._isolate({**apart, **dict.fromkeys(sorted(some), 1)}))
-        later = dict.fromkeys(sorted(some), 1) if self._random.random() < 0.7 else {}
-        self._world.after(self._random.uniform(15.0, 50.0), lambda: self._isolate(later))
-
-    def _parted_voters(self, process: Process) -> tuple[list[Process], list[Process]]:
-        """The other voters on its next header, in two groups, more often than not of one size."""
-        chain = process.machine.log.chain
-        names = set(chain.tip.voters) - {process.session} if chain else set()
-        voters = [one for one in self._world.living() if one.session in names]
-        self._random.shuffle(voters)
-        half = len(voters) // 2
-        count = self._random.choice([half, len(voters) - half, self._random.randint(0, len(voters))])
-        return voters[:count], voters[count:]
+            self._world.after(self.seconds(120.0), lambda: self._world.cut.discard(pair))
 
     # -- people
 
     def _leave(self) -> None:
         process = self._some_trainer()
         if process is not None and not process.is_frozen:
-            process.leave()
-            self._world.after(self._seconds(AWAY), lambda: self._restart(process))
+            self.leaves(process)
+
+    def leaves(self, process: Process) -> None:
+        """With a goodbye; the same person is back after a while."""
+        process.leave()
+        self._world.after(self.seconds(AWAY), lambda: self.restart(process))
 
     def _new_trainer(self) -> None:
         process = self._some_trainer()
@@ -416,7 +287,7 @@ class Faults:
             disk = process.disk
             assert disk is not None
             disk.is_full = True
-            self._world.after(self._seconds(60.0), process.disk_has_room)
+            self._world.after(self.seconds(60.0), process.disk_has_room)
 
     # -- the end
 
