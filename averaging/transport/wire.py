@@ -18,7 +18,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgpack
 
 from averaging.log.header import Header
-from averaging.protocol.messages import Chunk, Goodbye, Log, Message, Piece
+from averaging.protocol.messages import Chunk, Goodbye, Headers, Log, Message, Piece
 
 LONGEST_TEXT = 128  # characters of a string
 LARGEST_NUMBER = 2**63 - 1
@@ -34,7 +34,7 @@ SESSIONS = frozenset(
 MAY_BE_EMPTY = frozenset({"instance", "previous", "tie_breaker"})
 LEAST: dict[tuple[type, str], int] = {(Goodbye, "step"): -1}  # of a peer without a state; no other number is negative
 WITH_PAYLOAD = (Chunk, Piece)
-BULKY = (Chunk, Piece, Log)  # what must not hold up anything else
+BULKY = (Chunk, Piece, Log, Headers)  # what must not hold up anything else
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SESSION = re.compile(r"[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}")  # peer id in base58, and a random number
 _MESSAGES: dict[str, type] = {one.__name__: one for one in get_args(Message)}
