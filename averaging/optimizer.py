@@ -11,15 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch.nn import Parameter
 
+from averaging.beginning import resume_or_open
 from averaging.connection import Connection, Membership
-from averaging.log.chain import Chain
 from averaging.log.disk import Disk
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
-from averaging.log.snapshot import Manifest
+from averaging.log.header import Entry
 from averaging.log.state import Layout, State
 from averaging.log.store import Store
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from averaging.protocol.messages import Accepted, Contact
+from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
@@ -90,24 +89,11 @@ class CollaborativeOptimizer:
             missed=missed,
         )
         if disk is not None:
-            self._resume(shell, replay, disk, me)
+            parameters = [one.detach().cpu() for one in self._parameters]
+            resume_or_open(shell, disk, lambda: initial_state(self._layout, parameters))
         shell.run()
         await self._connection.open(me, shell)
         return shell
-
-    def _resume(self, shell: Shell, replay: Replay, disk: Disk, me: Contact) -> None:
-        """Go on from the disk; a coordinator without a log begins the run."""
-        found = disk.load()
-        if found is not None:
-            replay.restore(found.base, found.replay)
-            accepted = Accepted(*found.accepted) if found.accepted is not None else None
-            shell.begin(Chain(found.entries), [replay.manifest(name.digest) for name in found.snapshots], accepted)
-        elif me.is_coordinator:
-            manifest = replay.begin(initial_state(self._layout, [one.detach().cpu() for one in self._parameters]))
-            entry = _genesis(shell.settings.run, me.session, manifest)
-            disk.save_snapshots([manifest.name])
-            disk.replace([entry])
-            shell.begin(Chain([entry]), [manifest])
 
     def _renew(self) -> Contact:
         me = self._membership.new_contact()
@@ -175,10 +161,3 @@ class CollaborativeOptimizer:
     def _raise_failure(self) -> None:
         if self._shell.failure.done():
             self._shell.failure.result()
-
-
-def _genesis(run: str, session: str, manifest: Manifest) -> Entry:
-    """The first header: it names the state that the run begins with."""
-    ballot = Ballot(0, session)
-    header = Header(run, 0, Kind.GENESIS, "", ballot, tie_breaker=session, snapshot=manifest.name)
-    return Entry(header, Certificate(ballot))

@@ -24,6 +24,9 @@ class Contents(Protocol):
     def put(self, digest: str, content: bytes) -> None:
         """Keep it."""
 
+    def has(self, digest: str) -> bool:
+        """Whether it is kept."""
+
     def get(self, digest: str) -> bytes | None:
         """What has been kept, if it still is."""
 

@@ -101,11 +101,21 @@ class Shell:
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
         self.machine = Peer(me, settings, self._loop.time())
 
-    def begin(self, chain: Chain, snapshots: Sequence[Manifest], accepted: Accepted | None = None) -> None:
+    def begin(self, chain: Chain, snapshots: Sequence[SnapshotName], accepted: Accepted | None = None) -> None:
         """Go on from what this peer has: the beginning of a run, or its own disk. The state is in the replay."""
-        for manifest in snapshots:
-            self.machine.fetching.made(manifest.digest, manifest.chunks, self._loop.time())
-        self.machine.start(chain, [manifest.name for manifest in snapshots], accepted)
+        fetching, now = self.machine.fetching, self._loop.time()
+        for name in snapshots:
+            fetching.made(name.digest, self.replay.manifest(name.digest).chunks, now)
+        for header in (*(entry.header for entry in chain.since(0)), *([accepted.header] if accepted else [])):
+            for digest in header.chunks:
+                if self.store.has(digest):
+                    fetching.arrived(digest, now)
+        self.machine.start(chain, snapshots, accepted)
+
+    def roll_back(self, snapshot: str) -> None:
+        """The run's authority wants the state of a snapshot back, which this coordinator holds."""
+        with self._lock:
+            self.machine.roll_back(snapshot)
 
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""

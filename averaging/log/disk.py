@@ -107,7 +107,7 @@ class Disk:
             name = SnapshotName(step, digest)
             manifest = self._manifest(name)
             if manifest is not None:
-                after[manifest.header] = name
+                after[manifest.header] = manifest.name
         headers = [entry.header for entry in entries]
         return [
             header.snapshot if header.kind in _NAMES_STATE and self._can_apply(header) else after.get(header.digest)
@@ -129,7 +129,8 @@ class Disk:
             manifest = Manifest.decode(encoded)
         except ValueError:
             return None
-        is_whole = manifest.name == name and all(self.contents.has(digest) for digest in manifest.chunks)
+        # a rollback names an older snapshot by a step of its own
+        is_whole = manifest.digest == name.digest and all(self.contents.has(digest) for digest in manifest.chunks)
         return manifest if is_whole else None
 
     def _load_accepted(self, tip: Header) -> tuple[Ballot, Header] | None:

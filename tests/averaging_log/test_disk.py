@@ -192,8 +192,9 @@ def _is_parameters(course: Course, digest: str, step: int) -> bool:
 
 def test_a_rollback_starts_from_its_snapshot(course: Course) -> None:
     """Updates before it are not needed, nor is the snapshot that it undid."""
-    course.add(Kind.ROLLBACK, snapshot=course.snapshots[1])
-    course.snapshots = [course.snapshots[2], course.snapshots[1]]  # what the protocol keeps
+    back = SnapshotName(len(course.entries), course.snapshots[1].digest)  # named by the step of the rollback
+    course.add(Kind.ROLLBACK, snapshot=back)
+    course.snapshots = [course.snapshots[2], back]  # what the protocol keeps
     course.disk.save_snapshots(course.snapshots)
     course.add(Kind.RESET)
     for step in range(1, 9):
@@ -201,7 +202,7 @@ def test_a_rollback_starts_from_its_snapshot(course: Course) -> None:
     found = course.restarted()
     assert found is not None
     assert found.entries == tuple(course.entries)
-    assert (found.base.step, [entry.header.step for entry in found.replay]) == (3, [10])
+    assert (found.base, [entry.header.step for entry in found.replay]) == (back, [10])
     assert found.snapshots[-1] == course.snapshots[-1]
     course.drop(course.snapshots[1].digest)
     found = course.restarted()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from averaging.log.header import Kind
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Message, Piece
 from averaging.shell import Shell
@@ -147,6 +148,29 @@ def test_pieces_that_are_none_cost_only_their_sender(tmp_path: Path, bad: bytes 
         credited = [one for entry in village.entries.values() for one in entry.header.members if one.user == "liar"]
         assert lost == (set() if bad is None else {"liar.0"})
         assert any(one.weight for one in credited)  # the parts that it reduced itself have its share
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_coordinator_that_was_killed_after_a_rollback_goes_on_from_its_disk(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        coordinator = village.add("coordinator", begins=True)
+        for name in ("asha", "bela", "chand"):
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > 7)
+        coordinator.roll_back(coordinator.machine.log.snapshots[-1].digest)
+        await village.until(lambda: any(one.header.kind is Kind.ROLLBACK for one in village.entries.values()))
+        rolled_back = village.newest.step
+        await village.until(lambda: coordinator.machine.log.tip.step > rolled_back)
+        await village.die(coordinator)
+        again = village.add("coordinator", begins=True)
+        assert again.machine.head is not None and again.machine.head.step > rolled_back
+        assert again.replay.loaded == 0, "it asked others for a state"
+        await village.until(lambda: village.newest.tie_breaker == "coordinator.1")
+        await village.rest()
+        states_are_equal(*village.shells.values())
         await village.end()
 
     in_virtual_time(course)

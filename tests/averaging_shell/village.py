@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from averaging.log.chain import Chain
+from averaging.beginning import resume_or_open
 from averaging.log.disk import Disk
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, SnapshotName
+from averaging.log.header import Entry, Header
 from averaging.log.state import Layout
 from averaging.log.store import Store
 from averaging.optimizers.state_step import StateOptimizer, initial_state
@@ -54,6 +54,7 @@ class Village:
     snapshot_every: int = 5
     target: int = 1200  # masked tokens
     shells: dict[str, Shell] = field(default_factory=dict)  # by session
+    sessions: list[str] = field(default_factory=list)  # that there have been
     trainers: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)  # applied by anybody, by step
     spoil: Callable[[str, Message, bytes | None], bytes | None] = lambda sender, message, payload: payload
@@ -70,7 +71,9 @@ class Village:
 
     def add(self, name: str, *, reachable: bool = True, begins: bool = False) -> Shell:
         """One more peer; the one that begins the run is its coordinator."""
-        me = Contact(f"{name}.0", name, reachable, is_coordinator=begins)
+        number = sum(session.startswith(f"{name}.") for session in self.sessions)
+        me = Contact(f"{name}.{number}", name, reachable, is_coordinator=begins)
+        self.sessions.append(me.session)
         disk = Disk(self.folder / name, 2**20) if begins else None
         contents = disk.contents if disk else Store(None, 2**26)
         optimizer = StateOptimizer(LAYOUT, OPTIMIZER)
@@ -88,8 +91,8 @@ class Village:
             applied=self.note,
         )
         self.shells[me.session] = shell
-        if begins:
-            shell.begin(*genesis(replay, me.session))
+        if disk is not None:
+            resume_or_open(shell, disk, lambda: initial_state(LAYOUT, self.first_tensors()))
         shell.run()
         self.introduce()
         return shell
@@ -202,11 +205,3 @@ class Cable:
 
         asyncio.get_running_loop().call_later(0.02 + 0.05 * self.village.random.random(), arrive)
         return True
-
-
-def genesis(replay: Replay, session: str) -> tuple[Chain, list[Any]]:
-    """The first entry of a run, and the snapshot that it names."""
-    manifest = replay.begin(initial_state(LAYOUT, Village.first_tensors()))
-    ballot = Ballot(0, session)
-    header = Header(RUN, 0, Kind.GENESIS, "", ballot, tie_breaker=session, snapshot=SnapshotName(0, manifest.digest))
-    return Chain([Entry(header, Certificate(ballot))]), [manifest]

@@ -1,0 +1,34 @@
+"""How a peer begins that need not ask others for a state: from its own disk, or as the one that opens the run."""
+
+from collections.abc import Callable
+
+from averaging.log.chain import Chain
+from averaging.log.disk import Disk
+from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
+from averaging.log.state import State
+from averaging.protocol.messages import Accepted
+from averaging.shell import Shell
+
+
+def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None:
+    """Go on from the disk; a coordinator whose disk has nothing opens the run with the first state.
+
+    Raises:
+        StorageError: the disk cannot be read or written.
+        ValueError: a snapshot on the disk does not fit the run.
+    """
+    found = disk.load()
+    if found is not None:
+        shell.replay.restore(found.base, found.replay)
+        accepted = Accepted(*found.accepted) if found.accepted is not None else None
+        shell.begin(Chain(found.entries), found.snapshots, accepted)
+    elif shell.machine.me.is_coordinator:
+        manifest = shell.replay.begin(first())
+        ballot = Ballot(0, shell.machine.me.session)
+        header = Header(
+            shell.settings.run, 0, Kind.GENESIS, "", ballot, tie_breaker=ballot.convener, snapshot=manifest.name
+        )
+        entry = Entry(header, Certificate(ballot))
+        disk.save_snapshots([manifest.name])
+        disk.replace([entry])
+        shell.begin(Chain([entry]), [manifest.name])
