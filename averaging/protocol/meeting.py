@@ -18,10 +18,10 @@ class Meeting:
         self._absent: set[str] = set()  # they answered, and bring nothing
 
     def ask(self) -> None:
-        """Ask the peers that have not answered yet."""
+        """Ask the peers that have not called yet; one that brought nothing may have caught up in the meantime."""
         previous = self._situation.previous
         for session in self._situation.contacts:
-            if session not in self.calls and session not in self._absent:
+            if session not in self.calls:
                 self._send(session, Meet(previous.digest, previous.step, self._situation.ballot))
 
     def called(self, session: str, call: Call) -> None:

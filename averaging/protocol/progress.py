@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from averaging.log.header import Head
 
 HEARD = 5.0  # seconds after its last word in which a peer is taken to be there
-MISSES = 2  # rounds in a row that a peer may miss before nobody waits for it
+MISSES = 2  # rounds in a row that a peer may miss before nobody counts on it
+FORGIVEN = 20.0  # seconds after which it is counted on again
 
 
 @dataclass
@@ -20,6 +21,11 @@ class PeerView:
     weight: int  # masked tokens
     heard_at: float
     missed: int = 0  # rounds in a row
+    missed_at: float = float("-inf")  # the last of them
+
+    def is_counted_on(self, now: float) -> bool:
+        """Whether it can be expected to call."""
+        return self.missed < MISSES or now >= self.missed_at + FORGIVEN
 
 
 class Progress:
@@ -30,8 +36,8 @@ class Progress:
 
     def note(self, session: str, head: Head | None, weight: int, now: float) -> None:
         """Take in a report."""
-        known = self.peers.get(session)
-        self.peers[session] = PeerView(head, weight, now, known.missed if known else 0)
+        known = self.peers.setdefault(session, PeerView(head, weight, now))
+        known.head, known.weight, known.heard_at = head, weight, now
 
     def heard(self, session: str, now: float) -> None:
         """Take in any other word of a peer that has reported before."""
@@ -48,16 +54,19 @@ class Progress:
 
     def gathered(self, instance: str, now: float) -> int:
         """Masked tokens of those that can be expected to call."""
-        return sum(peer.weight for peer in self.present(instance, now).values() if peer.missed < MISSES)
+        return sum(peer.weight for peer in self.present(instance, now).values() if peer.is_counted_on(now))
 
     def awaited(self, instance: str, now: float) -> set[str]:
         """The peers for which a meeting stays open."""
-        return {session for session, peer in self.present(instance, now).items() if peer.missed < MISSES}
+        return {session for session, peer in self.present(instance, now).items() if peer.is_counted_on(now)}
 
     def round_closed(self, instance: str, members: Collection[str], now: float) -> None:
         """Note who was there and who was not."""
         for session, peer in self.present(instance, now).items():
-            peer.missed = 0 if session in members else peer.missed + 1
+            if session in members:
+                peer.missed = 0
+            else:
+                peer.missed, peer.missed_at = peer.missed + 1, now
 
     def forget(self, session: str) -> None:
         """A peer has left."""
