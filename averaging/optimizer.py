@@ -4,9 +4,11 @@ Gradients go into the shell, which adds them up for the next global step; states
 over the newest one between two batches. Everything else happens in a thread with an event loop.
 """
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
 
 import torch
 from torch.nn import Parameter
@@ -24,10 +26,12 @@ from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Replay
 from averaging.shell import Shell
-from averaging.transport.loop import LoopThread
+from averaging.transport.loop import LoopEnded, LoopThread
+
+logger = logging.getLogger(__name__)
 
 IN_MEMORY = 2**30  # bytes of updates and snapshots, at most; a coordinator with more has them in files
-LEAVING = 15.0  # seconds that it may take
+LEAVING = 45.0  # seconds that it may take
 
 
 class CollaborativeOptimizer:
@@ -116,9 +120,8 @@ class CollaborativeOptimizer:
     @property
     def trains(self) -> bool:
         """Whether to compute a batch now; otherwise look again a moment later."""
-        self._raise_failure()
-        buffers, settings = self._shell.machine.buffers, self._shell.settings
-        return self._shell.may_compute(overlap=self._overlap) and buffers.weight < settings.target_weight
+        self.check()
+        return self._shell.may_compute(overlap=self._overlap)
 
     def begin_batch(self) -> int:
         """Have the newest parameters in the model; returns their step."""
@@ -150,14 +153,19 @@ class CollaborativeOptimizer:
     def shutdown(self) -> None:
         """Say goodbye and end, within seconds."""
         self._loop.soon(self._shell.leave)
-        self._loop.call(self._end(), timeout=LEAVING)
-        self._loop.stop()
-        self._aside.shutdown()
+        try:
+            self._loop.call(self._end(), timeout=LEAVING)
+        except (TooLate, LoopEnded) as error:
+            logger.warning("left without all last words: %r", error)
+        finally:
+            self._loop.stop()
+            self._aside.shutdown()
 
     async def _end(self) -> None:
         await self._connection.leave()
         await self._shell.stop()
 
-    def _raise_failure(self) -> None:
+    def check(self) -> None:
+        """Raise what has ended this peer's part in the run, if something has; a coordinator asks now and then."""
         if self._shell.failure.done():
             self._shell.failure.result()

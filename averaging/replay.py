@@ -68,6 +68,16 @@ class Replay:
         """What a snapshot consists of, which is held."""
         return Manifest.decode(self._content(digest))
 
+    def checked(self, encoded: bytes) -> Manifest:
+        """A manifest that has come.
+
+        Raises:
+            ValueError: it is none, or its snapshot does not fit the run.
+        """
+        manifest = Manifest.decode(encoded)
+        manifest.check(self._run, self._layout)
+        return manifest
+
     def load(self, snapshot: str, header: Header) -> None:
         """Take over a snapshot, all of whose chunks are here: it is the state after this header.
 
@@ -80,7 +90,7 @@ class Replay:
     def apply(self, entry: Entry) -> Manifest | None:
         """Follow a committed header, whose chunks are here; after a snapshot step, the new snapshot."""
         header = entry.header
-        assert self.state is not None
+        assert self.state is not None and header.step == self.state.step + 1, "a step was left out"
         if header.kind is Kind.ROLLBACK:
             assert header.snapshot is not None
             self.load(header.snapshot.digest, header)

@@ -37,6 +37,7 @@ from averaging.protocol.actions import (
 from averaging.protocol.messages import Accepted, Chunk, Contact, Log, Message, Piece, Plan
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
+from averaging.reduce.pieces import piece_bytes
 from averaging.reduce.reducer import EncodedMean, Reducer
 from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Contents, Replay
@@ -119,6 +120,8 @@ class Shell:
 
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
+        if self.machine.has_left:
+            return
         with self._lock:
             self.machine.lost(session, self._loop.time())
         self._carry_out()
@@ -138,12 +141,11 @@ class Shell:
 
     def received(self, sender: str, message: Message, payload: bytes | None) -> None:
         """A message has come; the transport has checked that a chunk has the digest that it is sent under."""
+        if self.machine.has_left:
+            return  # a goodbye is the last word: it says what this peer has promised and accepted
         if isinstance(message, Chunk):
-            if not self._expects(sender, message.digest):
+            if not self._expects(sender, message.digest) or not self._keeps_chunk(message.digest, payload or b""):
                 return
-            assert payload is not None
-            self.store.put(message.digest, payload)
-            self._read_manifest(message.digest, payload)
         elif isinstance(message, Piece) and not self._keeps_piece(sender, message, payload or b""):
             return
         with self._lock:
@@ -157,34 +159,58 @@ class Shell:
             plan is not None and any(part.reducer == sender for part in plan.parts)
         )
 
-    def _read_manifest(self, digest: str, content: bytes) -> None:
-        if self.machine.fetching.is_snapshot(digest):
-            try:
-                chunks = Manifest.decode(content).chunks
-            except ValueError as error:
-                logger.warning("a snapshot cannot be used: %s", error)
-                return
-            self.machine.fetching.consists_of(digest, chunks, self._loop.time())
+    def _keeps_chunk(self, digest: str, content: bytes) -> bool:
+        """Whether there is room for it and, if it is a manifest, whether its snapshot can be loaded."""
+        try:
+            if self.machine.fetching.is_snapshot(digest):
+                chunks = self.replay.checked(content).chunks
+                self.store.put(digest, content)
+                with self._lock:
+                    self.machine.fetching.consists_of(digest, chunks, self._loop.time())
+            else:
+                self.store.put(digest, content)
+        except (ValueError, StorageError) as error:
+            logger.warning("chunk %s cannot be used: %s", digest, error)
+            return False
+        return True
 
     def _keeps_piece(self, sender: str, piece: Piece, payload: bytes) -> bool:
-        known = self._pieces.setdefault(sender, {})
-        if len(known) >= 2 * self.settings.chunks:
+        """Of each sender those of the newest ballot, and as many of another one as there is room for."""
+        grid, kind = self.gradients.grid, self.gradients.kind
+        if not 0 <= piece.chunk < grid.count or len(payload) != piece_bytes(grid.size(piece.chunk), kind):
             return False
-        known[_PieceName(piece.ballot, piece.chunk, piece.attempt)] = payload
-        return True
+        known = self._pieces.setdefault(sender, {})
+        if len(known) >= 2 * grid.count:
+            newest = max(name.ballot for name in known)
+            if piece.ballot < newest:
+                return False
+            known = self._pieces[sender] = {name: one for name, one in known.items() if name.ballot >= piece.ballot}
+        if len(known) < 2 * grid.count:
+            known[_PieceName(piece.ballot, piece.chunk, piece.attempt)] = payload
+        return len(known) < 2 * grid.count
 
     def contacts(self, contacts: Iterable[Contact]) -> None:
         """The peers that are listed now."""
+        if self.machine.has_left:
+            return
         with self._lock:
             self.machine.contacts(contacts, self._loop.time())
         self._carry_out()
 
     def may_compute(self, *, overlap: bool) -> bool:
-        """Whether a batch that begins now will count; without overlap, in the next step, as one process would."""
-        machine, state = self.machine, self.replay.state
-        if state is None or machine.head is None or machine.is_behind:
-            return False
-        return overlap or (state.step == machine.head.step and not machine.voting.in_round(self._loop.time()))
+        """From the trainer's thread: whether a batch that begins now will count, and is needed.
+
+        Without overlap it is to count in the next step, as in one process; batches of up to `Timing.batch` seconds do.
+        """
+        with self._lock:
+            machine, state = self.machine, self.replay.state
+            if state is None or machine.head is None or machine.is_behind:
+                return False
+            if machine.buffers.weight >= self.settings.target_weight:
+                return False
+            if overlap:
+                return machine.head.step <= state.step + STALENESS
+            return state.step == machine.head.step and not machine.voting.in_round(self._loop.time())
 
     def begin_batch(self) -> State:
         """From the trainer's thread: the state that the next batch is to be computed from; there must be one."""
@@ -230,6 +256,8 @@ class Shell:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
+            if self.machine.has_left:
+                return
             with self._lock:
                 self.machine.tick(self._loop.time())
             self._carry_out()
@@ -243,8 +271,8 @@ class Shell:
             match action:
                 case Send(to, Piece() as piece):
                     plan = self.machine.reducing.plan
-                    assert plan is not None
-                    self._network.send(to, piece, partial(self._own_piece, plan, piece.chunk))
+                    if plan is not None and plan.ballot == piece.ballot:  # or its round is over in the meantime
+                        self._network.send(to, piece, partial(self._own_piece, plan, piece.chunk))
                 case Send(to, Chunk(digest) as chunk):
                     self._network.send(to, chunk, partial(self.store.get, digest))
                 case Send(to, message):
@@ -261,7 +289,8 @@ class Shell:
         with self._lock:
             try:
                 return self.gradients.piece(plan.buffers_of(self.machine.me.session), chunk)
-            except LookupError:
+            except (LookupError, ValueError) as error:
+                logger.debug("no piece of chunk %d: %s", chunk, error)
                 return None
 
     async def _average(self, action: Average) -> None:
@@ -278,7 +307,8 @@ class Shell:
             mean: EncodedMean = await self._do(lambda: self._reducer.average(pieces, chunk, plan.weights_by_session()))
         except ValueError as error:
             logger.debug("chunk %d of %s cannot be averaged: %s", chunk, plan.ballot, error)
-            self.machine.cannot_average(plan.ballot, chunk, attempt)
+            with self._lock:
+                self.machine.cannot_average(plan.ballot, chunk, attempt)
             return
         digest = hashlib.sha256(mean.encoded).hexdigest()
         self.store.put(digest, mean.encoded)
@@ -317,8 +347,8 @@ class Shell:
         Raises:
             StorageError: it does not take it now.
         """
-        self._unsaved.extend(entries)
         if self._disk is not None:
+            self._unsaved.extend(entries)
             self._disk.append(self._unsaved)
             self._unsaved.clear()
 
@@ -356,8 +386,8 @@ class Shell:
     def _load(self, entry: Entry, snapshot: str) -> None:
         self.replay.load(snapshot, entry.header)
         if self._disk is not None:
-            self._disk.save_snapshots([SnapshotName(entry.header.step, snapshot)])
-            self._disk.replace([entry])
+            self._disk.take_over(entry, SnapshotName(entry.header.step, snapshot))
+            self._unsaved.clear()
 
     async def _snapshot_made(self, manifest: Manifest) -> None:
         with self._lock:
@@ -382,6 +412,9 @@ class Shell:
             chain = self.machine.log.chain
             others = [*self.machine.backfilling.others, *(chain.since(0) if chain is not None else ())]
             self.machine = Peer(self._renew(), self.settings, self._loop.time(), held)
+            if log.snapshot is not None:
+                chunks = self.replay.manifest(log.snapshot.digest).chunks
+                self.machine.fetching.made(log.snapshot.digest, chunks, self._loop.time())
             self.machine.rejoin(log, others, self._loop.time())
 
     # -- tasks
@@ -396,5 +429,8 @@ class Shell:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and not self.failure.done():
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.failure.done():
+            logger.error("this peer takes part no longer: it has failed", exc_info=error)
+            self.machine.has_left = True
             self.failure.set_exception(error)

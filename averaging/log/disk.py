@@ -16,6 +16,7 @@ from averaging.log.log_file import LogFile, framed, read_if_there, unframed
 from averaging.log.snapshot import Manifest
 from averaging.log.store import Store
 from swarm.durable import storage_errors, write_file
+from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Disk:
         with storage_errors(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.chmod(0o700)
+        self._folder = folder
         self.contents = Store(folder / "contents", memory_limit)
         self._log = LogFile(folder / "log")
         self._snapshots, self._accepted = folder / "snapshots", folder / "accepted"
@@ -58,7 +60,10 @@ class Disk:
         start = max((at for at, name in enumerate(states) if name is not None), default=None)
         if start is None:
             if entries:
-                logger.warning("no snapshot is left for the %d entries of the log", len(entries))
+                raise StorageError(
+                    f"{self._folder}: no whole snapshot is left for the {len(entries):,} entries of the log; bring the "
+                    "folder back from a copy, or move it away to begin without it"
+                )
             self._log.go_on_after([])
             return None
         end = next(
@@ -84,6 +89,12 @@ class Disk:
         encoded = msgpack.packb([ballot.number, ballot.convener, header.encoded])
         write_file(self._accepted, framed(encoded), mode=0o600)
 
+    def take_over(self, entry: Entry, snapshot: SnapshotName) -> None:
+        """Go on from a snapshot that was loaded, with the header that it is the state after."""
+        self.save_snapshots([*self._names(), snapshot])  # the old ones, too: a crash may come before the next line
+        self.replace([entry])
+        self.save_snapshots([snapshot])
+
     def save_snapshots(self, names: Sequence[SnapshotName]) -> None:
         """Write down which snapshots there are; manifests and chunks are in `contents`."""
         self.contents.flush()
@@ -103,8 +114,7 @@ class Disk:
     def _states(self, entries: Sequence[Entry]) -> list[SnapshotName | None]:
         """For each entry the snapshot that is held of the state after it."""
         after = {}  # by digest of header
-        for step, digest in _content(self._snapshots) or []:
-            name = SnapshotName(step, digest)
+        for name in self._names():
             manifest = self._manifest(name)
             if manifest is not None:
                 after[manifest.header] = manifest.name
@@ -113,6 +123,9 @@ class Disk:
             header.snapshot if header.kind in _NAMES_STATE and self._can_apply(header) else after.get(header.digest)
             for header in headers
         ]
+
+    def _names(self) -> list[SnapshotName]:
+        return [SnapshotName(step, digest) for step, digest in _content(self._snapshots) or []]
 
     def _can_apply(self, header: Header) -> bool:
         """Whether all is held that a header leads to a state with."""

@@ -74,9 +74,11 @@ class Contacts:
                 if clock.now() >= told_at + TELL_EVERY:
                     await self.tell()
                     told_at = clock.now()
-                heard(await self.look())
+                found = await self.look()
             except Exception as error:  # nobody is there, or the DHT is slow: the next attempt will tell
                 logger.debug(f"no word from the DHT about contacts: {error!r}")
+            else:
+                heard(found)
             await asyncio.sleep(LOOK_EVERY)
 
     async def tell(self) -> bool:

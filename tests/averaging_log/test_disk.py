@@ -1,10 +1,12 @@
 """What a peer finds after a restart leads to the state that it had, or to an earlier one, and never to a false one."""
 
+import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -183,7 +185,8 @@ def test_without_its_newest_snapshot_the_log_starts_from_another(course: Course)
     assert found is not None
     assert (found.base.step, len(found.replay)) == (0, 8)
     course.drop(course.snapshots[0].digest)
-    assert course.restarted() is None
+    with pytest.raises(StorageError, match="no whole snapshot is left for the 9 entries"):
+        course.restarted()  # no new run over the log of the old one
 
 
 def _is_parameters(course: Course, digest: str, step: int) -> bool:
@@ -210,18 +213,41 @@ def test_a_rollback_starts_from_its_snapshot(course: Course) -> None:
 
 
 def test_a_snapshot_of_another_chain_is_no_base(course: Course, tmp_path: Path) -> None:
-    """A crash after the log was replaced, and before the names of snapshots were."""
+    """Only the log was brought back from somewhere else."""
     other = Course(tmp_path / "other", run="another")
     for _ in range(8):
         other.add()
     course.disk.replace(other.entries)
     for step in range(1, 9):
         course.update(step)
-    assert course.restarted() is None
-    course.disk.append(course.entries)
+    with pytest.raises(StorageError, match="no whole snapshot"):
+        course.restarted()
+
+
+@pytest.mark.parametrize("crash_before", ["nothing", "replace", "the last names"])
+def test_a_snapshot_that_was_loaded_is_taken_over_whole(
+    course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_before: str
+) -> None:
+    """Whenever the power goes, the disk leads to a state: that of the old log, or the one that was loaded."""
+    entry, name = course.entries[6], course.snapshots[2]
+    with monkeypatch.context() as patched, contextlib.suppress(RuntimeError):
+        calls = iter(range(3))
+
+        def save(names: Sequence[SnapshotName]) -> None:
+            if next(calls) == 1 and crash_before == "the last names":
+                raise RuntimeError("power cut")
+            Disk.save_snapshots(course.disk, names)
+
+        patched.setattr(course.disk, "save_snapshots", save)
+        if crash_before == "replace":
+            patched.setattr(course.disk, "replace", Mock(side_effect=RuntimeError("power cut")))
+        course.disk.take_over(entry, name)
     found = course.restarted()
     assert found is not None
-    assert found.entries == tuple(course.entries)
+    if crash_before == "replace":
+        assert found.entries == tuple(course.entries)
+    else:
+        assert (found.entries, found.base, found.replay) == ((entry,), name, ())
 
 
 @pytest.mark.parametrize("name", ["snapshots", "accepted"])

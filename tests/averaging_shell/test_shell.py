@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from averaging.log.header import Kind
+from averaging.log.header import Ballot, Kind
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from averaging.protocol.messages import Message, Piece
+from averaging.protocol.messages import Goodbye, Message, Piece
+from averaging.reduce.pieces import piece_bytes
 from averaging.shell import Shell
 from tests.averaging_shell.village import LAYOUT, OPTIMIZER, Village
 from tests.virtual_time import in_virtual_time
@@ -171,6 +172,49 @@ def test_a_coordinator_that_was_killed_after_a_rollback_goes_on_from_its_disk(tm
         await village.until(lambda: village.newest.tie_breaker == "coordinator.1")
         await village.rest()
         states_are_equal(*village.shells.values())
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_goodbye_is_the_last_word_of_a_peer_that_is_still_connected(tmp_path: Path) -> None:
+    """The others count on it: one that has left promises and accepts nothing any more."""
+
+    async def course() -> None:
+        village = Village(tmp_path)
+        village.add("coordinator", begins=True)
+        leaver = village.add("bela")
+        for shell in (village.add("asha"), leaver, village.add("chand")):
+            village.train(shell)
+        await village.until(lambda: len(village.entries) > 3)
+        village.trainers.pop("bela.0").cancel()
+        leaver.leave()
+        said = len(village.sent["bela.0"])
+        assert any(isinstance(message, Goodbye) for message in village.sent["bela.0"])
+        step = village.newest.step
+        await village.until(lambda: village.newest.step > step + 3)
+        assert len(village.sent["bela.0"]) == said
+        await village.die(leaver)
+        await village.rest()
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        shell = village.add("coordinator", begins=True)
+        content = bytes(piece_bytes(village.grid.size(0), "none"))
+        for number in range(5):
+            for attempt in range(village.grid.count):
+                shell.received("asha.0", Piece(Ballot(number, "x.0"), 0, attempt), content)
+        kept = shell._pieces["asha.0"]
+        assert len(kept) <= 2 * village.grid.count
+        assert {name.ballot.number for name in kept} == {4}
+        shell.received("asha.0", Piece(Ballot(9, "x.0"), 0, 0), content[:-1])
+        shell.received("asha.0", Piece(Ballot(9, "x.0"), village.grid.count, 0), content)
+        assert {name.ballot.number for name in kept} == {4}, "a piece of another size was kept"
         await village.end()
 
     in_virtual_time(course)

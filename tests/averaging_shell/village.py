@@ -54,6 +54,7 @@ class Village:
     snapshot_every: int = 5
     target: int = 1200  # masked tokens
     shells: dict[str, Shell] = field(default_factory=dict)  # by session
+    sent: dict[str, list[Message]] = field(default_factory=dict)  # by session
     sessions: list[str] = field(default_factory=list)  # that there have been
     trainers: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)  # applied by anybody, by step
@@ -194,6 +195,7 @@ class Cable:
 
     def send(self, to: str, message: Message, payload: "Callable[[], bytes | None] | None" = None) -> bool:
         """See `averaging.shell.Network`."""
+        self.village.sent.setdefault(self.session, []).append(message)
         content = payload() if payload is not None else None
         if payload is not None and content is None:
             return True

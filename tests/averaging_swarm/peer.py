@@ -50,7 +50,10 @@ def main() -> None:
     model = torch.nn.Linear(300, 200)
     goal = torch.linspace(-1, 1, 300)
 
+    made = threading.Event()
+
     def applied(entry: Entry) -> None:
+        made.wait()
         state = optimizer.state
         assert state is not None
         content = blake2b(digest_size=8)
@@ -69,8 +72,10 @@ def main() -> None:
         folder=folder / "log" if is_coordinator else None,
     )
     optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), settings, applied)
+    made.set()
     say(address=None if told["client_mode"] else addresses(dht)[0])
     while not asked.wait(0.02):
+        optimizer.check()
         if is_coordinator or not optimizer.trains:
             continue
         optimizer.begin_batch()

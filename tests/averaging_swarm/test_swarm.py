@@ -120,7 +120,8 @@ def test_peers_hold_the_same_bytes_through_kills_newcomers_and_a_restarted_coord
         peers.start(name)
     chand = peers.start("chand", client_mode=True)
     peers.wait(lambda: all(len(one.steps()) >= 3 for one in peers.living.values()), "three steps of each")
-    assert {"asha", "bela", "chand"} <= {name for one in coordinator.steps().values() for name in one["members"]}
+    everybody = {"asha", "bela", "chand"}
+    peers.wait(lambda: everybody <= {name for one in coordinator.steps().values() for name in one["members"]}, "credit")
     peers.check()
 
     peers.kill("bela")
@@ -129,9 +130,10 @@ def test_peers_hold_the_same_bytes_through_kills_newcomers_and_a_restarted_coord
 
     peers.kill("coordinator")
     before = max(chand.steps())
-    peers.start("coordinator")
+    again = peers.start("coordinator")
     dina = peers.start("dina")
     peers.wait(lambda: max(chand.steps()) >= before + 3, "steps after the coordinator's restart")
+    peers.wait(lambda: len(again.steps()) >= 3, "steps of the coordinator that was started again")
     peers.wait(lambda: any("dina" in one["members"] for one in dina.steps().values()), "a step with the newcomer")
     peers.check()
 
