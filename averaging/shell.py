@@ -120,8 +120,6 @@ class Shell:
 
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
-        if self.machine.has_left:
-            return
         with self._lock:
             self.machine.lost(session, self._loop.time())
         self._carry_out()
@@ -141,8 +139,6 @@ class Shell:
 
     def received(self, sender: str, message: Message, payload: bytes | None) -> None:
         """A message has come; the transport has checked that a chunk has the digest that it is sent under."""
-        if self.machine.has_left:
-            return  # a goodbye is the last word: it says what this peer has promised and accepted
         if isinstance(message, Chunk):
             if not self._expects(sender, message.digest) or not self._keeps_chunk(message.digest, payload or b""):
                 return
@@ -185,14 +181,13 @@ class Shell:
             if piece.ballot < newest:
                 return False
             known = self._pieces[sender] = {name: one for name, one in known.items() if name.ballot >= piece.ballot}
-        if len(known) < 2 * grid.count:
-            known[_PieceName(piece.ballot, piece.chunk, piece.attempt)] = payload
-        return len(known) < 2 * grid.count
+        if len(known) >= 2 * grid.count:
+            return False
+        known[_PieceName(piece.ballot, piece.chunk, piece.attempt)] = payload
+        return True
 
     def contacts(self, contacts: Iterable[Contact]) -> None:
         """The peers that are listed now."""
-        if self.machine.has_left:
-            return
         with self._lock:
             self.machine.contacts(contacts, self._loop.time())
         self._carry_out()
@@ -256,8 +251,6 @@ class Shell:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
-            if self.machine.has_left:
-                return
             with self._lock:
                 self.machine.tick(self._loop.time())
             self._carry_out()
@@ -432,5 +425,5 @@ class Shell:
         error = None if task.cancelled() else task.exception()
         if error is not None and not self.failure.done():
             logger.error("this peer takes part no longer: it has failed", exc_info=error)
-            self.machine.has_left = True
+            self.machine.fall_silent()
             self.failure.set_exception(error)

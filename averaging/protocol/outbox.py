@@ -13,9 +13,17 @@ class Outbox:
         self._me = me
         self._actions: list[Action] = []
         self._to_self: deque[Message] = deque()
+        self.is_closed = False  # nothing more goes in
+
+    def close(self) -> None:
+        """What is in it still goes out."""
+        self.is_closed = True
+        self._to_self.clear()
 
     def send(self, to: str, message: Message) -> None:
         """Send a message to a session, which may be this one."""
+        if self.is_closed:
+            return
         if to == self._me:
             self._to_self.append(message)
         else:
@@ -23,7 +31,8 @@ class Outbox:
 
     def act(self, action: Action) -> None:
         """Have the process do something."""
-        self._actions.append(action)
+        if not self.is_closed:
+            self._actions.append(action)
 
     def to_self(self) -> Message | None:
         """The next message of this machine to itself."""

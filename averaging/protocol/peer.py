@@ -64,7 +64,6 @@ class Peer:
         self, me: Contact, settings: Settings, now: float, held: Iterable[str] = (), plan: Planner = equal_parts
     ):
         self.me, self._chunks = me, settings.chunks
-        self.has_left = False
         self.buffers = Buffers()
         self._outbox = Outbox(me.session)
         send, act, timing = self._outbox.send, self._outbox.act, settings.timing
@@ -243,7 +242,11 @@ class Peer:
         goodbye = self.voting.goodbye(self.log.chain.tip.step if self.log.chain else -1)
         for session in self._contacts.others:
             self._outbox.send(session, goodbye)
-        self.has_left = True
+        self.fall_silent()  # the goodbye is the last word: it says what this peer has promised and accepted
+
+    def fall_silent(self) -> None:
+        """Say and do nothing any more."""
+        self._outbox.close()
 
     def take_actions(self) -> list[Action]:
         """What the process has to do now, in this order."""

@@ -218,3 +218,16 @@ def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path)
         await village.end()
 
     in_virtual_time(course)
+
+
+def test_the_last_piece_that_there_is_room_for_is_taken(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        shell = village.add("coordinator", begins=True)
+        content = bytes(piece_bytes(village.grid.size(0), "none"))
+        for attempt in range(2 * village.grid.count):
+            assert shell._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, attempt), content)
+        assert not shell._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, 2 * village.grid.count), content)
+        await village.end()
+
+    in_virtual_time(course)
