@@ -138,7 +138,8 @@ def test_nobody_waits_for_a_peer_that_sends_ten_thousand_messages(peers: Peers):
     amina.tells(host)
     assert of_the_flooder() == 1  # the others wait on their way
     (stream,) = host.transport._remotes[flooder.session].streams
-    assert len(stream._reader._buffer) <= 2**18  # type: ignore[attr-defined]
+    # The flood has 2 MB; asyncio stops to read at twice its limit of 64 KiB, and uvloop reads up to 256 KB at once.
+    assert len(stream._reader._buffer) <= 2**19  # type: ignore[attr-defined]
     peers.loop.soon(has_voted.set)
     wait_until(lambda: of_the_flooder() == 10_000, "the rest of the flood")
     peers.loop.soon(writer.close)
