@@ -133,7 +133,7 @@ class CollaborativeOptimizer:
             self._loaded = state
         return state.step
 
-    def end_batch(self, tokens: int, samples: int = 0, loss: float = math.nan) -> bool:
+    def end_batch(self, tokens: int, samples: int = 1, loss: float = math.nan) -> bool:
         """Add the gradients in `param.grad`, a mean over so many masked tokens; 0: they are of no use.
 
         Returns whether they count.

@@ -201,7 +201,7 @@ class Shell:
             machine, state = self.machine, self.replay.state
             if state is None or machine.head is None or machine.is_behind:
                 return False
-            if machine.buffers.weight >= self.settings.target_weight:
+            if machine.buffers.samples >= self.settings.target_samples:
                 return False
             if overlap:
                 return machine.head.step <= state.step + STALENESS
@@ -216,7 +216,7 @@ class Shell:
             self._batch = state.step, self.replay.loaded
             return state
 
-    def contribute(self, gradient: Tensor | None, tokens: int, *, samples: int = 0, loss: float = math.nan) -> bool:
+    def contribute(self, gradient: Tensor | None, tokens: int, *, samples: int = 1, loss: float = math.nan) -> bool:
         """From the trainer's thread: gradient and loss of the batch that was begun, summed over its masked tokens.
 
         Without a gradient the batch is over, and nothing else. Returns whether it counts: it does if at most one step

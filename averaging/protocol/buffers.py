@@ -41,11 +41,11 @@ class Buffers:
         return {self._open.number, *self.closed}
 
     @property
-    def weight(self) -> int:
-        """Masked tokens that have been gathered."""
-        return self._open.weight + sum(buffer.weight for buffer in self.closed.values())
+    def samples(self) -> int:
+        """Those that have been gathered."""
+        return self._open.samples + sum(buffer.samples for buffer in self.closed.values())
 
-    def add(self, weight: int, gradient: Any = None, samples: int = 0, loss: float = math.nan) -> None:
+    def add(self, weight: int, gradient: Any = None, samples: int = 1, loss: float = math.nan) -> None:
         """Gather one batch. `loss`: sum over its masked tokens, in nats."""
         self._open.weight += weight
         self._open.samples += samples

@@ -35,8 +35,8 @@ class Gathering:
         self.convening = Convening(contacts.me, settings.timing, now)
         self._contacts, self._settings, self._log, self._buffers = contacts, settings, log, buffers
         self._voting, self._catching_up, self._send = voting, catching_up, send
-        self._reported_at, self._reported_weight = -1e9, 0
-        self._gathered = 0  # masked tokens of all peers, as the convener says
+        self._reported_at, self._reported_samples = -1e9, 0
+        self._gathered = 0  # samples of all peers, as the convener says
         self._spoke_at = -1e9
 
     def leads(self, now: float) -> bool:
@@ -55,8 +55,8 @@ class Gathering:
 
     def computed(self, now: float) -> None:
         """Gradients were added to the buffers; report them now if they may be what the batch lacks."""
-        missing = max(0, self._settings.target_weight - self._gathered)
-        news = self._buffers.weight - self._reported_weight
+        missing = max(0, self._settings.target_samples - self._gathered)
+        news = self._buffers.samples - self._reported_samples
         if news * 2 * max(1, len(self._contacts.others)) >= missing:
             self.report(now)
 
@@ -71,12 +71,12 @@ class Gathering:
 
     def report(self, now: float) -> None:
         """Say where this peer stands and what it has."""
-        head, weight = self._log.head, self._buffers.weight
-        self._reported_at, self._reported_weight = now, weight
-        self.progress.note(self._contacts.me.session, head, weight, now)
+        head, samples = self._log.head, self._buffers.samples
+        self._reported_at, self._reported_samples = now, samples
+        self.progress.note(self._contacts.me.session, head, samples, now)
         tip = self._log.chain.tip if self._log.chain is not None else None
         if not self.leads(now):
-            message = Report(head, weight)
+            message = Report(head, samples)
             for session in self.convening.report_to(tip, self._contacts.others, now):
                 self._send(session, message)
 
@@ -97,7 +97,7 @@ class Gathering:
 
     def on_report(self, sender: str, report: Report, now: float) -> None:
         """A peer says what it has."""
-        self.progress.note(sender, report.head, report.weight, now)
+        self.progress.note(sender, report.head, report.samples, now)
         if report.head is not None:
             self._catching_up.claims(sender, report.head, self._log.head, now)
         self._send(sender, self.status(now))
@@ -113,4 +113,4 @@ class Gathering:
         leads_us = ours is None or status.head == ours or extends(status.head, ours)
         if status.convenes and contact is not None and leads_us:
             self._gathered = status.gathered
-            self.convening.heard(contact, status.gathered >= self._settings.target_weight, now)
+            self.convening.heard(contact, status.gathered >= self._settings.target_samples, now)

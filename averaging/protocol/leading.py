@@ -63,7 +63,7 @@ class Leading:
         timing, me, tip = self._settings.timing, self._contacts.me, self._log.tip
         progress, convening = self._gathering.progress, self._gathering.convening
         gathered = progress.gathered(tip.digest, now)
-        full = gathered >= self._settings.target_weight or convening.is_stalled(now)
+        full = gathered >= self._settings.target_samples or convening.is_stalled(now)
         rollback = self.rollback if me.is_coordinator else None
         if not (full or rollback) or now < self._began_at + timing.resend:
             return

@@ -24,7 +24,7 @@ class Report:
     """To the convener, every two seconds and when it matters: where a peer stands, and what it has gathered."""
 
     head: Head | None  # None: it has no state yet
-    weight: int  # masked tokens in its buffers
+    samples: int  # in its buffers
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Status:
     head: Head | None
     ballot: Ballot | None  # the highest that this peer has promised for the next step
     convenes: bool  # it leads the next step
-    gathered: int = 0  # masked tokens that a convener has heard of
+    gathered: int = 0  # samples that a convener has heard of
 
 
 # -- meeting: the first phase of Paxos ---------------------------------------------------------------------------------

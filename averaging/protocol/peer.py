@@ -170,7 +170,7 @@ class Peer:
         """A batch was begun: a call waits for it for a moment, so that it is in this round and not in the next."""
         self.voting.computes = True
 
-    def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 0, loss: float = math.nan) -> None:
+    def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count, from the newest state or the one before.
 
         `loss` is the sum over them, in nats.

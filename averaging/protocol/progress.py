@@ -18,7 +18,7 @@ class PeerView:
     """One peer, as its reports show it."""
 
     head: Head | None
-    weight: int  # masked tokens
+    samples: int
     heard_at: float
     missed: int = 0  # rounds in a row
     missed_at: float = float("-inf")  # the last of them
@@ -34,10 +34,10 @@ class Progress:
     def __init__(self) -> None:
         self.peers: dict[str, PeerView] = {}
 
-    def note(self, session: str, head: Head | None, weight: int, now: float) -> None:
+    def note(self, session: str, head: Head | None, samples: int, now: float) -> None:
         """Take in a report."""
-        known = self.peers.setdefault(session, PeerView(head, weight, now))
-        known.head, known.weight, known.heard_at = head, weight, now
+        known = self.peers.setdefault(session, PeerView(head, samples, now))
+        known.head, known.samples, known.heard_at = head, samples, now
 
     def heard(self, session: str, now: float) -> None:
         """Take in any other word of a peer that has reported before."""
@@ -53,8 +53,8 @@ class Progress:
         }
 
     def gathered(self, instance: str, now: float) -> int:
-        """Masked tokens of those that can be expected to call."""
-        return sum(peer.weight for peer in self.present(instance, now).values() if peer.is_counted_on(now))
+        """Samples of those that can be expected to call."""
+        return sum(peer.samples for peer in self.present(instance, now).values() if peer.is_counted_on(now))
 
     def awaited(self, instance: str, now: float) -> set[str]:
         """The peers for which a meeting stays open."""

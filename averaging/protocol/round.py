@@ -177,9 +177,9 @@ class Round:
 
     def _assign(self, now: float) -> None:
         calls = self.meeting.calls
-        weight = sum(offer.weight for call in calls.values() for offer in call.buffers)
-        if weight < self._settings.target_weight:
-            self._fail(f"peers brought {weight} of {self._settings.target_weight} masked tokens")
+        samples = sum(offer.samples for call in calls.values() for offer in call.buffers)
+        if samples < self._settings.target_samples:
+            self._fail(f"peers brought {samples} of {self._settings.target_samples} samples")
             return
         lines = [
             Line(session, bool(call.buffers), self.meeting.contacts[session].reachable, call.bandwidth)

@@ -30,7 +30,7 @@ class Settings:
     """Facts on which all peers of a run agree."""
 
     run: str  # fingerprint
-    target_weight: int  # masked tokens of a global step
+    target_samples: int  # of a global step, at least
     chunks: int  # of the vector
     snapshot_every: int  # global steps
     headers: int = 4096  # that peers keep for a coordinator that was away; one of 40 members has 3 KB

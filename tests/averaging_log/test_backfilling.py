@@ -12,7 +12,7 @@ from tests.averaging_log.headers import chain_of, member
 
 COORDINATOR = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
 ANN = Contact("ann.0", "ann", reachable=True)
-SETTINGS = Settings("run", target_weight=10, chunks=0, snapshot_every=100)
+SETTINGS = Settings("run", target_samples=10, chunks=0, snapshot_every=100)
 STEPS, HAD, SNAPSHOT = 250, 5, 240
 ENTRIES = chain_of(STEPS, members=(member("ann.0", 5, "ann"),), voters=("ann.0",))
 
@@ -82,7 +82,7 @@ def test_a_peer_that_does_not_have_the_header_says_nothing() -> None:
 
 
 def test_others_keep_a_bounded_number_of_headers() -> None:
-    settings = Settings("run", target_weight=10, chunks=0, snapshot_every=100, headers=50)
+    settings = Settings("run", target_samples=10, chunks=0, snapshot_every=100, headers=50)
     machine = Peer(ANN, settings, 0.0, held=("first", "new"))
     machine.start(Chain(ENTRIES), [SnapshotName(0, "first")])
     machine.snapshot_made(SNAPSHOT, "new", (), 0.0)

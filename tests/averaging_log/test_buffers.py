@@ -18,7 +18,7 @@ def test_a_retry_offers_closed_buffers_beside_each_other() -> None:
     buffers.add(1, "third")
     assert weights(buffers) == ((0, 10), (1, 6))
     assert buffers.closed[1].gradients == ["second", "third"]
-    assert buffers.weight == 16
+    assert buffers.samples == 3
 
 
 def test_a_header_takes_just_the_buffers_that_it_names() -> None:
@@ -44,7 +44,7 @@ def test_numbers_are_not_used_twice_after_everything_was_dropped() -> None:
     buffers.offer()
     buffers.add(2)
     buffers.drop()
-    assert (buffers.weight, weights(buffers)) == (0, ())
+    assert (buffers.samples, weights(buffers)) == (0, ())
     buffers.add(3)
     assert weights(buffers) == ((2, 3),)
 

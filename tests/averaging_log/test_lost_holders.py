@@ -64,7 +64,7 @@ def round_with_goodbyes(may_reset: bool, actions: list[Action]) -> Round:
         evidence=lambda header: (),
         may_reset=may_reset,
     )
-    settings = Settings("run", target_weight=1, chunks=1, snapshot_every=5)
+    settings = Settings("run", target_samples=1, chunks=1, snapshot_every=5)
     voter = Voter(ME.session, GENESIS.digest)
     fetching = Fetching(lambda to, message: None, TIMING)
     made = Round(situation, settings, equal_parts, voter, fetching, lambda to, message: None, actions.append, 0.0)

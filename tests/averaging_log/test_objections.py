@@ -124,7 +124,7 @@ def test_nobody_but_the_coordinator_rolls_back() -> None:
 
 def peer() -> Peer:
     """A voter that holds all chunks of what is proposed below."""
-    machine = Peer(ME, Settings("run", target_weight=10, chunks=3, snapshot_every=5), 0.0, held=("x", "y", "z", "old"))
+    machine = Peer(ME, Settings("run", target_samples=1, chunks=3, snapshot_every=5), 0.0, held=("x", "y", "z", "old"))
     voters = ("ann.0", "bob.0", "me.0")
     entries = chain_of(3, members=(member("ann.0", 5, "ann"),), voters=voters, tie_breaker="coordinator.0")
     machine.start(Chain(entries), [SnapshotName(0, "old")])
@@ -156,7 +156,7 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
     """One voter that lies about what it has accepted must not stop the others for ever."""
     machine = peer()
     good, bad = proposals(machine)
-    machine.computed(20, "gradient", 1.0)
+    machine.computed(20, "gradient", 1.0, samples=10)
     for now in range(2, 40):  # nobody else convenes
         machine.tick(float(now))
         if machine.leading.round is not None:
@@ -175,7 +175,7 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
 
 
 def test_a_peer_without_a_state_answers_conveners() -> None:
-    machine = Peer(ME, Settings("run", target_weight=10, chunks=3, snapshot_every=5), 0.0)
+    machine = Peer(ME, Settings("run", target_samples=1, chunks=3, snapshot_every=5), 0.0)
     machine.receive("eve.0", Propose("somewhere", Ballot(1, "eve.0"), honest()), 1.0)
     machine.receive("eve.0", Meet("somewhere", 3, Ballot(1, "eve.0")), 1.0)
     machine.receive("eve.0", Log((), None), 1.0)

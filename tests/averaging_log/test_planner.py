@@ -24,13 +24,13 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
         fattest = max(members, key=lambda line: line.bandwidth.upload if line.reachable and line.bandwidth else 0.0)
         return [Assignment(0, chunks, fattest.session, attempt=0)]
 
-    settings = Settings("run", target_weight=10, chunks=3, snapshot_every=5)
+    settings = Settings("run", target_samples=4, chunks=3, snapshot_every=5)
     machine = Peer(ME, settings, 0.0, held=("old",), plan=all_to_the_fattest)
     machine.start(Chain(chain_of(1, kind=Kind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
     machine.measured(Bandwidth(upload=50.0, download=60.0))
     machine.contacts([FAT, THIN], 0.0)
     for contact in (FAT, THIN):  # so that the meeting waits for them
-        machine.receive(contact.session, Report(machine.head, 4), 0.5)
+        machine.receive(contact.session, Report(machine.head, 1), 0.5)
     machine.computed(10, "gradient", 1.0, samples=2, loss=30.0)
     current = machine.leading.round
     assert current is not None

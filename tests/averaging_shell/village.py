@@ -52,7 +52,7 @@ class Village:
     folder: Path
     compression: Compression = "none"
     snapshot_every: int = 5
-    target: int = 1200  # masked tokens
+    target: int = 1200  # samples, of a masked token each
     shells: dict[str, Shell] = field(default_factory=dict)  # by session
     sent: dict[str, list[Message]] = field(default_factory=dict)  # by session
     sessions: list[str] = field(default_factory=list)  # that there have been
@@ -145,7 +145,7 @@ class Village:
                     continue
                 state = shell.begin_batch()
                 await asyncio.sleep(seconds)
-                shell.contribute((state.parameters - target) * tokens, tokens)
+                shell.contribute((state.parameters - target) * tokens, tokens, samples=tokens)
 
         session = shell.machine.me.session
         self.trainers[session] = asyncio.get_running_loop().create_task(work())

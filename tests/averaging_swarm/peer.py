@@ -90,7 +90,7 @@ def main() -> None:
 
 def settings(grid: Grid) -> Settings:
     """Steps of some two seconds."""
-    return Settings("fingerprint", 20 * TOKENS, grid.count, snapshot_every=5)
+    return Settings("fingerprint", 20, grid.count, snapshot_every=5)
 
 
 def say(**what: object) -> None:

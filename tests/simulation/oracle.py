@@ -180,7 +180,7 @@ class Oracle:
             weight = sum(self._weights[batch] for batch in pieces[0])
             if len(pieces) and weight:
                 share = Fraction(len(pieces), len(header.chunks))
-                brought[sender] = weight * share, len(pieces[0]) * share
+                brought[sender] = weight * share, weight * share
                 self._check_loss(header, sender, pieces[0])
         cheats = header.ballot.convener in process.world.cheats  # it may be the only voter
         if credited != brought and not cheats:

@@ -180,8 +180,8 @@ class Process:
     def _begin_batch(self) -> None:
         if not self.is_alive:
             return
-        target = self.world.settings.target_weight
-        if self.computes and not self.is_frozen and not self.machine.is_behind and self.machine.buffers.weight < target:
+        target = self.world.settings.target_samples
+        if self.computes and not self.is_frozen and not self.machine.is_behind and self.machine.buffers.samples < target:
             self.machine.computes()
             self.world.after(BATCH, self._end_batch)
         else:
@@ -198,7 +198,7 @@ class Process:
         else:
             weight = max(1, int(self.speed * (0.5 + self.world.random.random())))
             batch = self.oracle.new_batch(self.session, weight)
-            self.machine.computed(weight, batch, self.world.now, samples=1, loss=weight * loss_of(batch))
+            self.machine.computed(weight, batch, self.world.now, samples=weight, loss=weight * loss_of(batch))
         self._carry_out()
         self._begin_batch()
 
