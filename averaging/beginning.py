@@ -23,10 +23,17 @@ def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None
         accepted = Accepted(*found.accepted) if found.accepted is not None else None
         shell.begin(Chain(found.entries), found.snapshots, accepted)
     elif shell.machine.me.is_coordinator:
-        manifest = shell.replay.begin(first())
+        state = first()
+        manifest = shell.replay.begin(state)
         ballot = Ballot(0, shell.machine.me.session)
         header = Header(
-            shell.settings.run, 0, Kind.GENESIS, "", ballot, tie_breaker=ballot.convener, snapshot=manifest.name
+            shell.settings.run,
+            state.step,
+            Kind.GENESIS,
+            "",
+            ballot,
+            tie_breaker=ballot.convener,
+            snapshot=manifest.name,
         )
         entry = Entry(header, Certificate(ballot))
         disk.save_snapshots([manifest.name])

@@ -9,14 +9,17 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
+from dataclasses import replace
 
 import torch
 from torch.nn import Parameter
 
 from averaging.beginning import resume_or_open
 from averaging.connection import Connection, Membership
+from averaging.log.codec import rebase
 from averaging.log.disk import Disk
 from averaging.log.header import Entry
+from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.log.store import Store
 from averaging.optimizers.state_step import StateOptimizer, initial_state
@@ -25,7 +28,7 @@ from averaging.protocol.settings import Settings
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Replay
-from averaging.shell import Shell
+from averaging.shell import Progress, Shell
 from averaging.transport.loop import LoopEnded, LoopThread
 
 logger = logging.getLogger(__name__)
@@ -41,15 +44,16 @@ class CollaborativeOptimizer:
         parameters: of the model, in an order that all peers have; those with more than one dimension decay.
         applied: is told of each header after its step, in another thread.
         missed: is told of older headers that are credited only, in the same thread.
+        first: the state with which a coordinator opens the run, by default that of the parameters.
     """
 
     def __init__(
         self,
         membership: Membership,
         parameters: Sequence[tuple[str, Parameter]],
-        settings: Callable[[Grid], Settings],
         applied: Callable[[Entry], None] = lambda entry: None,
         missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
+        first: Callable[[Layout], State] | None = None,
     ):
         self._membership, self._parameters = membership, [one for _, one in parameters]
         self._layout = Layout(
@@ -58,22 +62,19 @@ class CollaborativeOptimizer:
             decays=tuple(one.dim() > 1 for _, one in parameters),
         )
         self._overlap = membership.run.averaging.overlap
+        self._first = first
         self._loaded: State | None = None  # what the model has
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
         self._loop = LoopThread()
         self._loop.start()
-        self._shell: Shell = self._loop.call(self._begin(settings, applied, missed))
+        self._shell: Shell = self._loop.call(self._begin(applied, missed))
 
-    async def _begin(
-        self,
-        settings: Callable[[Grid], Settings],
-        applied: Callable[[Entry], None],
-        missed: Callable[[Sequence[Entry]], None],
-    ) -> Shell:
+    async def _begin(self, applied: Callable[[Entry], None], missed: Callable[[Sequence[Entry]], None]) -> Shell:
         one, grid = self._membership, Grid(self._layout.size)
-        facts = settings(grid)
+        averaging = one.run.averaging
+        facts = Settings(one.fingerprint, averaging.target_batch_size, grid.count, averaging.snapshot_every)
         disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None
-        store = disk.contents if disk is not None else Store(None, IN_MEMORY)
+        store = self._store = disk.contents if disk is not None else Store(None, IN_MEMORY)
         optimizer = StateOptimizer(self._layout, one.run.optimizer)
         compression = one.run.averaging.compression
         replay = Replay(facts.run, self._layout, grid, compression, optimizer.step, facts.snapshot_every, store)
@@ -94,7 +95,8 @@ class CollaborativeOptimizer:
         )
         if disk is not None:
             parameters = [one.detach().cpu() for one in self._parameters]
-            resume_or_open(shell, disk, lambda: initial_state(self._layout, parameters))
+            first = self._first or (lambda layout: initial_state(layout, parameters))
+            resume_or_open(shell, disk, lambda: first(self._layout))
         shell.run()
         await self._connection.open(me, shell)
         return shell
@@ -103,6 +105,36 @@ class CollaborativeOptimizer:
         me = self._membership.new_contact()
         self._loop.begin(self._connection.open(me, self._shell))
         return me
+
+    @property
+    def layout(self) -> Layout:
+        """Of the vectors in a state."""
+        return self._layout
+
+    @property
+    def session(self) -> str:
+        """The one that this peer has now; it begins another one when its chain has lost."""
+        return self._shell.machine.me.session
+
+    @property
+    def progress(self) -> Progress:
+        """Towards the next global step."""
+        return self._shell.progress()
+
+    def roll_back(self, state: State) -> None:
+        """Have the run go on from another state, by the authority of this coordinator: the next header will say so.
+
+        Raises:
+            StorageError: the disk does not take the state.
+            ValueError: the state does not fit the run.
+        """
+        copies = tuple(one.clone() for one in state.moments)
+        state = replace(state, moments=copies)
+        rebase(state)
+        self._loop.call(self._order(write_snapshot(state, self._membership.fingerprint, "", self._store.put)))
+
+    async def _order(self, manifest: Manifest) -> None:
+        self._shell.roll_back(manifest)
 
     # -- between two batches
 

@@ -58,6 +58,17 @@ class Network(Protocol):
 
 
 @dataclass(frozen=True)
+class Progress:
+    """Towards the next global step, as a peer knows it."""
+
+    gathered: int  # samples of all peers
+    own: int  # samples of this one
+    peers: int  # that are listed, this one included
+    in_round: bool  # the step is being averaged
+    is_behind: bool  # others have a newer state, or this peer has none yet
+
+
+@dataclass(frozen=True)
 class _PieceName:
     ballot: Ballot
     chunk: int
@@ -113,10 +124,10 @@ class Shell:
                     fetching.arrived(digest, now)
         self.machine.start(chain, snapshots, accepted)
 
-    def roll_back(self, snapshot: str) -> None:
+    def roll_back(self, manifest: Manifest) -> None:
         """The run's authority wants the state of a snapshot back, which this coordinator holds."""
         with self._lock:
-            self.machine.roll_back(snapshot)
+            self.machine.roll_back(manifest.digest, manifest.chunks, self._loop.time())
 
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
@@ -206,6 +217,18 @@ class Shell:
             if overlap:
                 return machine.head.step <= state.step + STALENESS
             return state.step == machine.head.step and not machine.voting.in_round(self._loop.time())
+
+    def progress(self) -> Progress:
+        """From any thread: towards the next global step."""
+        with self._lock:
+            machine, now = self.machine, self._loop.time()
+            return Progress(
+                gathered=machine.gathered(now),
+                own=machine.buffers.samples,
+                peers=1 + len(machine.others),
+                in_round=machine.voting.in_round(now),
+                is_behind=machine.is_behind,
+            )
 
     def begin_batch(self) -> State:
         """From the trainer's thread: the state that the next batch is to be computed from; there must be one."""

@@ -17,7 +17,16 @@ from swarm.run_file import RunFile
 
 SAMPLE_FIELDS = frozenset({"max_length", "masked_fraction", "max_ngram", "short_sample_probability"})
 AVERAGING_FIELDS = frozenset(
-    {"target_batch_size", "state_every", "overlap", "compression", "target_group_size", "rounds_per_step"}
+    {
+        "target_batch_size",
+        "state_every",
+        "overlap",
+        "compression",
+        "log",
+        "snapshot_every",
+        "target_group_size",
+        "rounds_per_step",
+    }
 )
 OPTIMIZER_VERSION = 2  # raised when `averaging/optimizers` computes other numbers from the same settings
 DIGEST_LENGTH = 16  # hexadecimal digits: 64 bits, plenty to tell mistakes apart

@@ -67,6 +67,7 @@ class Applying:
         if header.kind is Kind.ROLLBACK:
             self._buffers.drop()
             assert header.snapshot is not None
+            self._log.pinned = None
             self._log.snapshots.append(header.snapshot)
             self._leading.rolled_back(header.snapshot.digest)
         if header.kind is Kind.UPDATE:

@@ -89,6 +89,12 @@ class Gathering:
             if session not in present:
                 self._send(session, status)
 
+    def gathered(self, now: float) -> int:
+        """Samples of all peers towards the next step, as far as this one knows."""
+        if self.leads(now):
+            return self.progress.gathered(self._voting.instance, now)
+        return max(self._gathered, self._buffers.samples)
+
     def status(self, now: float) -> Status:
         """Where this peer stands, and whether it leads."""
         leads = self.leads(now)

@@ -28,6 +28,7 @@ class HeldLog:
         self.chain: Chain | None = None  # None: the peer has no state yet
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
         self._fetching, self._send, self._act, self._most_headers = fetching, send, act, headers
+        self.pinned: str | None = None  # digest of a snapshot that the authority wants back
         self._chunks: set[str] = set()  # of the updates that can be given
         self._forgotten = -1  # step up to which there are none
 
@@ -70,7 +71,7 @@ class HeldLog:
             self._forgotten = oldest
             if self._most_headers is not None:
                 self.chain.forget_before(min(oldest - quorum.WINDOW, self.chain.tip.step - self._most_headers))
-        kept = {one.digest for one in self.snapshots}.union(wanted)
+        kept = {one.digest for one in self.snapshots}.union(wanted, [self.pinned] if self.pinned else [])
         gone = self._fetching.held - self._chunks - kept - self._fetching.parts_of(kept)
         if gone:
             self._fetching.forget(gone)

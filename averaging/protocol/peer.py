@@ -7,7 +7,7 @@ The process around it hands in what happens, with the time, and carries out the 
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from averaging.log.chain import Chain
@@ -218,9 +218,10 @@ class Peer:
         self.log.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
         self.log.forget_old(self.catching_up.wanted())
 
-    def roll_back(self, snapshot: str) -> None:
-        """The run's authority wants the state of a snapshot back, which is named by its digest."""
-        self.leading.rollback = snapshot
+    def roll_back(self, snapshot: str, chunks: Iterable[str], now: float) -> None:
+        """The run's authority wants the state of a snapshot back, which the process holds: a manifest and its chunks."""
+        self.fetching.made(snapshot, chunks, now)
+        self.leading.rollback = self.log.pinned = snapshot
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken: it may have died, or come back at once."""
@@ -263,6 +264,15 @@ class Peer:
     def is_behind(self) -> bool:
         """Whether it has no state, or others have a newer one: what it computes will not count."""
         return self.log.chain is None or self.catching_up.is_behind(self.head)
+
+    @property
+    def others(self) -> Collection[str]:
+        """Sessions that are listed and have not left."""
+        return self._contacts.others
+
+    def gathered(self, now: float) -> int:
+        """Samples of all peers towards the next step, as far as this one knows."""
+        return self.gathering.gathered(now)
 
     def _objection(self, header: Header) -> str:
         assert self.log.chain is not None

@@ -161,7 +161,7 @@ def test_a_coordinator_that_was_killed_after_a_rollback_goes_on_from_its_disk(tm
         for name in ("asha", "bela", "chand"):
             village.train(village.add(name))
         await village.until(lambda: len(village.entries) > 7)
-        coordinator.roll_back(coordinator.machine.log.snapshots[-1].digest)
+        coordinator.roll_back(coordinator.replay.manifest(coordinator.machine.log.snapshots[-1].digest))
         await village.until(lambda: any(one.header.kind is Kind.ROLLBACK for one in village.entries.values()))
         rolled_back = village.newest.step
         await village.until(lambda: coordinator.machine.log.tip.step > rolled_back)

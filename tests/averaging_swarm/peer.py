@@ -16,8 +16,6 @@ import torch
 from averaging.connection import Membership
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
-from averaging.protocol.settings import Settings
-from averaging.reduce.grid import Grid
 from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
@@ -27,7 +25,7 @@ RUN = RunFile.model_validate(
         "name": "goal",
         "data": {"train": [{"path": "nothing"}]},
         "optimizer": {"learning_rate": 0.05, "warmup_steps": 1, "total_steps": 100_000},
-        "averaging": {"overlap": False},
+        "averaging": {"overlap": False, "target_batch_size": 20, "snapshot_every": 5},
     }
 )
 TOKENS = 100  # of a batch
@@ -71,7 +69,7 @@ def main() -> None:
         is_coordinator=is_coordinator,
         folder=folder / "log" if is_coordinator else None,
     )
-    optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), settings, applied)
+    optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), applied)
     made.set()
     say(address=None if told["client_mode"] else addresses(dht)[0])
     while not asked.wait(0.02):
@@ -86,11 +84,6 @@ def main() -> None:
     optimizer.shutdown()
     dht.shutdown()
     say(left=True)
-
-
-def settings(grid: Grid) -> Settings:
-    """Steps of some two seconds."""
-    return Settings("fingerprint", 20, grid.count, snapshot_every=5)
 
 
 def say(**what: object) -> None:

@@ -277,8 +277,10 @@ class Faults:
 
     def _roll_back(self) -> None:
         for process in self._coordinators():
-            if process.machine.log.snapshots:
-                process.machine.roll_back(process.machine.log.snapshots[0].digest)
+            machine = process.machine
+            if machine.log.snapshots:
+                oldest = machine.log.snapshots[0].digest
+                machine.roll_back(oldest, machine.fetching.parts_of([oldest]), self._world.now)
 
     # -- disks
 
