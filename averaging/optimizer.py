@@ -31,6 +31,8 @@ from averaging.replay import Replay
 from averaging.shell import Progress, Shell
 from averaging.transport.loop import LoopEnded, LoopThread
 
+__all__ = ["CollaborativeOptimizer", "Progress"]
+
 logger = logging.getLogger(__name__)
 
 IN_MEMORY = 2**30  # bytes of updates and snapshots, at most; a coordinator with more has them in files
@@ -62,6 +64,7 @@ class CollaborativeOptimizer:
             decays=tuple(one.dim() > 1 for _, one in parameters),
         )
         self._overlap = membership.run.averaging.overlap
+        self.sessions: list[str] = []  # of this peer, one after the other
         self._first = first
         self._loaded: State | None = None  # what the model has
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
@@ -79,6 +82,7 @@ class CollaborativeOptimizer:
         compression = one.run.averaging.compression
         replay = Replay(facts.run, self._layout, grid, compression, optimizer.step, facts.snapshot_every, store)
         me = one.new_contact()
+        self.sessions.append(me.session)
         self._connection = Connection(one)
         shell = Shell(
             me,
@@ -103,6 +107,7 @@ class CollaborativeOptimizer:
 
     def _renew(self) -> Contact:
         me = self._membership.new_contact()
+        self.sessions.append(me.session)
         self._loop.begin(self._connection.open(me, self._shell))
         return me
 
@@ -114,12 +119,22 @@ class CollaborativeOptimizer:
     @property
     def session(self) -> str:
         """The one that this peer has now; it begins another one when its chain has lost."""
-        return self._shell.machine.me.session
+        return self.sessions[-1]
+
+    @property
+    def states_loaded(self) -> int:
+        """Snapshots that this peer has taken over from others."""
+        return self._shell.replay.loaded
 
     @property
     def progress(self) -> Progress:
         """Towards the next global step."""
         return self._shell.progress()
+
+    @property
+    def gradient_norm(self) -> float | None:
+        """Of the update before the newest state, if that is one."""
+        return self._shell.replay.gradient_norm
 
     def roll_back(self, state: State) -> None:
         """Have the run go on from another state, by the authority of this coordinator: the next header will say so.

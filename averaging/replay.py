@@ -48,6 +48,7 @@ class Replay:
         contents: Contents,
     ):
         self.state: State | None = None  # None: nothing was loaded yet
+        self.gradient_norm: float | None = None  # of the newest update
         self.loaded = 0  # snapshots: gradients of what was there before are of no use
         self._run, self._layout, self._grid, self._compression = run, layout, grid, compression
         self._step, self._snapshot_every, self._contents = step, snapshot_every, contents
@@ -96,6 +97,7 @@ class Replay:
             self.load(header.snapshot.digest, header)
             return None
         gradient = self._gradient(header)
+        self.gradient_norm = None if gradient is None else float(gradient.norm())
         if gradient is None:  # what is not stepped may be read while it is rebased
             state = replace(self.state, moments=tuple(moment.clone() for moment in self.state.moments))
         else:

@@ -19,8 +19,10 @@ from coordinator.ledger import Ledger
 from coordinator.probes import Probe, fill
 from coordinator.public_run import for_everybody
 from coordinator.recall import Recall
+from coordinator.recorder import Recorder
 from coordinator.releasing import Releaser
 from coordinator.replica import Replica, Snapshot
+from coordinator.run_log import RunLog
 from coordinator.tracking import Tracker
 from swarm import clock
 from swarm.errors import SahajError
@@ -57,7 +59,14 @@ class Bookkeeper:
     """Follows the replica and the session records in a thread of its own; the swarm never waits for it."""
 
     def __init__(
-        self, office: Office, replica: Replica, accounts: Accounts, recall: Recall, *, evaluated: int, saved: int
+        self,
+        office: Office,
+        replica: Replica | RunLog,
+        accounts: Accounts | Recorder,
+        recall: Recall,
+        *,
+        evaluated: int,
+        saved: int,
     ):
         """`evaluated` and `saved` are the newest global steps with a held-out loss and a checkpoint, or -1."""
         self._office, self._replica, self._accounts, self._recall = office, replica, accounts, recall

@@ -22,10 +22,12 @@ from coordinator.notebook import invitation
 from coordinator.probes import read_probes
 from coordinator.recall import Recall, Reins
 from coordinator.reception import Reception, open_reception
+from coordinator.recorder import Recorder
 from coordinator.release_restore import restore_from_hub
 from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.replica import Replica
-from coordinator.state_folder import CHECKPOINTS, LEDGER
+from coordinator.run_log import RunLog
+from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
 from swarm import known_peers, logs
 from swarm.dht import Network, addresses, is_loopback, join_dht
@@ -101,7 +103,11 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     # hivemind forks its processes: that has to come before threads of ours are running
     dht = join_dht(run.name, identity, network, gate)
     try:
-        replica = Replica(run, dht, identity, model, newest, gate)
+        replica: Replica | RunLog
+        if run.averaging.log:
+            replica = RunLog(run, ours, dht, identity, model, newest, gate, folder / LOG)
+        else:
+            replica = Replica(run, dht, identity, model, newest, gate)
         evaluations = ledger.evaluations()
         with (
             leaving_on_signal(
@@ -158,7 +164,9 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             bookkeeper = Bookkeeper(
                 office,
                 replica,
-                Accounts(run, dht, ledger, replica, historian, gate, say, peers=folder / PEERS),
+                Recorder(run, dht, ledger, replica, gate, say, peers=folder / PEERS)
+                if isinstance(replica, RunLog)
+                else Accounts(run, dht, ledger, replica, historian, gate, say, peers=folder / PEERS),
                 Recall(
                     Reins(
                         replica=replica,

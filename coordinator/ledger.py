@@ -9,7 +9,7 @@ that questions are answered from a few rows, and contributions to old steps are 
 import datetime
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,11 @@ class Ledger:
         # what is there for ever need not be asked again; only sessions that are still spoken of are remembered
         read = {report.session_id for report in reports}
         self._written = {name: report for name, report in written.items() if name in read}
+
+    def known_sessions(self, names: Collection[str]) -> set[str]:
+        """Those of them that have a row."""
+        with reading(self._engine) as connection:
+            return set(sessions_as_they_stand(connection, names))
 
     def record_evaluation(
         self,

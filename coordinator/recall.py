@@ -21,6 +21,7 @@ from coordinator.rollback import (
     newest_good,
     step_to_go_on_at,
 )
+from coordinator.run_log import RunLog
 from trainer.averaging import RoundFailed
 
 WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses and gradients are compared
@@ -30,7 +31,7 @@ WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses and gradi
 class Reins:
     """What it takes to call the swarm back."""
 
-    replica: Replica
+    replica: Replica | RunLog
     board: NoticeBoard | None  # on which peers are called; none where no passes are given
     orders: "queue.SimpleQueue[int]"  # global steps whose checkpoint the organizer wants to go back to
     ledger: Ledger
@@ -105,13 +106,14 @@ class Recall:
         board, total = self._reins.board, self._reins.total_steps
         if checkpoint is None:
             raise CannotGoBack(f"{why}, but there is no good checkpoint to go back to")
-        if board is None:
+        if board is None and not isinstance(self._reins.replica, RunLog):
             raise CannotGoBack(
                 f"{why}, but in a run that gives no passes nobody can be called back; stop all peers, remove the "
                 f"checkpoints after {checkpoint.path}, and start the coordinator again"
             )
 
         def call_everybody(newest: int) -> int:
+            assert board is not None
             step = step_to_go_on_at(newest, self._pace.step_seconds)
             if step >= total:
                 raise CannotGoBack(f"{why}, but the run is nearly over; use {checkpoint.path}")

@@ -60,6 +60,11 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
     Raises:
         SahajError: no usable text, a tokenizer that does not fit, a swarm that cannot be joined.
     """
+    if run.averaging.log:
+        from trainer.train import train as train_by_log
+
+        train_by_log(run, options, view, process_started)
+        return
     steps = options.steps
     tokenizer = load_tokenizer(run)
     identity = options.identity or load_identity(options.state_folder / "identity.key")

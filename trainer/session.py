@@ -13,6 +13,7 @@ from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.records import MOST_SIGHTINGS, Contribution, SessionRecord, Sighting, mark_of, publish
 from trainer.contributions import Brought, Contributions
+from trainer.credited import Credited
 
 PUBLISH_EVERY = 10.0  # seconds between two records when nothing has happened
 MOST_ADDRESSES = 4  # of one peer
@@ -31,11 +32,15 @@ class Session:
         device: str,
         country: str | None = None,
         gate: Gate | None = None,
+        contributions: Credited | None = None,
     ):
+        """`contributions`: in a run that is a log, where nothing has to be claimed."""
         self.contributions = Contributions()
+        self._rounds = contributions or self.contributions
         self._run_name, self._identity, self._dht = run_name, identity, dht
         self._name, self._device, self._country, self._gate = name, device, country, gate
-        self._id = uuid.uuid4().hex
+        self.id = uuid.uuid4().hex
+        self.client_mode = dht.client_mode
         self._addresses = [] if dht.client_mode else addresses(dht)[:MOST_ADDRESSES]
         self._started = clock.now()
         self._published = float("-inf")
@@ -51,9 +56,9 @@ class Session:
         self._store(step, 0.0, data_wait_fraction, left=True, wait=2.0)
 
     def _store(self, step: int, speed: float, data_wait: float, *, left: bool = False, wait: float = 0.0) -> None:
-        brought = self.contributions
+        brought, rounds = self.contributions, self._rounds
         record = SessionRecord(
-            session_id=self._id,
+            session_id=self.id,
             name=self._name,
             shown_pass=self._gate.own.to_bytes() if self._gate else b"",
             device=self._device,
@@ -64,8 +69,8 @@ class Session:
             time=clock.now(),
             step=step,
             samples_per_second=float(speed),
-            averaging_rounds=brought.rounds,
-            averaging_failures=brought.failures,
+            averaging_rounds=rounds.rounds,
+            averaging_failures=rounds.failures,
             data_wait_fraction=min(1.0, max(0.0, float(data_wait))),
             left=left,
             contributions=[

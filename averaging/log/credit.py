@@ -4,11 +4,17 @@ A header is entered once, however often it is read, and a session once for each 
 and nothing to be audited. What was brought to a chain that a voted header beat keeps its credit, marked.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 from averaging.log.header import Header
+
+
+def session_id(session: str) -> str:
+    """What the ledger calls a session: 32 hexadecimal digits."""
+    return hashlib.sha256(session.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,7 @@ class Peer:
         self.log.forget_old(self.catching_up.wanted())
 
     def roll_back(self, snapshot: str, chunks: Iterable[str], now: float) -> None:
-        """The run's authority wants the state of a snapshot back, which the process holds: a manifest and its chunks."""
+        """The run's authority wants the state of a snapshot back; the process holds its manifest and chunks."""
         self.fetching.made(snapshot, chunks, now)
         self.leading.rollback = self.log.pinned = snapshot
 

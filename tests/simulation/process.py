@@ -181,7 +181,12 @@ class Process:
         if not self.is_alive:
             return
         target = self.world.settings.target_samples
-        if self.computes and not self.is_frozen and not self.machine.is_behind and self.machine.buffers.samples < target:
+        if (
+            self.computes
+            and not self.is_frozen
+            and not self.machine.is_behind
+            and self.machine.buffers.samples < target
+        ):
             self.machine.computes()
             self.world.after(BATCH, self._end_batch)
         else:

@@ -1,0 +1,140 @@
+"""Writes into the ledger who brought what, as the headers of the log say, and what peers tell of themselves."""
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hivemind.dht import DHT
+
+from averaging.log.credit import contributions, session_id
+from averaging.log.header import Header, Kind, Member
+from coordinator.accounts import BACK_UP_EVERY
+from coordinator.flags import SeenRound
+from coordinator.ledger import Contribution, Ledger, SessionReport
+from coordinator.ledger_database import LedgerBroken
+from coordinator.monitor import named_by_pass, reachable, session_reports
+from coordinator.run_log import Committed, RunLog
+from swarm import clock, known_peers
+from swarm.gate import Gate
+from swarm.records import is_present, read_sessions
+from swarm.run_file import RunFile
+
+LONG_AGO = 0.0  # unix seconds: a report that changes nothing but what is credited
+
+
+class Recorder:
+    """One reading after the other; not for several threads."""
+
+    def __init__(
+        self,
+        run: RunFile,
+        dht: DHT,
+        ledger: Ledger,
+        log: RunLog,
+        gate: Gate | None,
+        say: Callable[[str], None],
+        peers: Path,
+    ):
+        """`peers` is the file in which peers are remembered for the next start."""
+        self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
+        self._say, self._peers = say, peers
+        self._unwritten: list[Committed] = []
+        self._backed_up = -math.inf  # monotonic seconds
+
+    def bring_up_to_date(self, *, final: bool = False) -> int:
+        """Write what is new; returns how many sessions are there now.
+
+        Raises:
+            LedgerError: what was found is written the next time.
+        """
+        try:
+            return self._bring_up_to_date(final)
+        except LedgerBroken as error:
+            done = self._ledger.put_back()
+            if done is None:
+                raise
+            self._say(f"problem: {error}")
+            self._say(done)
+            return self._bring_up_to_date(final)
+
+    def _bring_up_to_date(self, final: bool) -> int:
+        self._unwritten += self._log.committed()
+        records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
+        fraction = self._run.data.masked_fraction
+        reports = [replace(one, contributions=()) for one in session_reports(records)]
+        headers = [one.entry.header for one in self._unwritten]
+        unheard = {session_id(member.session) for header in headers for member in header.members}
+        known = self._ledger.known_sessions(unheard.difference(one.session_id for one in reports))
+        self._ledger.record(credited(reports, headers, known, fraction, clock.now()))
+        self._ledger.audit.write([one for one in map(seen_round, self._unwritten) if one], [], clock.now())
+        self._unwritten = []
+        if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
+            self._ledger.back_up()
+            if ways := reachable(records, loopback=True):
+                known_peers.remember(self._peers, ways)
+            self._backed_up = time.monotonic()
+        return sum(is_present(record) for _, record in records)
+
+
+def credited(
+    reports: Iterable[SessionReport],
+    headers: Sequence[Header],
+    known: Collection[str],
+    masked_fraction: float,
+    now: float,
+) -> list[SessionReport]:
+    """The reports, with what the headers credit each session; sessions that are gone are there by the headers alone.
+
+    Args:
+        known: sessions without a report, of which the ledger had one.
+        masked_fraction: of the tokens, which tells from masked tokens how many were read.
+        now: unix time.
+    """
+    by_id = {report.session_id: report for report in reports}
+    for header in headers:
+        members = {member.session: member for member in header.members}
+        for one in contributions(header):
+            name = session_id(one.session)
+            report = by_id.get(name) or _unheard_of(
+                members[one.session], header.step, LONG_AGO if name in known else now
+            )
+            brought = Contribution(
+                step=header.step - 1,
+                samples=round(one.samples),
+                tokens=round(float(one.tokens) / masked_fraction),
+                loss=members[one.session].loss or 0.0,
+            )
+            by_id[name] = replace(report, contributions=(*report.contributions, brought))
+    return list(by_id.values())
+
+
+def _unheard_of(member: Member, step: int, seen: float) -> SessionReport:
+    """Of a session whose record is gone, or has not come yet; `seen` is in unix seconds."""
+    return SessionReport(
+        session_id=session_id(member.session),
+        user=member.user,
+        peer_id=member.session.partition(".")[0],
+        client_mode=not member.reachable,
+        device="",
+        started=seen,
+        last_seen=seen,
+        step=step,
+        samples_per_second=0.0,
+        averaging_rounds=0,
+        averaging_failures=0,
+        data_wait_fraction=0.0,
+        left=False,
+    )
+
+
+def seen_round(one: Committed) -> SeenRound | None:
+    """What the ledger keeps of an update that was applied."""
+    header = one.entry.header
+    if header.kind is not Kind.UPDATE or one.gradient_norm is None:
+        return None
+    samples: Mapping[str, float] = {
+        member.session.partition(".")[0]: member.samples for member in header.members if member.samples
+    }
+    return SeenRound(header.step - 1, samples, one.gradient_norm, one.seconds or 0.0)

@@ -1,0 +1,74 @@
+"""What one peer brought to the model, as the headers of the log say, and how fast the swarm is by them."""
+
+import logging
+from collections.abc import Collection
+from fractions import Fraction
+
+from averaging.log.credit import contributions
+from averaging.log.header import Entry, Kind
+
+logger = logging.getLogger(__name__)
+
+SMOOTHING = 0.7  # of the swarm's speed, per global step
+
+
+class Credited:
+    """Follows the headers that a peer has applied.
+
+    Args:
+        masked_fraction: of the tokens, which tells from masked tokens how many were read.
+    """
+
+    def __init__(self, masked_fraction: float):
+        self.steps = 0  # global steps that it brought something to
+        self.rounds = 0  # that committed a step since this peer began
+        self.failures = 0  # rounds that did not
+        self.loss: float | None = None  # of the last global step, this peer's own
+        self.swarm_samples = 0  # of all peers, in those rounds
+        self.swarm_samples_per_second = 0.0
+        self.stepped_at: float | None = None  # when the newest step was taken
+        self._samples = self._masked = Fraction(0)
+        self._masked_fraction = masked_fraction
+        self._ballot: int | None = None  # number of the newest one that committed a step
+
+    @property
+    def samples(self) -> int:
+        """That this peer brought."""
+        return round(self._samples)
+
+    @property
+    def tokens(self) -> int:
+        """In those samples, about."""
+        return round(float(self._masked) / self._masked_fraction)
+
+    def take_in(self, entry: Entry, sessions: Collection[str], now: float) -> None:
+        """The next header was applied; `sessions` are those of this peer, `now` is in seconds of any clock."""
+        header, number = entry.header, entry.certificate.ballot.number
+        if self._ballot is not None:
+            self.failures += max(0, number - self._ballot - 1)
+        self._ballot = number
+        if header.kind is not Kind.UPDATE:
+            return
+        self.rounds += 1
+        samples = sum(member.samples for member in header.members)
+        self.swarm_samples += samples
+        if self.stepped_at is not None:
+            speed = samples / max(now - self.stepped_at, 1e-3)
+            before = self.swarm_samples_per_second or speed
+            self.swarm_samples_per_second = SMOOTHING * before + (1 - SMOOTHING) * speed
+        self.stepped_at = now
+        own = [one for one in contributions(header) if one.session in sessions]
+        for one in own:
+            self._samples, self._masked = self._samples + one.samples, self._masked + one.tokens
+            self.loss = next(member.loss for member in header.members if member.session == one.session)
+            logger.info("global step %d: brought %d samples, loss %s", header.step, one.samples, self.loss)
+        self.steps += bool(own)
+
+    def thanks(self) -> str:
+        """What the person brought, to be said when they leave."""
+        if not self.samples:
+            return "Thank you for joining. You left before a global step was done, so nothing was counted yet."
+        return (
+            f"Thank you! You contributed {self.samples:,} samples ({self.tokens:,} tokens) "
+            f"to {self.steps:,} global step{'s' if self.steps > 1 else ''}."
+        )

@@ -1,0 +1,108 @@
+"""A volunteer's part in a run that is a log: join, train until the end, leave."""
+
+import queue
+import time
+import zlib
+
+from averaging.connection import Membership
+from averaging.log.header import Entry
+from averaging.optimizer import CollaborativeOptimizer
+from swarm.dht import join_dht
+from swarm.dht_watch import DHTWatch
+from swarm.fingerprint import fingerprint
+from swarm.identity import load_identity
+from swarm.run_file import RunFile
+from tokenizer.documents import open_documents
+from tokenizer.loading import load_tokenizer, tokenizer_digest
+from trainer.console import ConsoleView
+from trainer.credited import Credited
+from trainer.data import Feed
+from trainer.leaving import end_helpers, end_process, leaving_on_signal
+from trainer.loop import TrainerOptions
+from trainer.micro_batch import find_pace
+from trainer.model import build_model
+from trainer.organizer import Organizer
+from trainer.precision import device_name, pick_device, use_fast_arithmetic
+from trainer.session import Session
+from trainer.training import Training
+
+
+def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_started: float) -> None:
+    """Train until the run's last global step, or until Ctrl-C or SIGTERM.
+
+    If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
+
+    Args:
+        process_started: unix time in seconds, for the figure that says how long a volunteer waits.
+
+    Raises:
+        SahajError: no usable text, a tokenizer that does not fit, a swarm that cannot be joined.
+    """
+    steps = options.steps
+    tokenizer = load_tokenizer(run)
+    ours = fingerprint(run, tokenizer_digest(tokenizer))
+    identity = options.identity or load_identity(options.state_folder / "identity.key")
+    # every peer reads the same text in an order of its own
+    seed = zlib.crc32(identity.peer_id.to_bytes() + str(process_started).encode())
+    documents = open_documents(run, run.data.train, seed=seed, repeat=True)
+    with steps("building the model"):
+        device = pick_device(options.device)
+        use_fast_arithmetic(device)
+        model = build_model(run, tokenizer)
+        model.to(device)  # type: ignore[arg-type]  # Transformers' wrapper hides torch's signature
+
+    # hivemind forks its processes: that has to come before threads of ours are running
+    with steps("joining the swarm"):
+        dht = join_dht(run.name, identity, options.network, options.gate)
+    try:
+        committed: queue.SimpleQueue[Entry] = queue.SimpleQueue()
+        with steps("connecting to the others"):
+            membership = Membership(run, ours.digest, dht, identity, options.name, options.gate)
+            optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
+        credited = Credited(run.data.masked_fraction)
+        session = Session(
+            run.name,
+            identity,
+            dht,
+            name=options.name,
+            device=device_name(device),
+            country=options.country,
+            gate=options.gate,
+            contributions=credited,
+        )
+        for begin in options.when_joined:
+            begin(dht)
+        with (
+            Feed(documents, tokenizer, run, batch_size=options.micro_batch or 4, seed=seed) as feed,
+            leaving_on_signal(lambda: view.farewell(credited.thanks()), grace=options.grace) as asked,
+        ):
+            watch = DHTWatch(dht, view.message, asked.fail)
+            with steps("trying how many samples fit"):
+                pace = find_pace(model, feed, device, options.micro_batch)
+            view.message(pace.describe())
+            training = Training(
+                run, options.name, model, optimizer, session, credited, committed, feed, pace, compile=options.compile
+            )
+            organizer = Organizer(options.gate, identity)
+            has_counted = False
+            while not training.is_done() and not organizer.ending():
+                if asked.is_set() and not training.can_finish_step(asked.left()):
+                    break
+                training.go_on(computes=not asked.is_set())
+                for message in [*organizer.news(), *training.news()]:
+                    view.message(message)
+                if training.batches and not has_counted:
+                    has_counted = True
+                    view.message(f"First sample counted {time.time() - process_started:.1f} s after the start.")
+                view.update(training.view())
+            if reason := organizer.ending():
+                view.message(reason)
+            watch.stop()
+            if not asked.status:
+                training.leave()
+                dht.shutdown()
+            view.farewell(credited.thanks())
+            if asked.status:  # threads of hivemind may wait for the DHT that is gone
+                end_process(asked.status)
+    finally:
+        end_helpers()
