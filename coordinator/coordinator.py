@@ -193,7 +193,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 releaser.finish()
             if not asked_to_leave.status:
                 watch.stop()
-                replica.optimizer.shutdown()
+                if isinstance(replica, Replica):
+                    replica.optimizer.shutdown()
                 dht.shutdown()
         say(f"The coordinator has stopped at global step {replica.step}. Start it again to go on.")
     finally:

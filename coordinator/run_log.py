@@ -103,7 +103,7 @@ class RunLog:
         return found
 
     def follow(self, stop: threading.Event, say: Callable[[str], None]) -> None:
-        """Wait until `stop` is set.
+        """Take part until `stop` is set.
 
         Raises:
             SwarmError: this peer can take part no longer.
@@ -112,6 +112,7 @@ class RunLog:
             while not stop.wait(POLL):
                 self.optimizer.check()
         finally:
+            self.optimizer.shutdown()  # what is saved now is the newest state
             self.has_stopped.set()
 
     def go_back(self, older: LoadedCheckpoint, choose_step: Callable[[int], int]) -> int:

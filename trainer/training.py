@@ -46,7 +46,7 @@ class Training:
         self._step = TrainingStep(model, optimizer, pace.precision, compile=compile)
         self._speed = pace.samples_per_second
         self._messages: list[str] = []
-        self._loads = -1  # of states that were seen; a newcomer's first is one
+        self._loads = 0  # of states that were told of
         self._began = self._computed_at = time.monotonic()
 
     def is_done(self) -> bool:
@@ -95,10 +95,10 @@ class Training:
         """What a volunteer should hear, once."""
         messages, self._messages = self._messages, []
         loads = self._optimizer.states_loaded
-        if loads > max(0, self._loads):
-            why = "Others were ahead: took" if self._loads > 0 else "Took"
+        if loads > self._loads and not self._optimizer.progress.is_behind:  # it has taken the steps since, too
+            why = "Others were ahead: took" if self._loads else "Took"
             messages.append(f"{why} over the state of global step {self._optimizer.step:,} from the swarm.")
-        self._loads = loads
+            self._loads = loads
         return messages
 
     def leave(self) -> None:
