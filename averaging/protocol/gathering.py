@@ -92,13 +92,16 @@ class Gathering:
     def gathered(self, now: float) -> int:
         """Samples of all peers towards the next step, as far as this one knows."""
         if self.leads(now):
-            return self.progress.gathered(self._voting.instance, now)
+            return self._gathered_here(now)
         return max(self._gathered, self._buffers.samples)
+
+    def _gathered_here(self, now: float) -> int:
+        return self.progress.gathered(self._voting.instance, self._settings.target_samples, now)
 
     def status(self, now: float) -> Status:
         """Where this peer stands, and whether it leads."""
         leads = self.leads(now)
-        gathered = self.progress.gathered(self._voting.instance, now) if leads else 0
+        gathered = self._gathered_here(now) if leads else 0
         return Status(self._log.head, self._voting.voter.promised, leads, gathered)
 
     def on_report(self, sender: str, report: Report, now: float) -> None:

@@ -62,8 +62,8 @@ class Leading:
         """Open a ballot when there is something to decide."""
         timing, me, tip = self._settings.timing, self._contacts.me, self._log.tip
         progress, convening = self._gathering.progress, self._gathering.convening
-        gathered = progress.gathered(tip.digest, now)
-        full = gathered >= self._settings.target_samples or convening.is_stalled(now)
+        target = self._settings.target_samples
+        full = progress.gathered(tip.digest, target, now) >= target or convening.is_stalled(now)
         rollback = self.rollback if me.is_coordinator else None
         if not (full or rollback) or now < self._began_at + timing.resend:
             return
@@ -80,7 +80,7 @@ class Leading:
             recent=self._log.chain.last(quorum.WINDOW),
             contacts=self._contacts.others,
             goodbyes=self._contacts.goodbyes,
-            awaited=frozenset(progress.awaited(tip.digest, now)),
+            awaited=frozenset(progress.expected(tip.digest, target, now)),
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
             objection=self._objection,

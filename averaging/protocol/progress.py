@@ -3,7 +3,7 @@
 DeDLOC, section 3.1: peers gather gradients until all of them together have the target batch.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from averaging.log.header import Head
@@ -52,20 +52,22 @@ class Progress:
             if peer.head is not None and peer.head.digest == instance and now - peer.heard_at <= HEARD
         }
 
-    def gathered(self, instance: str, now: float) -> int:
-        """Samples of those that can be expected to call."""
-        return sum(peer.samples for peer in self.present(instance, now).values() if peer.is_counted_on(now))
+    def expected(self, instance: str, target: int, now: float) -> dict[str, PeerView]:
+        """The peers for which a meeting stays open: those that are counted on, or all if they have not the `target`."""
+        present = self.present(instance, now)
+        reliable = {session: peer for session, peer in present.items() if peer.is_counted_on(now)}
+        return reliable if _samples(reliable) >= target else present
 
-    def awaited(self, instance: str, now: float) -> set[str]:
-        """The peers for which a meeting stays open."""
-        return {session for session, peer in self.present(instance, now).items() if peer.is_counted_on(now)}
+    def gathered(self, instance: str, target: int, now: float) -> int:
+        """Samples of the peers that are expected."""
+        return _samples(self.expected(instance, target, now))
 
     def round_closed(self, instance: str, members: Collection[str], now: float) -> None:
-        """Note who was there and who was not."""
+        """Note who was there and who was not. Those that nobody counted on have missed nothing."""
         for session, peer in self.present(instance, now).items():
             if session in members:
                 peer.missed = 0
-            else:
+            elif peer.is_counted_on(now):
                 peer.missed, peer.missed_at = peer.missed + 1, now
 
     def forget(self, session: str) -> None:
@@ -75,3 +77,7 @@ class Progress:
     def forget_silent(self, now: float, seconds: float) -> None:
         """Drop peers that have not been heard of for long."""
         self.peers = {session: peer for session, peer in self.peers.items() if now - peer.heard_at <= seconds}
+
+
+def _samples(peers: Mapping[str, PeerView]) -> int:
+    return sum(peer.samples for peer in peers.values())

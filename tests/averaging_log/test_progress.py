@@ -1,0 +1,70 @@
+"""For whom a round waits."""
+
+from averaging.log.chain import Chain
+from averaging.log.header import Head, Kind, SnapshotName
+from averaging.protocol.actions import Send
+from averaging.protocol.messages import Call, Contact, Meet, Offer, Plan, Report
+from averaging.protocol.peer import Peer
+from averaging.protocol.progress import FORGIVEN, MISSES, Progress
+from averaging.protocol.settings import Settings
+from tests.averaging_log.headers import chain_of
+
+HERE = Head(3, "here")
+ME = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
+ASHA = Contact("asha.0", "asha", reachable=True)
+
+
+def told(**samples: int) -> Progress:
+    """What everybody has gathered; they missed the last rounds, but for those with an underscore."""
+    progress = Progress()
+    for name, its in samples.items():
+        progress.note(name, HERE, its, now=10.0)
+    for _ in range(MISSES):
+        progress.round_closed("here", [name for name in samples if name.startswith("_")], now=10.0)
+    return progress
+
+
+def test_who_has_missed_rounds_is_not_waited_for_if_the_others_have_enough() -> None:
+    progress = told(_asha=6, _bela=4, chand=9)
+    assert set(progress.expected("here", 10, now=11.0)) == {"_asha", "_bela"}
+    assert progress.gathered("here", 10, now=11.0) == 10
+
+
+def test_it_is_waited_for_if_they_have_not() -> None:
+    progress = told(_asha=6, _bela=3, chand=9)
+    assert set(progress.expected("here", 10, now=11.0)) == {"_asha", "_bela", "chand"}
+    assert progress.gathered("here", 10, now=11.0) == 18
+
+
+def test_rounds_that_did_not_wait_for_it_are_not_held_against_it() -> None:
+    progress = told(_asha=10, chand=9)
+    later = 10.0 + FORGIVEN / 2
+    progress.round_closed("here", ["_asha"], now=later)
+    for name in ("_asha", "chand"):
+        progress.note(name, HERE, 10, now=10.0 + FORGIVEN)
+    assert set(progress.expected("here", 10, now=10.0 + FORGIVEN)) == {"_asha", "chand"}
+
+
+def test_a_lone_trainer_that_was_late_again_and_again_gets_its_step() -> None:
+    """Each round that it misses must leave it the time for the next one."""
+    machine = Peer(ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5), 0.0, held=("old",))
+    machine.start(Chain(chain_of(1, kind=Kind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine.contacts([ASHA], 0.0)
+    now, asked = 0.0, []
+    while now < 60.0:
+        now += 0.25
+        machine.receive(ASHA.session, Report(machine.head, 4), now)
+        machine.tick(now)
+        meets = [
+            one.message for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, Meet)
+        ]
+        asked += [(meet, now) for meet in meets if meet.ballot not in [known.ballot for known, _ in asked]]
+        answered = [meet for meet, at in asked if at == now - 1.0 and now > 30.0]  # a second is no long time
+        for meet in answered:
+            offers = (Offer(0, weight=9, samples=4, loss=8.0),)
+            machine.receive(ASHA.session, Call(machine.log.tip.digest, meet.ballot, offers, None), now)
+            machine.tick(now)
+            sent = [one.message for one in machine.take_actions() if isinstance(one, Send)]
+            assert any(isinstance(message, Plan) for message in sent)
+            return
+    raise AssertionError("it was never asked and waited for")
