@@ -4,7 +4,7 @@ import queue
 import time
 
 from averaging.log.credit import session_id
-from averaging.log.header import Entry
+from averaging.log.header import Entry, Kind
 from averaging.optimizer import CollaborativeOptimizer, Progress
 from swarm.run_file import RunFile
 from trainer.console import View
@@ -74,7 +74,12 @@ class Training:
 
     def _take_in_headers(self) -> None:
         while not self._committed.empty():
-            self._credited.take_in(self._committed.get(), self._optimizer.sessions, time.monotonic())
+            entry = self._committed.get()
+            self._credited.take_in(entry, self._optimizer.sessions, time.monotonic())
+            if entry.header.kind is Kind.ROLLBACK:
+                self._loads += 1  # which is said here
+                step = entry.header.step
+                self._messages.append(f"The swarm goes back to an older state of the model, as global step {step:,}.")
 
     def can_finish_step(self, seconds: float) -> bool:
         """Whether what this peer has gathered will be in a global step, so many seconds from now.
