@@ -95,6 +95,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
                     has_counted = True
                     view.message(f"First sample counted {time.time() - process_started:.1f} s after the start.")
                 view.update(training.view())
+            view.update(training.view())
             if reason := organizer.ending():
                 view.message(reason)
             watch.stop()

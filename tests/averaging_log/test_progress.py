@@ -50,7 +50,8 @@ def test_a_lone_trainer_that_was_late_again_and_again_gets_its_step() -> None:
     machine = Peer(ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5), 0.0, held=("old",))
     machine.start(Chain(chain_of(1, kind=Kind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
     machine.contacts([ASHA], 0.0)
-    now, asked = 0.0, []
+    now = 0.0
+    asked: list[tuple[Meet, float]] = []
     while now < 60.0:
         now += 0.25
         machine.receive(ASHA.session, Report(machine.head, 4), now)
