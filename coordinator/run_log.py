@@ -50,8 +50,12 @@ class RunLog:
         newest: LoadedCheckpoint | None,
         gate: Gate | None,
         folder: Path,
+        recorded: int,
     ):
-        """`folder`: of the log. Where there is none yet, the run begins with the newest checkpoint, or the model."""
+        """`folder`: of the log. Where there is none yet, the run begins with the newest checkpoint, or the model.
+
+        `recorded`: the global step up to which the ledger is known to have all headers.
+        """
         self.stepped_at = clock.now()  # unix time, seconds: when the newest global step was taken, or this began
         self.has_stopped = threading.Event()
         self._committed: queue.SimpleQueue[Committed] = queue.SimpleQueue()
@@ -67,6 +71,7 @@ class RunLog:
             self._miss,
             first=None if newest is None else lambda layout: state_of(newest, layout),
         )
+        self._miss(self.optimizer.entries_since(recorded))  # it may have ended before they were written
 
     def _apply(self, entry: Entry) -> None:
         """In another thread."""
