@@ -60,7 +60,7 @@ class RunLog:
         self.has_stopped = threading.Event()
         self._committed: queue.SimpleQueue[Committed] = queue.SimpleQueue()
         self._applied_at: float | None = None
-        self._rolled_back = threading.Event()
+        self._rolled_back, self._is_made = threading.Event(), threading.Event()
         membership = Membership(
             run, ours.digest, dht, identity, "coordinator", gate, is_coordinator=True, folder=folder
         )
@@ -71,10 +71,12 @@ class RunLog:
             self._miss,
             first=None if newest is None else lambda layout: state_of(newest, layout),
         )
+        self._is_made.set()
         self._miss(self.optimizer.entries_since(recorded))  # it may have ended before they were written
 
     def _apply(self, entry: Entry) -> None:
-        """In another thread."""
+        """In another thread, perhaps before the optimizer is made."""
+        self._is_made.wait()
         now = clock.now()
         seconds = None if self._applied_at is None else now - self._applied_at
         self.stepped_at = self._applied_at = now
