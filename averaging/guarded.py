@@ -23,10 +23,10 @@ class Guarded:
         """Loads and rollbacks that were ordered: until all are carried out, the state is one that was left behind."""
         return self._loads_before + self.machine.buffers.drops
 
-    def begin_again(self, me: Contact, log: Log, chunks: Iterable[str], now: float) -> None:
-        """Another session, from a log whose snapshot is here: its chunks are given."""
+    def begin_again(self, me: Contact, log: Log, chunks: Iterable[str], loads: int, now: float) -> None:
+        """Another session, from a log whose snapshot is here: its chunks are given, and the loads that were done."""
         old = self.machine
-        self._loads_before = self.loads
+        self._loads_before = loads  # what the old session has ordered since is not done any more
         self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
         self.machine = Peer(me, self.settings, now, old.fetching.held)
         if log.snapshot is not None:

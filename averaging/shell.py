@@ -72,23 +72,12 @@ class Shell:
         missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
     ):
         self.settings, self.replay, self.store = settings, replay, store
-        self._network, self._missed = network, missed
-        self._loop = asyncio.get_running_loop()
-        self._guarded = Guarded(me, settings, gradients, self._loop.time())
-        self._arrivals = Arrivals(self._guarded, replay, store)
-        self._means = Means(self._guarded, self._arrivals, store, aside)
+        self._network, self._loop = network, asyncio.get_running_loop()
+        self._guarded = guarded = Guarded(me, settings, gradients, self._loop.time())
+        self._arrivals = Arrivals(guarded, replay, store)
+        self._means = Means(guarded, self._arrivals, store, aside)
         self._stepping = Stepping(
-            self._guarded,
-            replay,
-            store,
-            disk,
-            aside,
-            renew,
-            self._decided,
-            self._carry_out,
-            self._spawn,
-            applied,
-            missed,
+            guarded, replay, store, disk, aside, renew, self._decided, self._carry_out, self._spawn, applied, missed
         )
         self._batch = -1, -1  # step and loads of the state that it is computed from
         self._tasks: set[asyncio.Task[None]] = set()
@@ -118,7 +107,7 @@ class Shell:
                     fetching.arrived(digest, now)
         self.machine.start(chain, snapshots, accepted, others)
         self.machine.reached(chain.tip.step, now)
-        self._missed([*others, *entries])
+        self._stepping.known = [*others, *entries]
 
     def run(self) -> None:
         """Begin to act."""
@@ -135,42 +124,35 @@ class Shell:
 
     def received(self, session: str, sender: str, message: Message, payload: bytes | None) -> None:
         """A message to a session of this peer has come; the transport has checked what a chunk is."""
-        now = self._loop.time()
-        if session != self.machine.me.session or not self._arrivals.takes(sender, message, payload or b"", now):
-            return
-        with self._guarded.lock:
-            self.machine.receive(sender, message, now)
-        self._carry_out()
+        is_mine = session == self.machine.me.session
+        if is_mine and self._arrivals.takes(sender, message, payload or b"", self._loop.time()):
+            self._tell(lambda machine, now: machine.receive(sender, message, now))
 
     def contacts(self, contacts: Iterable[Contact]) -> None:
         """The peers that are listed now."""
-        with self._guarded.lock:
-            self.machine.contacts(contacts, self._loop.time())
-        self._carry_out()
+        self._tell(lambda machine, now: machine.contacts(contacts, now))
 
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
-        with self._guarded.lock:
-            self.machine.lost(session, self._loop.time())
-        self._carry_out()
+        self._tell(lambda machine, now: machine.lost(session, now))
 
     def roll_back(self, snapshot: str) -> None:
         """The run's authority wants the state of a snapshot back, which this coordinator holds."""
-        with self._guarded.lock:
-            self.machine.roll_back(snapshot)
+        self._tell(lambda machine, now: machine.roll_back(snapshot))
 
     def leave(self) -> None:
         """Say goodbye."""
-        with self._guarded.lock:
-            self.machine.leave()
-        self._carry_out()
+        self._tell(lambda machine, now: machine.leave())
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
-            with self._guarded.lock:
-                self.machine.tick(self._loop.time())
-            self._carry_out()
+            self._tell(lambda machine, now: machine.tick(now))
+
+    def _tell(self, event: Callable[[Peer, float], None]) -> None:
+        with self._guarded.lock:
+            event(self.machine, self._loop.time())
+        self._carry_out()
 
     # -- what happens in the trainer's thread
 

@@ -58,6 +58,7 @@ class Stepping:
         self._spawn, self._applied, self._missed = spawn, applied, missed
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Queue[tuple[Peer, Action]] = asyncio.Queue()
+        self.known: Sequence[Entry] = ()  # that the disk had at the start
         self._forgotten: set[str] = set()  # digests that the disk may still need
         self._tries_again = False
 
@@ -66,7 +67,10 @@ class Stepping:
         self._waiting.put_nowait((machine, action))
 
     async def run(self) -> None:
-        """Do it all."""
+        """Do it all; first tell of the entries that the disk has."""
+        if self.known:
+            await self._in_thread(partial(self._missed, self.known))
+            self.known = ()
         while True:
             machine, action = await self._waiting.get()
             if machine is self._guarded.machine:
@@ -122,7 +126,7 @@ class Stepping:
         assert log.snapshot is not None
         chunks = self._replay.manifest(log.snapshot.digest).chunks
         with self._guarded.lock:
-            self._guarded.begin_again(self._renew(), log, chunks, self._loop.time())
+            self._guarded.begin_again(self._renew(), log, chunks, self._replay.loaded, self._loop.time())
 
     # -- proposals of a coordinator
 

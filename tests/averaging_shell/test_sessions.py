@@ -41,6 +41,7 @@ def test_headers_that_a_coordinator_has_missed_are_credited_across_kills(tmp_pat
         again = village.add("coordinator", begins=True)  # nobody has told it anything yet
         chain = again.machine.log.chain
         assert chain is not None and chain.oldest.kind is Kind.GENESIS and step_of(again) == step
+        await village.until(lambda: village.told["coordinator"])
         assert {entry.header.step for entry in village.told["coordinator"]} == set(range(step + 1))
         for name in ("asha", "bela", "chand"):
             village.train(village.shells[f"{name}.0"])
@@ -80,6 +81,7 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
         await village.until(lambda: "coordinator.0" not in village.shells)
         assert len(village.sent["coordinator.0"]) == said, "the new session has spoken as the old one"
         await village.until(lambda: "asha.0" not in village.shells)
+        await village.until(lambda: any(one.user == "asha" and one.weight for one in village.newest.members))
         tip = others.tip
         await village.until(lambda: village.shells["chand.0"].machine.log.tip.step > tip.step + 3)
         await village.rest()
@@ -90,6 +92,7 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
         village.told["coordinator"].clear()
         again = village.add("coordinator", begins=True)
         assert step_of(again) == step
+        await village.until(lambda: village.told["coordinator"])
         assert reset.header.digest in {one.header.digest for one in village.told["coordinator"]}
         await village.end()
 

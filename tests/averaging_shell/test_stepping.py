@@ -293,3 +293,49 @@ def test_a_machine_waits_for_the_steps_of_a_slow_process(tmp_path: Path) -> None
         await village.end()
 
     in_virtual_time(course)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_snapshot_that_a_full_disk_does_not_take_is_loaded_and_taken_over_later(
+    tmp_path: Path, room: Room, is_killed: bool
+) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        coordinator = village.add("coordinator", begins=True)
+        for name in ("asha", "bela", "chand"):
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > 3)
+        await village.die(coordinator)
+        old = village.newest.step
+        await village.until(lambda: village.newest.step > old + 12)
+        room.log = False
+        coordinator = village.add("coordinator", begins=True)
+        await village.until(lambda: coordinator.replay.loaded)
+        await village.until(lambda: step_of(coordinator) > old + 20)
+        step = step_of(coordinator)
+        if not is_killed:
+            room.log = True
+            await village.until(lambda: step_of(coordinator) > step + 2)
+        await village.die(coordinator)
+        room.log = True
+        again = village.add("coordinator", begins=True)
+        assert step_of(again) <= old if is_killed else step_of(again) > step
+        await village.until(lambda: village.newest.tie_breaker == "coordinator.2")
+        await village.rest()
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_peer_whose_memory_is_too_small_costs_the_others_nothing(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        village.add("coordinator", begins=True)
+        for name in ("bela", "chand", "dina"):
+            village.train(village.add(name))
+        village.train(small := village.add("asha", memory=2**20))  # a snapshot and two updates
+        await village.until(lambda: step_of(small) >= 0 and len(village.entries) > 40)
+        assert not small.failure.done()
+        await village.end()
+
+    in_virtual_time(course)

@@ -114,17 +114,20 @@ class Village:
         """What peers agree on."""
         return Settings(RUN, self.target, self.grid.count, self.snapshot_every)
 
-    def add(self, name: str, *, reachable: bool = True, begins: bool = False, seconds: float = 0.05) -> Shell:
+    def add(
+        self, name: str, *, reachable: bool = True, begins: bool = False, seconds: float = 0.05, memory: int = 2**26
+    ) -> Shell:
         """One more peer; the one that begins the run is its coordinator.
 
         Args:
             seconds: that each of its steps takes, and whatever else is done aside.
+            memory: bytes for updates and snapshots, where there is no disk.
         """
         number = sum(session.startswith(f"{name}.") for session in self.sessions)
         me = Contact(f"{name}.{number}", name, reachable, is_coordinator=begins)
         self.sessions.append(me.session)
         disk = Disk(self.folder / name, 2**20) if begins else None
-        contents = disk.contents if disk else Store(None, 2**26)
+        contents = disk.contents if disk else Store(None, memory)
         optimizer, aside = StateOptimizer(LAYOUT, OPTIMIZER), Aside(seconds)
         replay = Replay(RUN, LAYOUT, self.grid, self.compression, optimizer.step, self.snapshot_every, contents)
         shell = Shell(
