@@ -29,6 +29,7 @@ class Arrivals:
     def __init__(self, guarded: Guarded, replay: Replay, contents: Contents):
         self._guarded, self._replay, self._contents = guarded, replay, contents
         self._pieces: dict[str, dict[PieceName, bytes]] = {}  # by sender
+        self._has_room = True  # for the last chunk there was
         self._round: Ballot | None = None
         self._pushed: Counter[str] = Counter()  # chunks by reducer that nobody has asked for, in this round
 
@@ -77,9 +78,15 @@ class Arrivals:
         try:
             chunks = self._replay.checked(content).chunks if fetching.is_snapshot(digest) else None
             self._contents.put(digest, content)
-        except (ValueError, StorageError) as error:
-            logger.warning("chunk %s cannot be used: %s", digest, error)
+        except ValueError as error:
+            logger.warning("snapshot %s cannot be used: %s", digest, error)
             return False
+        except StorageError as error:  # it will be asked for again
+            if self._has_room:
+                logger.warning("what others send cannot be kept: %s", error)
+            self._has_room = False
+            return False
+        self._has_room = True
         if chunks is not None:
             with self._guarded.lock:
                 fetching.consists_of(digest, chunks, now)

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 from averaging.connection import Connection
 from averaging.log.header import Kind
+from averaging.protocol.actions import Apply
 from averaging.protocol.messages import Chunk, Report
 from averaging.shell import Shell
 from tests.averaging_shell.test_shell import states_are_equal
@@ -71,7 +72,11 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
         others = village.shells["bela.0"].machine.log
         await village.until(lambda: others.tip.step > reset.header.step + 1)
         village.is_cut = lambda sender, to: False
-        await village.until(lambda: coordinator.machine.me.session != "coordinator.0")
+        old = coordinator.machine
+        await village.until(lambda: coordinator.machine is not old)
+        told = len(village.told["coordinator"])
+        coordinator._stepping.put(old, Apply(reset))  # as if its last steps had been slow: for their credit only
+        await village.until(lambda: reset in village.told["coordinator"][told:])
         # until it is connected again, what the others say is said to its old session, and nothing goes out
         assert "coordinator.0" in village.shells
         said = len(village.sent["coordinator.0"])

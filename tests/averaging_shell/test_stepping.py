@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -336,6 +337,28 @@ def test_a_peer_whose_memory_is_too_small_costs_the_others_nothing(tmp_path: Pat
         village.train(small := village.add("asha", memory=2**20))  # a snapshot and two updates
         await village.until(lambda: step_of(small) >= 0 and len(village.entries) > 40)
         assert not small.failure.done()
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_reducer_without_room_for_its_means_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        village.add("coordinator", begins=True)
+        for name in ("asha", "bela", "chand"):
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > 3)
+        with monkeypatch.context() as patched:
+            patched.setattr(village.stores["bela.0"], "put", Mock(side_effect=StorageError("there is no room")))
+            step = village.newest.step
+            await village.until(lambda: village.newest.step > step + 1)
+        told = [record.getMessage() for record in caplog.records]
+        assert any(one.endswith("cannot be averaged: there is no room") for one in told)
+        assert told.count("what others send cannot be kept: there is no room") == 1
+        await village.rest()
         await village.end()
 
     in_virtual_time(course)
