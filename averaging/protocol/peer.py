@@ -216,7 +216,10 @@ class Peer:
         self.fetching.made(digest, chunks, now)
         self.log.snapshots.append(SnapshotName(step, digest))
         self.log.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
-        self.log.forget_old(self.catching_up.wanted())
+        accepted, current = self.voting.voter.accepted, self.leading.round
+        headers = [accepted.header if accepted else None, current.header if current else None]
+        needed = {digest for header in headers if header is not None for digest in header.needed}
+        self.log.forget_old(needed | self.catching_up.wanted(), is_decided=False)
 
     def reached(self, step: int, now: float) -> None:
         """The process has the state of a step. From the first call on the machine goes only a few steps ahead of it."""
