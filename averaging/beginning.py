@@ -21,7 +21,7 @@ def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None
     if found is not None:
         shell.replay.restore(found.base, found.replay)
         accepted = Accepted(*found.accepted) if found.accepted is not None else None
-        shell.begin(Chain(found.entries), found.snapshots, accepted)
+        shell.begin(Chain(found.entries), found.snapshots, accepted, found.others)
     elif shell.machine.me.is_coordinator:
         state = first()
         manifest = shell.replay.begin(state)

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hivemind.dht import DHT
@@ -52,6 +53,7 @@ class Connection:
     def __init__(self, membership: Membership):
         self._membership = membership
         self._transport: Transport | None = None
+        self._session = ""
         self._contacts: Contacts | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._changing = asyncio.Lock()
@@ -62,15 +64,18 @@ class Connection:
             await self._close()
             one = self._membership
             self._p2p = await join_daemon(one.dht)
-            self._transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, shell.received)
+            self._session, received = me.session, partial(shell.received, me.session)
+            self._transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, received)
             await self._transport.start()
             self._contacts = Contacts(one.dht, one.run.name, one.identity, me, one.gate)
             tell = self._contacts.keep(lambda found: shell.contacts(found.values()))
             self._tasks = [asyncio.create_task(tell), asyncio.create_task(self._watch(self._transport, shell))]
 
-    def send(self, to: str, message: Message, payload: Payload = None) -> bool:
-        """Send a message some time soon, or never."""
-        return self._transport is not None and self._transport.send(to, message, payload)
+    def send(self, session: str, to: str, message: Message, payload: Payload = None) -> bool:
+        """Send a message some time soon, or never; never if it is of another session than the open one."""
+        if self._transport is None or session != self._session:
+            return False
+        return self._transport.send(to, message, payload)
 
     async def leave(self) -> None:
         """Wait until the last words are heard, and end the session."""

@@ -131,14 +131,6 @@ class CollaborativeOptimizer:
         """Towards the next global step."""
         return self._shell.progress()
 
-    def entries_since(self, step: int) -> list[Entry]:
-        """Of the log from this step on, as far as it is held: after a start, what was on the disk."""
-        return self._loop.call(self._entries_since(step))
-
-    async def _entries_since(self, step: int) -> list[Entry]:
-        chain = self._shell.machine.log.chain
-        return chain.since(step) if chain is not None else []
-
     @property
     def gradient_norm(self) -> float | None:
         """Of the update before the newest state, if that is one."""

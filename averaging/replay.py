@@ -14,6 +14,7 @@ from averaging.log.state import Layout, State
 from averaging.reduce.encoding import Compression
 from averaging.reduce.grid import Grid
 from averaging.reduce.update import decode_update
+from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class Replay:
     ):
         self.state: State | None = None  # None: nothing was loaded yet
         self.gradient_norm: float | None = None  # of the newest update
-        self.loaded = 0  # snapshots: gradients of what was there before are of no use
+        self.loaded = 0  # snapshots since the start: gradients of what was there before are of no use
         self._run, self._layout, self._grid, self._compression = run, layout, grid, compression
         self._step, self._snapshot_every, self._contents = step, snapshot_every, contents
 
@@ -57,13 +58,14 @@ class Replay:
         """The state that a run begins with, and the snapshot that its genesis header names."""
         rebase(state)
         self.state = state
-        return self._snapshot("")
+        return write_snapshot(state, self._run, "", self._contents.put)
 
     def restore(self, base: SnapshotName, following: Sequence[Entry]) -> None:
         """Go on from what the disk has: a snapshot, and the entries after it."""
         self.state = replace(self._read(base.digest), step=base.step)
         for entry in following:
             self.apply(entry)
+        self.loaded = 0
 
     def manifest(self, digest: str) -> Manifest:
         """What a snapshot consists of, which is held."""
@@ -89,7 +91,10 @@ class Replay:
         self.loaded += 1
 
     def apply(self, entry: Entry) -> Manifest | None:
-        """Follow a committed header, whose chunks are here; after a snapshot step, the new snapshot."""
+        """Follow a committed header, whose chunks are here; after a snapshot step, the new snapshot.
+
+        There is none where there is no room for it: the log goes on from an older one.
+        """
         header = entry.header
         assert self.state is not None and header.step == self.state.step + 1, "a step was left out"
         if header.kind is Kind.ROLLBACK:
@@ -108,7 +113,7 @@ class Replay:
             return None
         rebase(state)
         self.state = state
-        return self._snapshot(header.digest)
+        return self._snapshot(header)
 
     def _gradient(self, header: Header) -> Tensor | None:
         """Of an update; None if there is none, or if it is none of this run, which all peers find alike."""
@@ -121,9 +126,21 @@ class Replay:
             logger.warning("the update of step %d changes nothing: %s", header.step, error)
             return None
 
-    def _snapshot(self, header: str) -> Manifest:
+    def _snapshot(self, header: Header) -> Manifest | None:
+        written = []
+
+        def put(digest: str, content: bytes) -> None:
+            if not self._contents.has(digest):
+                written.append(digest)
+                self._contents.put(digest, content)
+
         assert self.state is not None
-        return write_snapshot(self.state, self._run, header, self._contents.put)
+        try:
+            return write_snapshot(self.state, self._run, header.digest, put)
+        except StorageError as error:
+            logger.warning("there is no snapshot of step %d: %s", header.step, error)
+            self._contents.forget(written)  # small files may find room now
+            return None
 
     def _read(self, snapshot: str) -> State:
         return read_snapshot(self.manifest(snapshot), self._contents.get, self._run, self._layout)

@@ -105,9 +105,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     try:
         replica: Replica | RunLog
         if run.averaging.log:
-            replica = RunLog(
-                run, ours, dht, identity, model, newest, gate, folder / LOG, recorded=ledger.progress().step
-            )
+            replica = RunLog(run, ours, dht, identity, model, newest, gate, folder / LOG)
         else:
             replica = Replica(run, dht, identity, model, newest, gate)
         evaluations = ledger.evaluations()

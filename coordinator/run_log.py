@@ -50,12 +50,8 @@ class RunLog:
         newest: LoadedCheckpoint | None,
         gate: Gate | None,
         folder: Path,
-        recorded: int,
     ):
-        """`folder`: of the log. Where there is none yet, the run begins with the newest checkpoint, or the model.
-
-        `recorded`: the global step up to which the ledger is known to have all headers.
-        """
+        """`folder`: of the log. Where there is none yet, the run begins with the newest checkpoint, or the model."""
         self.stepped_at = clock.now()  # unix time, seconds: when the newest global step was taken, or this began
         self.has_stopped = threading.Event()
         self._committed: queue.SimpleQueue[Committed] = queue.SimpleQueue()
@@ -72,7 +68,6 @@ class RunLog:
             first=None if newest is None else lambda layout: state_of(newest, layout),
         )
         self._is_made.set()
-        self._miss(self.optimizer.entries_since(recorded))  # it may have ended before they were written
 
     def _apply(self, entry: Entry) -> None:
         """In another thread, perhaps before the optimizer is made."""

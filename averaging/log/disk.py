@@ -32,6 +32,7 @@ class Found:
     base: SnapshotName  # one of them
     replay: tuple[Entry, ...]  # the last of the entries
     accepted: tuple[Ballot, Header] | None  # for the step after the last entry; its chunks are held
+    others: tuple[Entry, ...]  # older headers, before a gap or of chains that have lost; for their credit
 
 
 class Disk:
@@ -51,17 +52,36 @@ class Disk:
         self._folder = folder
         self.contents = Store(folder / "contents", memory_limit)
         self._log = LogFile(folder / "log")
+        self._older = LogFile(folder / "older", is_chain=False)
         self._snapshots, self._accepted = folder / "snapshots", folder / "accepted"
 
     def load(self) -> Found | None:
-        """What is whole: where something is missing, the log ends before it. None if it leads to no state."""
-        entries = self._log.load()
+        """What is whole: where something is missing, the log ends before it. None if it leads to no state.
+
+        Chunks that nothing of it names are deleted.
+        """
+        found = self._find()
+        if found is not None:
+            self.contents.forget(self.contents.digests - self._named(found))
+        return found
+
+    def _find(self) -> Found | None:
+        log, older = self._log.load(), {entry.header.digest: entry for entry in self._older.load()}
+        before = []  # the oldest entry of the log, in the order of the chain
+        digest = log[0].header.previous if log else ""
+        while digest in older:
+            before.append(older.pop(digest))
+            digest = before[-1].header.previous
+        entries = [*reversed(before), *log]
+        for entry in log:
+            older.pop(entry.header.digest, None)
         states = self._states(entries)
         start = max((at for at, name in enumerate(states) if name is not None), default=None)
         if start is None:
-            if entries:
+            if entries or older:
+                count = len(entries) + len(older)
                 raise StorageError(
-                    f"{self._folder}: no whole snapshot is left for the {len(entries):,} entries of the log; bring the "
+                    f"{self._folder}: no whole snapshot is left for the {count:,} entries of the log; bring the "
                     "folder back from a copy, or move it away to begin without it"
                 )
             self._log.go_on_after([])
@@ -71,7 +91,7 @@ class Disk:
         )
         if end < len(entries):
             logger.warning("the log ends after step %d: the next update is missing", entries[end - 1].header.step)
-            self._log.go_on_after(entries[:end])
+            self._log.go_on_after(entries[len(before) : end])
         base = states[start]
         assert base is not None
         others = {name for name in states if name is not None and name != base}
@@ -81,7 +101,22 @@ class Disk:
             base=base,
             replay=tuple(entries[start + 1 : end]),
             accepted=self._load_accepted(entries[end - 1].header),
+            others=tuple(sorted(older.values(), key=lambda entry: entry.header.step)),
         )
+
+    def _named(self, found: Found) -> set[str]:
+        """What is still needed of the contents."""
+        oldest = found.snapshots[0].step
+        headers = [entry.header for entry in found.entries if entry.header.step > oldest]
+        if found.accepted is not None:
+            headers.append(found.accepted[1])
+        digests = {digest for header in headers for digest in header.needed}
+        targets = [one.snapshot for one in headers if one.kind is Kind.ROLLBACK and one.snapshot is not None]
+        for name in (*found.snapshots, *targets):
+            manifest = self._manifest(name)
+            if manifest is not None:
+                digests.update((name.digest, *manifest.chunks))
+        return digests
 
     def save_proposal(self, ballot: Ballot, header: Header) -> None:
         """Write down what this peer accepts, in place of what it accepted before; the chunks are in `contents`."""
@@ -90,7 +125,11 @@ class Disk:
         write_file(self._accepted, framed(encoded), mode=0o600)
 
     def take_over(self, entry: Entry, snapshot: SnapshotName) -> None:
-        """Go on from a snapshot that was loaded, with the header that it is the state after."""
+        """Go on from a snapshot that was loaded, with the header that it is the state after.
+
+        The entries before it keep their credit; they may be of a chain that has lost.
+        """
+        self.add_older(self._log.load())
         self.save_snapshots([*self._names(), snapshot])  # the old ones, too: a crash may come before the next line
         self.replace([entry])
         self.save_snapshots([snapshot])
@@ -105,6 +144,10 @@ class Disk:
         """Write down entries that were applied."""
         self.contents.flush()
         self._log.append(entries)
+
+    def add_older(self, entries: Sequence[Entry]) -> None:
+        """Write down headers for their credit, in any order, and again if need be."""
+        self._older.append(entries)
 
     def replace(self, entries: Sequence[Entry]) -> None:
         """Write down another log in place of this one: a snapshot was loaded."""

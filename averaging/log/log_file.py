@@ -50,10 +50,10 @@ def read_if_there(path: Path) -> bytes:
 
 
 class LogFile:
-    """One chain of entries, oldest first; it may begin in the middle of a run."""
+    """One chain of entries, oldest first, which may begin in the middle of a run; or any entries, in any order."""
 
-    def __init__(self, path: Path):
-        self._path = path
+    def __init__(self, path: Path, *, is_chain: bool = True):
+        self._path, self._is_chain = path, is_chain
         self._end = 0  # bytes of whole entries; what a failed write has left behind them does not count
         self.tip: Header | None = None
 
@@ -70,7 +70,7 @@ class LogFile:
                 entry = _decode(frame)
             except ValueError:
                 break
-            if self.tip is not None and not _follows(entry.header, self.tip):
+            if not self._may_follow(entry.header, self.tip):
                 break
             entries.append(entry)
             self._end, self.tip = self._end + _FRAME.size + len(frame), entry.header
@@ -93,7 +93,7 @@ class LogFile:
         if not entries:
             return
         for before, entry in zip((self.tip, *(one.header for one in entries)), entries, strict=False):
-            assert before is None or _follows(entry.header, before), "a gap in the log"
+            assert self._may_follow(entry.header, before), "a gap in the log"
         frames = b"".join(framed(_encode(entry)) for entry in entries)
         with storage_errors(self._path):
             is_new = not self._path.exists()
@@ -118,9 +118,10 @@ class LogFile:
         write_file(self._path, frames, mode=0o600)
         self._end, self.tip = len(frames), entries[-1].header if entries else None
 
-
-def _follows(header: Header, before: Header) -> bool:
-    return (header.step, header.previous) == (before.step + 1, before.digest)
+    def _may_follow(self, header: Header, before: Header | None) -> bool:
+        if before is None or not self._is_chain:
+            return True
+        return (header.step, header.previous) == (before.step + 1, before.digest)
 
 
 def _encode(entry: Entry) -> bytes:

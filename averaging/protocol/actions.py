@@ -27,7 +27,7 @@ class Average:
 
 @dataclass(frozen=True)
 class SaveProposal:
-    """Write header and chunks to disk and flush them; `proposal_saved` answers."""
+    """Write header and chunks to disk, after all entries before it, and flush them; `proposal_saved` answers."""
 
     accepted: Accepted
 

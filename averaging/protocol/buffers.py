@@ -29,6 +29,7 @@ class Buffers:
     def __init__(self) -> None:
         self._open = Buffer(0)
         self.closed: dict[int, Buffer] = {}
+        self.drops = 0  # states that were left behind: what was begun with one of them must not be added
 
     @property
     def open_number(self) -> int:
@@ -70,4 +71,5 @@ class Buffers:
     def drop(self) -> None:
         """Drop everything: the state that the gradients belong to has been left behind."""
         self.closed.clear()
+        self.drops += 1
         self._open = Buffer(self._open.number + 1)

@@ -4,6 +4,7 @@ A peer whose own chain has lost to another first fetches what it needs of that o
 new session, since its old one may have promises in decisions that it will not see again.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from averaging.protocol.quorum import is_committed
 from averaging.protocol.settings import Timing
 
 CLAIM = 10.0  # seconds for which a claim to be ahead counts
+AHEAD = 8  # steps that may be applied before the process has taken them, and updates that are fetched at a time
 
 
 @dataclass
@@ -38,6 +40,8 @@ class CatchingUp:
         self._log: Log | None = None  # with a snapshot that has to be loaded first
         self._source = ""
         self.entries: list[Entry] = []  # that follow our head, in order
+        self._fetched = -1  # step up to which their updates were asked for
+        self.reached = math.inf  # step that the process has the state of; infinite: it is always there at once
 
     @property
     def has_found(self) -> bool:
@@ -45,8 +49,12 @@ class CatchingUp:
         return bool(self.entries) or self._log is not None
 
     def is_behind(self, ours: Head | None) -> bool:
-        """Whether somebody is known to be ahead."""
-        return self.has_found or any(_is_ahead(claim.head, ours) for claim in self._claims.values())
+        """Whether somebody is known to be ahead, or this peer's process lags."""
+        return self.has_found or self._lags(ours) or any(_is_ahead(claim.head, ours) for claim in self._claims.values())
+
+    def _lags(self, ours: Head | None) -> bool:
+        """Whether the process has to take steps first; otherwise updates would pile up before it."""
+        return ours is not None and ours.step >= self.reached + AHEAD
 
     def claims(self, session: str, head: Head, ours: Head | None, now: float) -> None:
         """A peer has said where it stands."""
@@ -66,6 +74,7 @@ class CatchingUp:
             }
         if not self._claims and now >= self._told_at + CLAIM:
             self._log, self.entries = None, []  # the peers that have all of it are gone
+        self._want(now)
         if not self._claims or now < self._asked_at + self._timing.fetch:
             return
         if (self.entries or self._log) and now < self._asked_at + 5 * self._timing.fetch:
@@ -98,16 +107,24 @@ class CatchingUp:
 
     def _fetch(self, now: float, *, is_new: bool = False) -> None:
         self._told_at = now
-        sources = first_of([self._source], self._claims, but="")
         if self._log is not None and self._log.snapshot is not None:
+            sources = first_of([self._source], self._claims, but="")
             self._fetching.want_snapshot(self._log.snapshot.digest, sources, now)
-        for entry in self.entries:
-            self._fetching.want_header(entry.header, sources, now, is_new=is_new)
+        self._fetched = -1
+        self._want(now, is_new=is_new)
+
+    def _want(self, now: float, *, is_new: bool = False) -> None:
+        """The next updates; later ones have to wait until these are applied and forgotten."""
+        for entry in self.entries[:AHEAD]:
+            if entry.header.step > self._fetched:
+                self._fetched = entry.header.step
+                sources = first_of([self._source], self._claims, but="")
+                self._fetching.want_header(entry.header, sources, now, is_new=is_new)
 
     def load(self, ours: Head | None) -> tuple[Chain, SnapshotName] | None:
         """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`."""
         log = self._log
-        if log is None or log.snapshot is None or not self._fetching.holds([log.snapshot.digest]):
+        if log is None or log.snapshot is None or self._lags(ours) or not self._fetching.holds([log.snapshot.digest]):
             return None
         self._log = None
         base = next(index for index, entry in enumerate(log.entries) if entry.header.step == log.snapshot.step)
@@ -123,7 +140,7 @@ class CatchingUp:
         """The entry that can be applied now."""
         while self.entries and self.entries[0].header.step <= chain.tip.step:
             self.entries.pop(0)
-        if not self.entries:
+        if not self.entries or self._lags(chain.head):
             return None
         if not is_committed(chain.tip, self.entries[0]):
             self.entries = []

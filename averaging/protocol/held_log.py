@@ -60,19 +60,29 @@ class HeldLog:
         known = [one for one in (self.tip.snapshot, *self.snapshots) if one is not None]
         return max(known, key=lambda one: one.step, default=None)
 
-    def forget_old(self, wanted: Collection[str]) -> None:
-        """Drop what is older than the snapshots, and the chunks of failed rounds, except for what is wanted."""
+    def forget_old(self, wanted: Collection[str], *, is_decided: bool = True) -> None:
+        """Drop what is older than the snapshots, except for what is wanted.
+
+        When a step was just decided, the chunks of its other rounds are dropped, too; at any other time there may be
+        chunks of a round that goes on, for which this peer may have voted.
+        """
         assert self.chain is not None
-        self.snapshots = self.snapshots[-2 if self._most_headers is None else -1 :]
+        count = min(len(self.snapshots), 2 if self._most_headers is None else 1)
+        old = {one.digest for one in self.snapshots[: len(self.snapshots) - count]}
+        old |= self._fetching.parts_of(old)
+        self.snapshots = self.snapshots[len(self.snapshots) - count :]
         if self.snapshots:
             oldest = self.snapshots[0].step
             for entry in self.chain.between(self._forgotten, oldest):
                 self._chunks.difference_update(entry.header.needed)
+                old.update(entry.header.needed)
             self._forgotten = oldest
             if self._most_headers is not None:
                 self.chain.forget_before(min(oldest - quorum.WINDOW, self.chain.tip.step - self._most_headers))
         kept = {one.digest for one in self.snapshots}.union(wanted, [self.pinned] if self.pinned else [])
         gone = self._fetching.held - self._chunks - kept - self._fetching.parts_of(kept)
+        if not is_decided:
+            gone &= old
         if gone:
             self._fetching.forget(gone)
             self._act(Forget(tuple(sorted(gone))))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from averaging.log.header import Entry, Header
+from averaging.log.header import Ballot, Entry, Header
 from averaging.protocol import quorum
 from averaging.protocol.actions import Action
 from averaging.protocol.contacts import Contacts
@@ -151,10 +151,9 @@ class Leading:
 
     # -- the disk of a coordinator
 
-    def saved(self, now: float) -> None:
-        """It has the proposal."""
-        self._gathering.convening.can_convene = True
-        if self.round is not None:
+    def saved(self, ballot: Ballot, now: float) -> None:
+        """It has the proposal of a ballot."""
+        if self.round is not None and ballot == self.round.ballot:
             self.round.saved(now)
 
     def saving_failed(self) -> None:

@@ -198,9 +198,9 @@ class Peer:
         """The process could not do an `Average`: no piece of it was usable."""
         self.reducing.cannot_average(ballot, chunk, attempt)
 
-    def proposal_saved(self, now: float) -> None:
-        """The process has done a `SaveProposal`."""
-        self.leading.saved(now)
+    def proposal_saved(self, ballot: Ballot, now: float) -> None:
+        """The process has done the `SaveProposal` of a ballot."""
+        self.leading.saved(ballot, now)
         self._after(now)
 
     def saving_failed(self) -> None:
@@ -216,7 +216,15 @@ class Peer:
         self.fetching.made(digest, chunks, now)
         self.log.snapshots.append(SnapshotName(step, digest))
         self.log.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
-        self.log.forget_old(self.catching_up.wanted())
+        accepted, current = self.voting.voter.accepted, self.leading.round
+        headers = [accepted.header if accepted else None, current.header if current else None]
+        needed = {digest for header in headers if header is not None for digest in header.needed}
+        self.log.forget_old(needed | self.catching_up.wanted(), is_decided=False)
+
+    def reached(self, step: int, now: float) -> None:
+        """The process has the state of a step. From the first call on the machine goes only a few steps ahead of it."""
+        self.catching_up.reached = step
+        self._after(now)
 
     def roll_back(self, snapshot: str, chunks: Iterable[str], now: float) -> None:
         """The run's authority wants the state of a snapshot back; the process holds its manifest and chunks."""

@@ -247,7 +247,45 @@ def test_a_snapshot_that_was_loaded_is_taken_over_whole(
     if crash_before == "replace":
         assert found.entries == tuple(course.entries)
     else:
-        assert (found.entries, found.base, found.replay) == ((entry,), name, ())
+        assert (found.entries, found.base, found.replay) == (tuple(course.entries[:7]), name, ())
+        assert found.others == tuple(course.entries[7:])  # they keep their credit
+
+
+def test_older_headers_are_found_again_and_lead_to_the_log_where_they_can(course: Course, tmp_path: Path) -> None:
+    """The peer has loaded a snapshot, and gets the headers before it later, the newest ones first."""
+    peer = Disk(tmp_path / "other", LIMIT)
+    for digest in course.disk.contents.digests:
+        peer.contents.put(digest, course.disk.contents.get(digest) or b"")
+    peer.append(course.entries[:2])
+    peer.take_over(course.entries[6], course.snapshots[2])
+
+    def found() -> Found:
+        found = Disk(tmp_path / "other", LIMIT).load()
+        assert found is not None
+        return found
+
+    assert (found().entries, found().others) == (tuple(course.entries[6:7]), tuple(course.entries[:2]))
+    for _ in range(2):  # a kill may come before they were told, so that they are written again
+        peer.add_older(course.entries[4:7])
+    assert (found().entries, found().others) == (tuple(course.entries[4:7]), tuple(course.entries[:2]))
+    peer.add_older(course.entries[2:4])
+    assert (found().entries, found().others) == (tuple(course.entries[:7]), ())
+    (tmp_path / "other" / "log").unlink()
+    with pytest.raises(StorageError, match="no whole snapshot is left for the 7 entries"):
+        found()
+
+
+def test_what_nothing_names_is_deleted_when_the_log_is_loaded(course: Course) -> None:
+    accepted = course.next(Kind.UPDATE, parts=(course.update(9),))
+    course.disk.save_proposal(FIRST, accepted)
+    course.disk.save_snapshots(course.snapshots[1:])
+    kept = {one for entry in course.entries[4:] for one in entry.header.chunks}.union(accepted.chunks)
+    course.update(99)
+    found = course.restarted()
+    assert found is not None and found.accepted is not None
+    held = set(course.disk.contents.digests)
+    assert kept <= held and not held & set(course.update(99).chunks)
+    assert course.restarted() == found
 
 
 @pytest.mark.parametrize("name", ["snapshots", "accepted"])

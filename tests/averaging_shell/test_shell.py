@@ -164,7 +164,9 @@ def test_a_coordinator_that_was_killed_after_a_rollback_goes_on_from_its_disk(tm
         coordinator.roll_back(coordinator.replay.manifest(coordinator.machine.log.snapshots[-1].digest))
         await village.until(lambda: any(one.header.kind is Kind.ROLLBACK for one in village.entries.values()))
         rolled_back = village.newest.step
-        await village.until(lambda: coordinator.machine.log.tip.step > rolled_back)
+        await village.until(
+            lambda: coordinator.replay.state is not None and coordinator.replay.state.step > rolled_back
+        )
         await village.die(coordinator)
         again = village.add("coordinator", begins=True)
         assert again.machine.head is not None and again.machine.head.step > rolled_back
@@ -208,12 +210,12 @@ def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path)
         content = bytes(piece_bytes(village.grid.size(0), "none"))
         for number in range(5):
             for attempt in range(village.grid.count):
-                shell.received("asha.0", Piece(Ballot(number, "x.0"), 0, attempt), content)
-        kept = shell._pieces["asha.0"]
+                shell.received("coordinator.0", "asha.0", Piece(Ballot(number, "x.0"), 0, attempt), content)
+        kept = shell._arrivals._pieces["asha.0"]
         assert len(kept) <= 2 * village.grid.count
         assert {name.ballot.number for name in kept} == {4}
-        shell.received("asha.0", Piece(Ballot(9, "x.0"), 0, 0), content[:-1])
-        shell.received("asha.0", Piece(Ballot(9, "x.0"), village.grid.count, 0), content)
+        shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), 0, 0), content[:-1])
+        shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), village.grid.count, 0), content)
         assert {name.ballot.number for name in kept} == {4}, "a piece of another size was kept"
         await village.end()
 
@@ -226,8 +228,8 @@ def test_the_last_piece_that_there_is_room_for_is_taken(tmp_path: Path) -> None:
         shell = village.add("coordinator", begins=True)
         content = bytes(piece_bytes(village.grid.size(0), "none"))
         for attempt in range(2 * village.grid.count):
-            assert shell._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, attempt), content)
-        assert not shell._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, 2 * village.grid.count), content)
+            assert shell._arrivals._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, attempt), content)
+        assert not shell._arrivals._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, 2 * village.grid.count), content)
         await village.end()
 
     in_virtual_time(course)

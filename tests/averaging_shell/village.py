@@ -2,9 +2,11 @@
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +35,52 @@ RUN = "a run"
 
 
 class Aside(Executor):
-    """Does everything at once."""
+    """Does one thing after the other, each at the end of so many virtual seconds."""
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._stands_still = False
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> "Future[Any]":
         """See `Executor`."""
         future: Future[Any] = Future()
-        try:
-            future.set_result(work(*arguments, **named))
-        except Exception as error:
-            future.set_exception(error)
+        self._waiting.append((future, partial(work, *arguments, **named)))
+        self._go_on()
         return future
+
+    def stand_still(self) -> None:
+        """Finish nothing before `go_on`."""
+        self._stands_still = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def go_on(self) -> None:
+        """After `stand_still`."""
+        self._stands_still, self._timer = False, None
+        self._go_on()
+
+    def die(self) -> None:
+        """Finish nothing."""
+        self._waiting.clear()
+
+    def _go_on(self) -> None:
+        if self._timer is None and self._waiting and not self._stands_still:
+            self._timer = self._loop.call_later(self.seconds, self._finish_one)
+
+    def _finish_one(self) -> None:
+        self._timer = None
+        if self._waiting:
+            future, work = self._waiting.popleft()
+            try:
+                result = work()
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+        self._go_on()
 
 
 @dataclass
@@ -58,6 +96,12 @@ class Village:
     sessions: list[str] = field(default_factory=list)  # that there have been
     trainers: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)  # applied by anybody, by step
+    told: dict[str, list[Entry]] = field(default_factory=dict)  # applied or missed, by user
+    asides: dict[str, Aside] = field(default_factory=dict)  # by session
+    disks: dict[str, Disk] = field(default_factory=dict)  # by session
+    stores: dict[str, Store] = field(default_factory=dict)  # by session
+    is_cut: Callable[[str, str], bool] = lambda sender, to: False
+    may_fork: bool = False  # two chains may be applied, until one has lost
     spoil: Callable[[str, Message, bytes | None], bytes | None] = lambda sender, message, payload: payload
 
     def __post_init__(self) -> None:
@@ -70,14 +114,21 @@ class Village:
         """What peers agree on."""
         return Settings(RUN, self.target, self.grid.count, self.snapshot_every)
 
-    def add(self, name: str, *, reachable: bool = True, begins: bool = False) -> Shell:
-        """One more peer; the one that begins the run is its coordinator."""
+    def add(
+        self, name: str, *, reachable: bool = True, begins: bool = False, seconds: float = 0.05, memory: int = 2**26
+    ) -> Shell:
+        """One more peer; the one that begins the run is its coordinator.
+
+        Args:
+            seconds: that each of its steps takes, and whatever else is done aside.
+            memory: bytes for updates and snapshots, where there is no disk.
+        """
         number = sum(session.startswith(f"{name}.") for session in self.sessions)
         me = Contact(f"{name}.{number}", name, reachable, is_coordinator=begins)
         self.sessions.append(me.session)
         disk = Disk(self.folder / name, 2**20) if begins else None
-        contents = disk.contents if disk else Store(None, 2**26)
-        optimizer = StateOptimizer(LAYOUT, OPTIMIZER)
+        contents = disk.contents if disk else Store(None, memory)
+        optimizer, aside = StateOptimizer(LAYOUT, OPTIMIZER), Aside(seconds)
         replay = Replay(RUN, LAYOUT, self.grid, self.compression, optimizer.step, self.snapshot_every, contents)
         shell = Shell(
             me,
@@ -85,13 +136,16 @@ class Village:
             replay,
             GradientBuffers(self.grid, self.compression),
             contents,
-            Cable(self, me.session),
-            Aside(),
+            Cable(self),
+            aside,
             disk=disk,
-            renew=lambda: Contact(f"{name}.{self.random.randrange(10**6)}", name, reachable),
-            applied=self.note,
+            renew=lambda: self.renew(shell),
+            applied=partial(self.note, name),
+            missed=self.told.setdefault(name, []).extend,
         )
-        self.shells[me.session] = shell
+        self.shells[me.session], self.asides[me.session], self.stores[me.session] = shell, aside, contents
+        if disk is not None:
+            self.disks[me.session] = disk
         if disk is not None:
             resume_or_open(shell, disk, lambda: initial_state(LAYOUT, self.first_tensors()))
         shell.run()
@@ -115,10 +169,28 @@ class Village:
         assert state is not None
         return float((state.parameters - self.goal).norm())
 
-    def note(self, entry: Entry) -> None:
+    def renew(self, shell: Shell) -> Contact:
+        """Another session, which is connected a moment later."""
+        old = shell.machine.me
+        number = sum(session.startswith(f"{old.user}.") for session in self.sessions)
+        me = replace(old, session=f"{old.user}.{number}")
+        self.sessions.append(me.session)
+
+        def connect() -> None:
+            known: list[dict[str, Any]] = [self.shells, self.asides, self.disks, self.trainers]
+            for by_session in known:
+                if old.session in by_session:
+                    by_session[me.session] = by_session.pop(old.session)
+            self.introduce()
+
+        asyncio.get_running_loop().call_later(1.0, connect)
+        return me
+
+    def note(self, name: str, entry: Entry) -> None:
         """All peers apply the same."""
+        self.told[name].append(entry)
         known = self.entries.setdefault(entry.header.step, entry)
-        assert known.header.digest == entry.header.digest
+        assert self.may_fork or known.header.digest == entry.header.digest
 
     def introduce(self) -> None:
         """Everybody knows of everybody."""
@@ -164,14 +236,21 @@ class Village:
         """No more batches; all peers come to the same header."""
         for task in self.trainers.values():
             task.cancel()
-        await self.until(lambda: len({one.machine.head for one in self.shells.values()}) == 1)
+        await self.until(self.is_at_one)
         await asyncio.sleep(5.0)
-        assert len({one.machine.head for one in self.shells.values()}) == 1
+        await self.until(self.is_at_one)
+
+    def is_at_one(self) -> bool:
+        """Whether all machines are at the same header, and all states at its step."""
+        heads = {one.machine.head for one in self.shells.values()}
+        steps = {one.replay.state.step if one.replay.state else -1 for one in self.shells.values()}
+        return len(heads) == 1 and steps == {head.step for head in heads if head}
 
     async def die(self, shell: Shell) -> None:
         """End without a word; connections to it break."""
         session = shell.machine.me.session
         del self.shells[session]
+        self.asides.pop(session).die()
         if session in self.trainers:
             self.trainers.pop(session).cancel()
         await shell.stop()
@@ -188,22 +267,25 @@ class Village:
 
 @dataclass
 class Cable:
-    """The network as one peer sees it."""
+    """The network."""
 
     village: Village
-    session: str
 
-    def send(self, to: str, message: Message, payload: "Callable[[], bytes | None] | None" = None) -> bool:
+    def send(
+        self, session: str, to: str, message: Message, payload: "Callable[[], bytes | None] | None" = None
+    ) -> bool:
         """See `averaging.shell.Network`."""
-        self.village.sent.setdefault(self.session, []).append(message)
+        if session not in self.village.shells:
+            return False
+        self.village.sent.setdefault(session, []).append(message)
         content = payload() if payload is not None else None
         if payload is not None and content is None:
             return True
-        content = self.village.spoil(self.session, message, content)
+        content = self.village.spoil(session, message, content)
 
         def arrive() -> None:
-            if to in self.village.shells:
-                self.village.shells[to].received(self.session, message, content)
+            if to in self.village.shells and not self.village.is_cut(session, to):
+                self.village.shells[to].received(to, session, message, content)
 
         asyncio.get_running_loop().call_later(0.02 + 0.05 * self.village.random.random(), arrive)
         return True

@@ -354,7 +354,7 @@ class Process:
 
         def saved() -> None:
             if self.is_alive:
-                self.machine.proposal_saved(self.world.now)
+                self.machine.proposal_saved(accepted.ballot, self.world.now)
                 self._carry_out()
 
         self.world.after(0.02, saved)

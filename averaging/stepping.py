@@ -1,0 +1,183 @@
+"""What changes the state and the disk: done aside, one after the other, in the order in which the machine asks for it.
+
+So a proposal is on the disk after the entries before it, and what a disk still needs is not deleted from it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+from averaging.guarded import Guarded
+from averaging.log.disk import Disk
+from averaging.log.header import Entry, SnapshotName
+from averaging.log.journal import Journal
+from averaging.log.snapshot import Manifest
+from averaging.protocol.actions import Action, Apply, Credit, Forget, Load, Rejoin, SaveProposal
+from averaging.protocol.messages import Accepted, Contact, Log
+from averaging.protocol.peer import Peer
+from averaging.replay import Contents, Replay
+from swarm.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+DISK_AGAIN = 5.0  # seconds between two attempts to write to a full disk
+
+
+class Stepping:
+    """Of one peer. Its methods belong to the event loop, except for those of the last section.
+
+    Args:
+        aside: does one thing at a time.
+        renew: begins a new session of this peer, and returns its contact.
+        decided: is told of each entry once its step was taken.
+        carry_out: takes the machine's next actions.
+        spawn: keeps a task.
+        applied, missed: see `averaging.shell.Shell`.
+    """
+
+    def __init__(
+        self,
+        guarded: Guarded,
+        replay: Replay,
+        contents: Contents,
+        disk: Disk | None,
+        aside: Executor,
+        renew: Callable[[], Contact],
+        decided: Callable[[Entry], None],
+        carry_out: Callable[[], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        applied: Callable[[Entry], None],
+        missed: Callable[[Sequence[Entry]], None],
+    ):
+        self._guarded, self._replay, self._contents, self._journal = guarded, replay, contents, Journal(disk)
+        self._aside, self._renew, self._decided, self._carry_out = aside, renew, decided, carry_out
+        self._spawn, self._applied, self._missed = spawn, applied, missed
+        self._loop = asyncio.get_running_loop()
+        self._waiting: asyncio.Queue[tuple[Peer, Action]] = asyncio.Queue()
+        self.known: Sequence[Entry] = ()  # that the disk had at the start
+        self._forgotten: set[str] = set()  # digests that the disk may still need
+        self._tries_again = False
+
+    def put(self, machine: Peer, action: Action) -> None:
+        """Do what a machine asks for, after all that was asked for before."""
+        self._waiting.put_nowait((machine, action))
+
+    async def run(self) -> None:
+        """Do it all; first tell of the entries that the disk has."""
+        if self.known:
+            await self._in_thread(partial(self._missed, self.known))
+            self.known = ()
+        while True:
+            machine, action = await self._waiting.get()
+            if machine is self._guarded.machine:
+                await self._do(machine, action)
+            elif isinstance(action, Apply):
+                await self._do(machine, Credit((action.entry,)))  # of a session that is over: its chain has lost
+            elif isinstance(action, Credit | Forget):
+                await self._do(machine, action)
+            self._carry_out()
+
+    async def _do(self, machine: Peer, action: Action) -> None:
+        match action:
+            case Apply(entry):
+                manifest = await self._in_thread(partial(self._apply, entry))
+                self._reached(machine, entry)
+                if manifest is not None:
+                    await self._snapshot_made(machine, manifest)
+            case Load(entry, snapshot):
+                await self._in_thread(partial(self._load, entry, snapshot))
+                self._reached(machine, entry)
+            case SaveProposal(accepted):
+                await self._save(machine, accepted)
+            case Credit(entries):
+                await self._in_thread(partial(self._credit, entries))
+            case Forget(digests):
+                self._forget(digests)
+            case Rejoin(log):
+                self._rejoin(log)
+
+    def _reached(self, machine: Peer, entry: Entry) -> None:
+        self._decided(entry)
+        with self._guarded.lock:
+            machine.reached(entry.header.step, self._loop.time())
+
+    async def _snapshot_made(self, machine: Peer, manifest: Manifest) -> None:
+        with self._guarded.lock:
+            machine.snapshot_made(manifest.step, manifest.digest, manifest.chunks, self._loop.time())
+            names = list(machine.log.snapshots)
+        await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names)))
+
+    def _forget(self, digests: Sequence[str]) -> None:
+        """Delete chunks; not before the disk has what stands for them, or it would lead to no state after a crash."""
+        self._forgotten.update(digests)
+        if not self._journal.is_behind:
+            held = self._guarded.machine.fetching.held  # some have come again
+            gone, self._forgotten = self._forgotten - held, set()
+            try:
+                self._contents.forget(gone)
+            except StorageError as error:
+                logger.warning("old chunks stay on the disk: %s", error)
+
+    def _rejoin(self, log: Log) -> None:
+        assert log.snapshot is not None
+        chunks = self._replay.manifest(log.snapshot.digest).chunks
+        with self._guarded.lock:
+            self._guarded.begin_again(self._renew(), log, chunks, self._replay.loaded, self._loop.time())
+
+    # -- proposals of a coordinator
+
+    async def _save(self, machine: Peer, accepted: Accepted) -> None:
+        work = partial(self._journal.write, lambda disk: disk.save_proposal(accepted.ballot, accepted.header))
+        try:
+            await self._in_thread(work)
+        except StorageError as error:
+            logger.warning("the coordinator leads no round until its disk has room: %s", error)
+            with self._guarded.lock:
+                machine.saving_failed()
+            if not self._tries_again:
+                self._tries_again = True
+                self._spawn(self._try_again())
+            return
+        with self._guarded.lock:
+            machine.proposal_saved(accepted.ballot, self._loop.time())
+
+    async def _try_again(self) -> None:
+        while self._journal.is_behind:
+            await asyncio.sleep(DISK_AGAIN)
+            with contextlib.suppress(StorageError):
+                await self._in_thread(self._journal.catch_up)
+        self._tries_again = False
+        with self._guarded.lock:
+            self._guarded.machine.saving_works()
+        self._carry_out()
+
+    # -- in the thread aside
+
+    def _in_thread(self, work: Callable[[], Any]) -> Awaitable[Any]:
+        return self._loop.run_in_executor(self._aside, work)
+
+    def _apply(self, entry: Entry) -> Manifest | None:
+        manifest = self._replay.apply(entry)
+        self._write(f"step {entry.header.step}", lambda disk: disk.append([entry]))
+        self._applied(entry)
+        return manifest
+
+    def _load(self, entry: Entry, snapshot: str) -> None:
+        self._replay.load(snapshot, entry.header)
+        name = SnapshotName(entry.header.step, snapshot)
+        self._write(f"the snapshot of step {name.step}", lambda disk: disk.take_over(entry, name))
+
+    def _credit(self, entries: Sequence[Entry]) -> None:
+        self._write(f"{len(entries)} older headers", lambda disk: disk.add_older(entries))
+        self._missed(entries)
+
+    def _write(self, what: str, work: Callable[[Disk], None]) -> None:
+        """To the disk, now or later."""
+        try:
+            self._journal.write(work)
+        except StorageError as error:
+            logger.warning("%s is not on the disk yet: %s", what, error)
