@@ -72,13 +72,14 @@ def main(
     minutes: Annotated[float, typer.Option(min=1.0, help="How long.")] = 60.0,
     kills: Annotated[float, typer.Option(min=0.0, help="Kills a minute.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of what happens when.")] = 0,
+    log: Annotated[bool, typer.Option("--log", help="Of a run that is a log of updates.")] = False,
     keep: Annotated[Path | None, typer.Option(help="A new folder to keep all files of the swarm in.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Run it, print a table, and write the JSON file if one is asked for."""
     with contextlib.ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sahaj-soak-")))
-        soak = Soak(_prepare(folder), kills, random.Random(seed))
+        soak = Soak(_prepare(folder, log=log), kills, random.Random(seed))
         try:
             result = soak.run(60 * minutes)
         finally:
@@ -225,7 +226,7 @@ def _newest(peer: Peer) -> int:
     return max(newest_step_said(peer), *map(int, peer.said(TAKEN_OVER)), 0)
 
 
-def _prepare(folder: Path) -> SmallSwarm:
+def _prepare(folder: Path, *, log: bool) -> SmallSwarm:
     prepare_corpus(load_run(DEFAULT_RUN), None, folder / "corpus")
     content = run_content(folder / "corpus", target_batch_size=STEP_SAMPLES, total_steps=10)
     write_file(folder / "run.yaml", dump_run(parse_run(content, folder / "run.yaml")))
@@ -237,6 +238,7 @@ def _prepare(folder: Path) -> SmallSwarm:
         target_batch_size=STEP_SAMPLES,
         total_steps=100_000,
         access={"open": True},
+        averaging={"log": log},
     )
 
 
