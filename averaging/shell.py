@@ -124,6 +124,12 @@ class Shell:
             self.machine.lost(session, self._loop.time())
         self._carry_out()
 
+    def moving(self, sessions: Iterable[str]) -> None:
+        """A part of a message has come from these: thin lines need seconds for a chunk."""
+        with self._lock:
+            for session in sessions:
+                self.machine.moving(session, self._loop.time())
+
     def run(self) -> None:
         """Begin to act."""
         self._spawn(self._tick())

@@ -13,8 +13,9 @@ MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
 
 
 class HeldLog:
-    """The newest snapshot (the coordinator: two), all updates since, and headers: the coordinator all of them, others
-    those that a coordinator may have missed.
+    """The newest snapshot (the coordinator: two), the updates since the last but one, and headers: the coordinator all
+    of them, others those that a coordinator may have missed. A peer that has loaded a snapshot over a thin line goes on
+    with updates although there is a newer snapshot by then.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class HeldLog:
         self._fetching, self._send, self._act, self._most_headers = fetching, send, act, headers
         self._chunks: set[str] = set()  # of the updates that can be given
         self._forgotten = -1  # step up to which there are none
+        self._updates_after = -1  # the last snapshot but one
 
     @property
     def head(self) -> Head | None:
@@ -62,9 +64,11 @@ class HeldLog:
     def forget_old(self, wanted: Collection[str]) -> None:
         """Drop what is older than the snapshots, and the chunks of failed rounds, except for what is wanted."""
         assert self.chain is not None
-        self.snapshots = self.snapshots[-2 if self._most_headers is None else -1 :]
         if self.snapshots:
-            oldest = self.snapshots[0].step
+            if len(self.snapshots) > 1:
+                self._updates_after = self.snapshots[-2].step
+            self.snapshots = self.snapshots[-2 if self._most_headers is None else -1 :]
+            oldest = min(self._updates_after, self.snapshots[0].step)
             for entry in self.chain.between(self._forgotten, oldest):
                 self._chunks.difference_update(entry.header.needed)
             self._forgotten = oldest

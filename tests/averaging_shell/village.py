@@ -25,6 +25,7 @@ from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Replay
 from averaging.shell import Shell
 from swarm.run_file import OptimizerSection
+from tests.averaging_shell.thin_lines import Lines
 
 LAYOUT = Layout(("matrix", "bias"), ((300, 200), (200,)), (True, False))
 OPTIMIZER = OptimizerSection(learning_rate=0.05, warmup_steps=1, total_steps=1000)
@@ -58,6 +59,7 @@ class Village:
     sessions: list[str] = field(default_factory=list)  # that there have been
     trainers: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)  # applied by anybody, by step
+    lines: Lines = field(default_factory=lambda: Lines({}))
     spoil: Callable[[str, Message, bytes | None], bytes | None] = lambda sender, message, payload: payload
 
     def __post_init__(self) -> None:
@@ -195,7 +197,19 @@ class Cable:
 
     def send(self, to: str, message: Message, payload: "Callable[[], bytes | None] | None" = None) -> bool:
         """See `averaging.shell.Network`."""
-        self.village.sent.setdefault(self.session, []).append(message)
+        village, session = self.village, self.session
+        village.sent.setdefault(session, []).append(message)
+
+        def moving() -> None:
+            if to in village.shells:
+                village.shells[to].moving([session])
+
+        def deliver(content: bytes) -> None:
+            if to in village.shells:
+                village.shells[to].received(session, message, content)
+
+        if payload is not None and village.lines.carry(session, to, payload, moving, deliver):
+            return True
         content = payload() if payload is not None else None
         if payload is not None and content is None:
             return True
