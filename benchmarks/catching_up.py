@@ -79,6 +79,7 @@ class Joining:
     step_seconds: float  # T
     round_seconds: float  # from the meeting to the commit, with it as a member
     meeting: float  # seconds from the full batch to the round, median
+    longest_meeting: float
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Crowd:
     dip: float
     samples_before: float  # a second
     samples_while_loading: float
-    loaded_after: list[float]  # seconds, of each joiner, sorted
+    crowd_loaded_after: list[float]  # seconds, of each joiner, sorted
     began_again: int  # joiners that lost what they had
 
 
@@ -178,6 +179,7 @@ def measure_joining(folder: Path, scale: Scale) -> Joining:
         update = max(own, _update_bytes(scale.elements) / line)
         snapshot, since = fetched["snapshot"] / line, max(0, tip - fetched["step"])
         bound = (snapshot + since * update) * step / (step - update)
+        meetings = _meetings(peers, tip)
         met = {one["step"] + 1: one["at"] for one in peers.events(0, "met")}
         rounds = [one["at"] - met[one["step"]] for one in with_it() if one["step"] in met]
         return Joining(
@@ -191,7 +193,8 @@ def measure_joining(folder: Path, scale: Scale) -> Joining:
             update_seconds=round(update, 1),
             step_seconds=round(step, 1),
             round_seconds=round(statistics.median(rounds), 1),
-            meeting=round(statistics.median(_meetings(peers, tip)), 3),
+            meeting=round(statistics.median(meetings), 3),
+            longest_meeting=round(max(meetings), 3),
         )
 
     return _run(folder, scale, [FAT, FAT, FAT, THIN], idle=(0,), course=course)
@@ -230,7 +233,7 @@ def measure_crowd(folder: Path, scale: Scale, joiners: int) -> Crowd:
             dip=round(1 - loading / before, 3),
             samples_before=round(before, 1),
             samples_while_loading=round(loading, 1),
-            loaded_after=sorted(round(one[0]["at"] - go, 1) for one in fetched),
+            crowd_loaded_after=sorted(round(one[0]["at"] - go, 1) for one in fetched),
             began_again=len(again),
         )
 

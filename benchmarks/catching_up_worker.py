@@ -181,5 +181,6 @@ def _train(
             one.grad = gradient * scale
         if asked.wait(max(0.0, due - time.monotonic())):
             break
+        ended = time.monotonic()
         counts = optimizer.end_batch(TOKENS, samples=TOKENS)
-        journal.note("batch", step=step, counts=counts)
+        journal.note("batch", at=ended, step=step, counts=counts)
