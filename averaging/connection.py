@@ -18,7 +18,7 @@ from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.run_file import RunFile
 
-LOOK_EVERY = 0.25  # seconds between two looks whose streams have broken
+LOOK_EVERY = 0.25  # seconds between two looks whose streams have broken, and over which something comes
 GOODBYE = 3.0  # seconds for the last words
 
 
@@ -87,11 +87,12 @@ class Connection:
             await self._close()
 
     async def _watch(self, transport: Transport, shell: Shell) -> None:
-        before: set[str] = set()
+        before: dict[str, int] = {}
         while True:
-            now = set(transport.connected)
-            for session in before - now:
+            now = transport.received
+            for session in before.keys() - now.keys():
                 shell.lost(session)
+            shell.moving([session for session, received in now.items() if received != before.get(session, 0)])
             before = now
             await asyncio.sleep(LOOK_EVERY)
 

@@ -145,6 +145,12 @@ class Shell:
         """The peers that are listed now."""
         self._tell(lambda machine, now: machine.contacts(contacts, now))
 
+    def moving(self, sessions: Iterable[str]) -> None:
+        """A part of a message has come from these: thin lines need seconds for a chunk."""
+        with self._guarded.lock:
+            for session in sessions:
+                self.machine.moving(session, self._loop.time())
+
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
         self._tell(lambda machine, now: machine.lost(session, now))

@@ -44,7 +44,7 @@ class Applying:
 
     def follow(self, now: float) -> None:
         """Load or apply what was found and is here."""
-        loaded = self._catching_up.load(self._log.head)
+        loaded = self._catching_up.load(self._log.head, now)
         if loaded is not None:
             chain, snapshot = loaded
             self._buffers.drop()

@@ -92,18 +92,21 @@ class CatchingUp:
         ours = chain.head if chain else None
         if not _is_ahead(log.entries[-1].header.head, ours):
             return
+        before = self.wanted()
         following = [index for index, entry in enumerate(log.entries) if ours and entry.header.previous == ours.digest]
         if following and (log.snapshot is None or log.snapshot.step < log.entries[following[0]].header.step):
             self._log, self.entries, self._source = None, list(log.entries[following[0] :]), session
-        elif log.snapshot is not None:
+        elif log.snapshot is not None and not (self.has_found and self._fetching.is_moving(now)):
+            # what a thin line is loading is not left for a newer snapshot: beginning again with each never ends
             self._log, self.entries, self._source = log, [], session
+        self._fetching.want_instead(before, self.wanted())
         self._fetch(now)
 
-    def offered(self, session: str, entry: Entry, now: float) -> None:
-        """The next header was committed a moment ago."""
+    def offered(self, session: str, entry: Entry, now: float, *, is_member: bool) -> None:
+        """The next header was committed a moment ago. Reducers send a member the update without being asked."""
         if not self.entries and self._log is None:
             self.entries, self._source = [entry], session
-            self._fetch(now, is_new=True)
+            self._fetch(now, is_new=is_member)
 
     def _fetch(self, now: float, *, is_new: bool = False) -> None:
         self._told_at = now
@@ -121,7 +124,7 @@ class CatchingUp:
                 sources = first_of([self._source], self._claims, but="")
                 self._fetching.want_header(entry.header, sources, now, is_new=is_new)
 
-    def load(self, ours: Head | None) -> tuple[Chain, SnapshotName] | None:
+    def load(self, ours: Head | None, now: float) -> tuple[Chain, SnapshotName] | None:
         """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`."""
         log = self._log
         if log is None or log.snapshot is None or self._lags(ours) or not self._fetching.holds([log.snapshot.digest]):
@@ -133,6 +136,7 @@ class CatchingUp:
                 self._act(Rejoin(log))
             return None
         self.entries = list(log.entries[base + 1 :])
+        self._fetch(now)
         self._act(Load(log.entries[base], log.snapshot.digest))
         return Chain(log.entries[: base + 1]), log.snapshot
 

@@ -25,11 +25,13 @@ class Convening:
         self._convener: str | None = None  # that was heard last
         self._instance = ""
         self._full_since = math.inf
+        self._moved_at = -math.inf  # when a piece or a mean of the open round has come
         self._leaves_it_until = -math.inf  # to another convener's open ballot
 
     def new_step(self, instance: str) -> None:
         """A header was applied: the batch is empty again."""
-        self._instance, self._full_since, self._leaves_it_until = instance, math.inf, -math.inf
+        self._instance, self._full_since = instance, math.inf
+        self._moved_at = self._leaves_it_until = -math.inf
 
     def heard(self, contact: Contact, gathered_all: bool, now: float) -> None:
         """A convener of the present step has spoken."""
@@ -46,6 +48,15 @@ class Convening:
         """This peer has found so itself."""
         self._full_since = min(self._full_since, now)
 
+    def round_moves(self, now: float) -> None:
+        """Pieces or means of the open round have come: the convener is at work, however thin its members' lines."""
+        self._moved_at = now
+
+    @property
+    def _stalled_since(self) -> float:
+        """Since when the batch has been full, and nothing has moved; infinite if it is not full."""
+        return max(self._full_since, min(self._moved_at, self._full_since + self._timing.round))
+
     def other_ballot(self, now: float) -> None:
         """Another convener has opened a ballot: let it end."""
         self._leaves_it_until = now + self._timing.ballot / 2
@@ -56,7 +67,7 @@ class Convening:
             return False
         if self._me.is_coordinator:
             return True
-        if now < min(self._word_at, self._coordinator_heard, self._full_since) + self._timing.absence:
+        if now < min(self._word_at, self._coordinator_heard, self._stalled_since) + self._timing.absence:
             return False
         order = succession(tip, {**contacts, self._me.session: self._me})
         if self._me.session not in order:
@@ -72,7 +83,7 @@ class Convening:
         return self._is_stalled(0, now)
 
     def _is_stalled(self, rank: int, now: float) -> bool:
-        return now >= self._full_since + self._timing.absence + rank * self._timing.succession
+        return now >= self._stalled_since + self._timing.absence + rank * self._timing.succession
 
     def report_to(self, tip: Header | None, contacts: Mapping[str, Contact], now: float) -> list[str]:
         """Whom to tell what this peer has: the convener; while it is silent, those that may be or become it."""

@@ -1,7 +1,8 @@
 """Fetching chunks and snapshots by digest from the peers that have them, from several at once.
 
-Digests make all sources alike. A source is asked for a few chunks at a time, so that a fast one gives more of them than
-a slow one; one that sends nothing for a while loses what it was asked for to others, and is given longer the next time.
+Digests make all sources alike. A source is asked for a few chunks at a time, and for fewer if they take long, so that a
+fast one gives more of them than a slow one, and little is on its way over a thin line. None is late whose bytes are
+coming in; one that sends none for a while loses what it was asked for to others, and is given longer the next time.
 """
 
 import itertools
@@ -12,8 +13,11 @@ from averaging.log.header import Header, Kind
 from averaging.protocol.messages import Chunk, Lacks, Message, Want
 from averaging.protocol.settings import Timing
 
-AT_ONCE = 4  # chunks that one source is asked for
-LONGEST = 10.0  # seconds without a chunk that a source is given at most
+AT_ONCE = 4  # chunks that one source is asked for at most
+TOGETHER = 6  # sources that are asked at a time
+QUICK = 3.0  # seconds from the question to the chunk, after which the source is asked for one more at a time
+LONGEST = 10.0  # seconds without a byte that a source is given at most
+SLOWEST = 60.0  # seconds for one chunk, however many bytes come
 REMEMBERED = 120.0  # seconds for which the patience with a source is kept
 
 
@@ -21,7 +25,9 @@ REMEMBERED = 120.0  # seconds for which the patience with a source is kept
 class _Source:
     patience: float  # seconds
     silent_since: float = float("-inf")  # while it owes something
-    owes: dict[str, None] = field(default_factory=dict)  # digests, in the order of asking
+    sent_at: float = float("-inf")  # a chunk, or when it began to owe something
+    at_once: int = 1  # chunks that it is asked for
+    owes: dict[str, float] = field(default_factory=dict)  # when it was asked, by digest, in the order of asking
 
 
 @dataclass
@@ -41,6 +47,7 @@ class Fetching:
         self._sources: dict[str, _Source] = {}
         self._snapshots: set[str] = set()  # that were asked for
         self._parts: dict[str, tuple[str, ...]] = {}  # chunks of a snapshot by the digest of its manifest
+        self._moved_at = float("-inf")  # when something of what a source owes has come
 
     def holds(self, digests: Iterable[str]) -> bool:
         """Whether all of them are here, snapshots with all of their chunks."""
@@ -69,7 +76,7 @@ class Fetching:
         Reducers send the parts of a new update without being asked. They and the other sources are asked only if a
         reducer falls silent.
         """
-        known = [*sources, *(part.reducer for part in header.parts)]
+        known = [*(part.reducer for part in header.parts), *sources]  # reducers have lines that are not thin
         for part in header.parts if is_new else ():
             if self._patience(part.reducer) <= self._timing.fetch:
                 for digest in part.chunks:
@@ -105,8 +112,7 @@ class Fetching:
     def arrived(self, digest: str, now: float, source: str = "") -> None:
         """A chunk is here: it was asked for, sent by its reducer, or made by this peer itself."""
         if source in self._sources:
-            self._sources[source].silent_since = now
-            self._sources[source].patience = self._timing.fetch
+            self._has_sent(self._sources[source], digest, now)
         if digest in self._wanted:
             self._no_longer_owed(digest)
         if self.held.issuperset(self._parts.get(digest, ())):
@@ -114,6 +120,22 @@ class Fetching:
             self._wanted.pop(digest, None)
         self._complete()
         self._ask(now)
+
+    def _has_sent(self, source: _Source, digest: str, now: float) -> None:
+        source.silent_since = source.sent_at = self._moved_at = now
+        source.patience = self._timing.fetch
+        if digest in source.owes:
+            is_quick = now < source.owes[digest] + QUICK
+            source.at_once = min(AT_ONCE, source.at_once + 1) if is_quick else max(1, source.at_once - 1)
+
+    def moving(self, source: str, now: float) -> None:
+        """A part of a chunk has come."""
+        if self._owing(source) and now < self._sources[source].sent_at + SLOWEST:
+            self._sources[source].silent_since = self._moved_at = now
+
+    def is_moving(self, now: float) -> bool:
+        """Whether something of what was asked for has come lately."""
+        return now < self._moved_at + LONGEST
 
     def on_chunk(self, sender: str, chunk: Chunk, now: float) -> None:
         """A peer has sent a chunk."""
@@ -144,7 +166,15 @@ class Fetching:
     def want_only(self, digests: Collection[str]) -> None:
         """Stop asking for anything else."""
         kept = self.parts_of(digests).union(digests)
-        for digest in [one for one in self._wanted if one not in kept]:
+        self._want_no_longer([one for one in self._wanted if one not in kept])
+
+    def want_instead(self, before: Collection[str], now: Collection[str]) -> None:
+        """Stop asking for what was wanted before and is not now: nobody may have it any more."""
+        kept = self.parts_of(now).union(now)
+        self._want_no_longer((self.parts_of(before).union(before) - kept).intersection(self._wanted))
+
+    def _want_no_longer(self, digests: Iterable[str]) -> None:
+        for digest in digests:
             self._no_longer_owed(digest)
             self._snapshots.discard(digest)
             del self._wanted[digest]
@@ -184,7 +214,12 @@ class Fetching:
             self._send(source, Want(tuple(digests)))
 
     def _may_ask(self, wanted: _Wanted, source: str, now: float) -> bool:
-        return self._owing(source) < AT_ONCE and now >= wanted.lacking.get(source, -1e9) + self._timing.fetch
+        if now < wanted.lacking.get(source, -1e9) + self._timing.fetch:
+            return False
+        owing = self._owing(source)
+        if not owing:
+            return sum(1 for one in self._sources.values() if one.owes) < TOGETHER
+        return owing < self._sources[source].at_once
 
     def _is_listed(self, digest: str) -> bool:
         """Whether its manifest is here, so that only its chunks are missing."""
@@ -199,8 +234,8 @@ class Fetching:
     def _owe(self, digest: str, source: str, now: float) -> None:
         known = self._sources.setdefault(source, _Source(self._timing.fetch))
         if not known.owes:
-            known.silent_since = now
-        known.owes[digest] = None
+            known.silent_since = known.sent_at = now
+        known.owes[digest] = now
         self._wanted[digest].owed_by = source
 
     def _no_longer_owed(self, digest: str) -> None:

@@ -13,8 +13,9 @@ MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
 
 
 class HeldLog:
-    """The newest snapshot (the coordinator: two), all updates since, and headers: the coordinator all of them, others
-    those that a coordinator may have missed.
+    """The newest snapshot (the coordinator: two), the updates since the last but one, and headers: the coordinator all
+    of them, others those that a coordinator may have missed. A peer that has loaded a snapshot over a thin line goes on
+    with updates although there is a newer snapshot by then.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class HeldLog:
         self.pinned: str | None = None  # digest of a snapshot that the authority wants back
         self._chunks: set[str] = set()  # of the updates that can be given
         self._forgotten = -1  # step up to which there are none
+        self._updates_after = -1  # the last snapshot but one
 
     @property
     def head(self) -> Head | None:
@@ -67,12 +69,15 @@ class HeldLog:
         chunks of a round that goes on, for which this peer may have voted.
         """
         assert self.chain is not None
-        count = min(len(self.snapshots), 2 if self._most_headers is None else 1)
-        old = {one.digest for one in self.snapshots[: len(self.snapshots) - count]}
-        old |= self._fetching.parts_of(old)
-        self.snapshots = self.snapshots[len(self.snapshots) - count :]
+        old: set[str] = set()
         if self.snapshots:
-            oldest = self.snapshots[0].step
+            if len(self.snapshots) > 1:
+                self._updates_after = self.snapshots[-2].step
+            kept_snapshots = self.snapshots[-2 if self._most_headers is None else -1 :]
+            old = {one.digest for one in self.snapshots if one not in kept_snapshots}
+            old |= self._fetching.parts_of(old)
+            self.snapshots = kept_snapshots
+            oldest = min(self._updates_after, self.snapshots[0].step)
             for entry in self.chain.between(self._forgotten, oldest):
                 self._chunks.difference_update(entry.header.needed)
                 old.update(entry.header.needed)

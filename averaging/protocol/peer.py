@@ -51,7 +51,7 @@ from averaging.protocol.messages import (
 )
 from averaging.protocol.objections import objection
 from averaging.protocol.outbox import Outbox
-from averaging.protocol.parts import Planner, equal_parts
+from averaging.protocol.parts import Planner, parts_by_line
 from averaging.protocol.reducing import Reduction
 from averaging.protocol.settings import Settings
 from averaging.protocol.voting import Voting
@@ -61,7 +61,7 @@ class Peer:
     """One session of one peer."""
 
     def __init__(
-        self, me: Contact, settings: Settings, now: float, held: Iterable[str] = (), plan: Planner = equal_parts
+        self, me: Contact, settings: Settings, now: float, held: Iterable[str] = (), plan: Planner = parts_by_line
     ):
         self.me, self._chunks = me, settings.chunks
         self.buffers = Buffers()
@@ -110,10 +110,10 @@ class Peer:
             Refused: self.leading.on_refused,
             Goodbye: self._on_goodbye,
             Plan: self._on_plan,
-            Piece: self.reducing.piece,
+            Piece: self._on_piece,
             Reducing: self.leading.on_reducing,
             Reduced: self.leading.on_reduced,
-            Chunk: self.fetching.on_chunk,
+            Chunk: self._on_chunk,
             Want: self.fetching.on_want,
             Lacks: self.fetching.on_lacks,
             Propose: self._on_propose,
@@ -236,6 +236,11 @@ class Peer:
         self.leading.lost(session, now)
         self._after(now)
 
+    def moving(self, session: str, now: float) -> None:
+        """A part of a message has come from a peer, which is slow and not silent."""
+        self.fetching.moving(session, now)
+        self.reducing.moving(session, now)
+
     def tick(self, now: float) -> None:
         """Time has passed; call it twice a second or so."""
         self.fetching.tick(now)
@@ -307,6 +312,15 @@ class Peer:
         self.gathering.progress.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
 
+    def _on_piece(self, sender: str, piece: Piece, now: float) -> None:
+        self.gathering.convening.round_moves(now)
+        self.reducing.piece(sender, piece, now)
+
+    def _on_chunk(self, sender: str, chunk: Chunk, now: float) -> None:
+        if self.reducing.is_reducer(sender):
+            self.gathering.convening.round_moves(now)
+        self.fetching.on_chunk(sender, chunk, now)
+
     def _on_plan(self, sender: str, plan: Plan, now: float) -> None:
         if plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
@@ -320,7 +334,8 @@ class Peer:
     def _on_commit(self, sender: str, commit: Commit, now: float) -> None:
         header = commit.entry.header
         if self.log.chain is not None and header.previous == self.log.tip.digest:
-            self.catching_up.offered(sender, commit.entry, now)
+            is_member = any(one.session == self.me.session for one in header.members)
+            self.catching_up.offered(sender, commit.entry, now, is_member=is_member)
         else:
             self.catching_up.claims(sender, header.head, self.head, now)
 

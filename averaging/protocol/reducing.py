@@ -1,7 +1,8 @@
 """A member's work in a round: it sends its pieces, and reduces the parts that are planned for it.
 
 A reducer encodes each mean once and sends the same bytes to every member and to itself. It waits for each sender until
-that has been silent for a while; one that is missing is named, and the header will exclude it from that chunk.
+that has been silent for a while, or all of them for long; one that is missing is named, and the header will exclude it
+from that chunk.
 """
 
 from collections.abc import Callable, Iterable
@@ -77,6 +78,19 @@ class Reduction:
                 self._average_if_ready(part, piece.chunk, now)
                 self._tell_that_pieces_come(part, now)
 
+    def moving(self, session: str, now: float) -> None:
+        """A part of a piece has come, or of something else over the same line."""
+        if self.plan is None or not self.plan.buffers_of(session):
+            return
+        self._heard_at[session] = now
+        for part in self._parts.values():
+            if len(part.averaging) < part.assignment.count:
+                self._tell_that_pieces_come(part, now)
+
+    def is_reducer(self, session: str) -> bool:
+        """Whether it reduces a part in the open round."""
+        return self.plan is not None and any(part.reducer == session for part in self.plan.parts)
+
     def _tell_that_pieces_come(self, part: _Part, now: float) -> None:
         assert self.plan is not None
         if now >= part.told_at + self._timing.resend:
@@ -124,7 +138,8 @@ class Reduction:
         planned = [session for session, buffers in self.plan.members if buffers]
         arrived = self._arrived.get((self.plan.ballot, chunk, attempt), set()) | {self._me}
         missing = [session for session in planned if session not in arrived]
-        if any(now < max(part.since, self._heard_at.get(one, part.since)) + self._timing.pieces for one in missing):
+        heard_at = [max(part.since, self._heard_at.get(one, part.since)) for one in missing]
+        if any(now < min(at + self._timing.pieces, part.since + self._timing.sending) for at in heard_at):
             return
         if len(missing) == len(planned):
             part.is_empty = True  # the convener will look for another reducer

@@ -13,6 +13,7 @@ from averaging.transport.wire import BULKY, fits, unpack
 
 MOST_UNREAD = 2**20  # bytes of acknowledgements that a peer does not read
 FITS_AT_ONCE = 2**20  # bytes that are hashed in the event loop; more are in a thread
+SLICE = 32 * 2**10  # bytes of a frame after which it counts as moving: a chunk takes a second of a thin line
 
 Receive = Callable[[Message, bytes | None], Awaitable[None] | None]
 OtherFrame = Callable[[Kind, bytes], None]
@@ -103,13 +104,20 @@ class Stream:
                 raise FrameRefused(f"a frame of {size:,} bytes")
             async with self._budget.hold(self._peer, size):
                 self._reading_until = self._clock() + self._limits.patience(size)
-                body = await self._reader.readexactly(size)
+                body = await self._read_body(size)
                 self._reading_until = float("inf")
-                self.active_at = self._clock()
-                self.received_bytes += size
                 await self._take_in(kind, body)
                 self.active_at = self._clock()
             await asyncio.sleep(0)  # others have their turn, however much this peer has sent
+
+    async def _read_body(self, size: int) -> bytes:
+        slices = []
+        while size:
+            slices.append(await self._reader.readexactly(min(size, SLICE)))
+            size -= len(slices[-1])
+            self.active_at = self._clock()
+            self.received_bytes += len(slices[-1])
+        return b"".join(slices)
 
     async def _take_in(self, kind: Kind, body: bytes) -> None:
         if kind is Kind.MESSAGE:

@@ -127,6 +127,15 @@ class Transport:
         """Sessions that there is a stream to."""
         return {session for session, remote in self._remotes.items() if remote.streams}
 
+    @property
+    def received(self) -> dict[str, int]:
+        """Bytes of bulk that have come over the streams that there are, unfinished messages included, by session."""
+        return {
+            session: sum(stream.received_bytes for stream in remote.on(Lane.BULK))
+            for session, remote in self._remotes.items()
+            if remote.streams
+        }
+
     def _remote(self, session: str) -> Remote:
         if session not in self._remotes:
             self._remotes[session] = Remote(session, self._limits, self._clock)

@@ -84,7 +84,7 @@ def test_a_peer_that_does_not_have_the_header_says_nothing() -> None:
 def test_others_keep_a_bounded_number_of_headers() -> None:
     settings = Settings("run", target_samples=10, chunks=0, snapshot_every=100, headers=50)
     machine = Peer(ANN, settings, 0.0, held=("first", "new"))
-    machine.start(Chain(ENTRIES), [SnapshotName(0, "first")])
+    machine.start(Chain(ENTRIES), [SnapshotName(SNAPSHOT - 1, "first")])
     machine.snapshot_made(SNAPSHOT, "new", (), 0.0)
     assert machine.log.chain is not None
     assert machine.log.chain.oldest.step == STEPS - 1 - 50

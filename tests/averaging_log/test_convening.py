@@ -91,6 +91,21 @@ def test_a_full_batch_without_a_commit_is_taken_over_though_the_coordinator_spea
     assert not convening.leads(TIP, PEERS, 60.0)
 
 
+def test_a_round_in_which_something_moves_is_not_taken_over_for_a_while() -> None:
+    views = {name: view(contact) for name, contact in PEERS.items()}
+    for now in range(int(TIMING.round + TIMING.absence) + 1):
+        for one in views.values():
+            one.heard(COORDINATOR, gathered_all=True, now=float(now))
+            one.round_moves(float(now))
+        assert bool(leaders(views, float(now))) == (now >= TIMING.round + TIMING.absence)
+    for one in views.values():
+        one.new_step(TIP.digest)
+        one.round_moves(500.0)  # of the round before
+        one.heard(COORDINATOR, gathered_all=True, now=500.0)
+    assert not leaders(views, 500.0 + TIMING.absence - 0.1)
+    assert leaders(views, 500.0 + TIMING.absence)
+
+
 def test_peers_report_to_the_convener_and_while_it_is_silent_to_those_that_may_be_next() -> None:
     convening = view(PEERS["guest"])
     assert convening.report_to(TIP, CONTACTS, 1.0) == [COORDINATOR.session]

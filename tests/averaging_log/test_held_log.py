@@ -23,17 +23,19 @@ def forgotten(actions: list[Action]) -> set[str]:
 
 
 def test_a_snapshot_drops_what_is_older_and_nothing_of_an_open_round() -> None:
-    entries = updates(6)
-    voted = {"update 6", "the older snapshot"}  # of a round for the next step; it may as well be a rollback
-    held = {f"update {step}" for step in range(1, 6)} | voted | {"chunk of a failed round", "part of a snapshot"}
+    entries = updates(11)
+    voted = {"update 11", "the older snapshot"}  # of a round for the next step; it may as well be a rollback
+    held = {f"update {step}" for step in range(1, 11)} | voted | {"chunk of a failed round", "part of a snapshot"}
     peer = Peer(Contact("bela.0", "bela", True), Settings("run", 10, 1, 5), 0.0, held)
     peer.fetching.made("the older snapshot", ["part of a snapshot"], 0.0)
-    peer.start(Chain(entries), [SnapshotName(0, "the older snapshot")])
+    peer.fetching.made("the snapshot of step 5", [], 0.0)
+    peer.start(Chain(entries), [SnapshotName(0, "the older snapshot"), SnapshotName(5, "the snapshot of step 5")])
     peer.take_actions()
-    following = header(6, entries[-1].header.digest, parts=(Part("asha.0", tuple(sorted(voted))),))
+    following = header(11, entries[-1].header.digest, parts=(Part("asha.0", tuple(sorted(voted))),))
     peer.voting.voter.accepted = Accepted(FIRST, following)
-    peer.snapshot_made(5, "the newer snapshot", [], 1.0)
-    assert forgotten(peer.take_actions()) == {f"update {step}" for step in range(1, 6)}
+    peer.snapshot_made(10, "the newer snapshot", [], 1.0)
+    old = {f"update {step}" for step in range(1, 6)} | {"the snapshot of step 5"}
+    assert forgotten(peer.take_actions()) == old  # updates since the last snapshot but one may be asked for
     assert voted | {"chunk of a failed round", "part of a snapshot"} <= peer.fetching.held
     peer._applying.apply(Entry(following, Certificate(FIRST)), 2.0)
     assert "chunk of a failed round" in forgotten(peer.take_actions())

@@ -24,7 +24,7 @@ def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
     asked: list[tuple[str, Message]] = []
     fetching = Fetching(lambda to, message: asked.append((to, message)), TIMING)
     following = CatchingUp(fetching, lambda to, message: None, lambda action: None, TIMING)
-    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), now=0.0)
+    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), now=0.0, is_member=True)
     fetching.tick(TIMING.fetch)
     assert asked
     for now in range(int(CLAIM)):
@@ -37,7 +37,7 @@ def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
 def test_a_commit_is_followed_while_somebody_says_that_it_has_it() -> None:
     fetching = Fetching(lambda to, message: None, TIMING)
     following = CatchingUp(fetching, lambda to, message: None, lambda action: None, TIMING)
-    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), now=0.0)
+    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), now=0.0, is_member=True)
     for now in range(60):
         following.claims("v1", LOST.head, GENESIS.head, float(now))
     assert following.entries

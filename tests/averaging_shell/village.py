@@ -27,6 +27,7 @@ from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Replay
 from averaging.shell import Shell
 from swarm.run_file import OptimizerSection
+from tests.averaging_shell.thin_lines import Lines
 
 LAYOUT = Layout(("matrix", "bias"), ((300, 200), (200,)), (True, False))
 OPTIMIZER = OptimizerSection(learning_rate=0.05, warmup_steps=1, total_steps=1000)
@@ -102,6 +103,7 @@ class Village:
     stores: dict[str, Store] = field(default_factory=dict)  # by session
     is_cut: Callable[[str, str], bool] = lambda sender, to: False
     may_fork: bool = False  # two chains may be applied, until one has lost
+    lines: Lines = field(default_factory=lambda: Lines({}))
     spoil: Callable[[str, Message, bytes | None], bytes | None] = lambda sender, message, payload: payload
 
     def __post_init__(self) -> None:
@@ -275,9 +277,21 @@ class Cable:
         self, session: str, to: str, message: Message, payload: "Callable[[], bytes | None] | None" = None
     ) -> bool:
         """See `averaging.shell.Network`."""
-        if session not in self.village.shells:
+        village = self.village
+        if session not in village.shells:
             return False
-        self.village.sent.setdefault(session, []).append(message)
+        village.sent.setdefault(session, []).append(message)
+
+        def moving() -> None:
+            if to in village.shells:
+                village.shells[to].moving([session])
+
+        def deliver(content: bytes) -> None:
+            if to in village.shells:
+                village.shells[to].received(to, session, message, content)
+
+        if payload is not None and village.lines.carry(session, to, payload, moving, deliver):
+            return True
         content = payload() if payload is not None else None
         if payload is not None and content is None:
             return True

@@ -7,8 +7,10 @@ import pytest
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.transport.limits import SMALL, Budget, allow_open_files
+from averaging.transport.frames import Kind, Lane, frame
+from averaging.transport.limits import SMALL, Budget, Limits, allow_open_files
 from averaging.transport.outbox import Outbox
+from averaging.transport.stream import SLICE, Stream
 from averaging.transport.window import FIRST, LARGEST, SMALLEST, Window
 from averaging.transport.wire import encode, unpack
 
@@ -147,5 +149,34 @@ def test_all_peers_together_take_no_more_than_the_total():
 
         await asyncio.gather(*(receive(peer) for peer in range(40)))
         assert most == SMALL * 8 and budget.taken == 0
+
+    asyncio.run(story())
+
+
+def test_bytes_of_a_message_count_before_it_is_whole():
+    async def story() -> None:
+        reader, clock = asyncio.StreamReader(), Clock()
+        stream = Stream(
+            Lane.BULK,
+            "peer",
+            reader,
+            None,  # type: ignore[arg-type]  # nothing is sent
+            opened_here=True,
+            limits=Limits(),
+            budget=Budget(2**24, 2**24),
+            clock=clock,
+            receive=lambda message, payload: None,
+            wrong_chunk=lambda: None,
+            other_frame=lambda kind, body: None,
+        )
+        reading = asyncio.create_task(stream._read())
+        whole = frame(Kind.MESSAGE, bytes(2**20))
+        clock.now = 7.0
+        reader.feed_data(whole[: 2**18])
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert 2**18 - 2 * SLICE < stream.received_bytes <= 2**18
+        assert stream.active_at == 7.0
+        reading.cancel()
 
     asyncio.run(story())

@@ -1,0 +1,64 @@
+"""For how long a reducer waits for the pieces of a member."""
+
+from averaging.log.header import Ballot
+from averaging.protocol.actions import Action, Average
+from averaging.protocol.messages import Assignment, Message, Piece, Plan, Reducing
+from averaging.protocol.reducing import Reduction
+from averaging.protocol.settings import Timing
+
+TIMING = Timing()
+BALLOT = Ballot(1, "convener")
+PLAN = Plan("", BALLOT, (("me", (0,)), ("thin", (0,))), (Assignment(0, 2, "me", 0),), (1, 1))
+
+
+def reduction_of(sent: list[Message], done: list[Action]) -> Reduction:
+    """It has just heard the plan."""
+    reduction = Reduction("me", lambda to, message: sent.append(message), done.append, TIMING)
+    reduction.begin(PLAN, 0.0)
+    return reduction
+
+
+def senders_of(actions: list[Action]) -> dict[int, tuple[str, ...]]:
+    """By chunk."""
+    return {one.chunk: one.senders for one in actions if isinstance(one, Average)}
+
+
+def test_a_sender_of_which_nothing_comes_is_left_out_soon() -> None:
+    done: list[Action] = []
+    reduction = reduction_of([], done)
+    reduction.tick(TIMING.pieces - 0.1)
+    assert not done
+    reduction.tick(TIMING.pieces)
+    assert senders_of(done) == {0: ("me",), 1: ("me",)}
+
+
+def test_a_sender_whose_first_piece_is_on_its_way_is_waited_for_and_the_convener_hears_of_it() -> None:
+    sent: list[Message] = []
+    done: list[Action] = []
+    reduction = reduction_of(sent, done)
+    for second in range(1, 30):
+        reduction.moving("thin", float(second))
+        reduction.tick(float(second))
+    assert not done
+    assert sum(isinstance(one, Reducing) for one in sent) == 29
+    reduction.piece("thin", Piece(BALLOT, 0, 0), 29.5)
+    assert senders_of(done) == {0: ("me", "thin")}
+    reduction.tick(29.5 + TIMING.pieces)
+    assert senders_of(done) == {0: ("me", "thin"), 1: ("me",)}
+
+
+def test_bytes_that_never_become_pieces_hold_a_round_up_for_so_long_and_no_longer() -> None:
+    sent: list[Message] = []
+    done: list[Action] = []
+    reduction = reduction_of(sent, done)
+    for second in range(1, int(TIMING.sending)):
+        reduction.moving("thin", float(second))
+        reduction.moving("stranger", float(second))
+        reduction.tick(float(second))
+    assert not done
+    reduction.moving("thin", TIMING.sending)
+    reduction.tick(TIMING.sending)
+    assert senders_of(done) == {0: ("me",), 1: ("me",)}
+    said = len(sent)
+    reduction.moving("thin", TIMING.sending + 2.0)
+    assert len(sent) == said, "the convener is told of pieces that nobody waits for"
