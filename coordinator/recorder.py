@@ -135,6 +135,6 @@ def seen_round(one: Committed) -> SeenRound | None:
     if header.kind is not Kind.UPDATE or one.gradient_norm is None:
         return None
     samples: Mapping[str, float] = {
-        member.session.partition(".")[0]: member.samples for member in header.members if member.samples
+        one.session.partition(".")[0]: float(one.samples) for one in contributions(header) if one.samples
     }
     return SeenRound(header.step - 1, samples, one.gradient_norm, one.seconds or 0.0)

@@ -122,7 +122,8 @@ class CatchingUp:
             if entry.header.step > self._fetched:
                 self._fetched = entry.header.step
                 sources = first_of([self._source], self._claims, but="")
-                self._fetching.want_header(entry.header, sources, now, is_new=is_new)
+                is_newest = len(self.entries) == 1
+                self._fetching.want_header(entry.header, sources, now, is_new=is_new, is_newest=is_newest)
 
     def load(self, ours: Head | None, now: float) -> tuple[Chain, SnapshotName] | None:
         """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`."""

@@ -70,13 +70,20 @@ class Fetching:
         self._snapshots.add(digest)
         self.want([digest], sources, now)
 
-    def want_header(self, header: Header, sources: Iterable[str], now: float, *, is_new: bool) -> None:
+    def want_header(
+        self, header: Header, sources: Iterable[str], now: float, *, is_new: bool = False, is_newest: bool = True
+    ) -> None:
         """Ask for what a peer must hold to vote for a header and to apply it.
 
         Reducers send the parts of a new update without being asked. They and the other sources are asked only if a
         reducer falls silent.
+
+        Args:
+            is_new: it is an update of a round that this peer is a member of.
+            is_newest: nothing follows it yet.
         """
-        known = [*(part.reducer for part in header.parts), *sources]  # reducers have lines that are not thin
+        # reducers have lines that are not thin; those of an old header may be long gone
+        known = [*(part.reducer for part in header.parts), *sources] if is_newest else list(sources)
         for part in header.parts if is_new else ():
             if self._patience(part.reducer) <= self._timing.fetch:
                 for digest in part.chunks:

@@ -76,3 +76,22 @@ def test_reducers_send_a_new_update_to_members_and_others_ask_for_it(
     update = header(1, header().digest, parts=(Part("convener", ("chunk",)),))
     following.offered("convener", Entry(update, Certificate(FIRST)), 0.0, is_member=is_member)
     assert asked == asked_at_once
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_reducers_are_asked_for_the_newest_update_and_not_for_old_ones(is_newest: bool) -> None:
+    """They had lines for it; of an old update they may be long gone, and each would cost its patience."""
+    asked: list[tuple[str, str]] = []
+    update = header(3, parts=(Part("reducer.0", ("mean",)),))
+    fetching_of(asked).want_header(update, ["source.0"], 0.0, is_newest=is_newest)
+    assert asked == [("reducer.0" if is_newest else "source.0", "mean")]
+
+
+def test_what_a_peer_does_not_want_any_more_is_not_asked_for() -> None:
+    asked: list[tuple[str, str]] = []
+    fetching = fetching_of(asked)
+    fetching.want(["gone", "kept"], ["source.0"], 0.0)
+    fetching.want_instead(["gone", "kept"], ["kept"])
+    asked.clear()
+    fetching.tick(100.0)
+    assert asked == [("source.0", "kept")] and set(fetching.wanted) == {"kept"}
