@@ -34,6 +34,7 @@ from averaging.protocol.actions import (
     SaveProposal,
     Send,
 )
+from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Accepted, Chunk, Contact, Log, Message, Piece, Plan
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
@@ -85,13 +86,14 @@ class Shell:
         *,
         disk: Disk | None = None,
         renew: Callable[[], Contact],
+        credentials: Credentials = Open(),  # noqa: B008  (it has no state)
         applied: Callable[[Entry], None] = lambda entry: None,
         missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
     ):
         self.settings, self.replay, self.gradients, self.store = settings, replay, gradients, store
         self._reducer = Reducer(gradients.grid, gradients.kind)
         self._network, self._aside, self._disk = network, aside, disk
-        self._renew, self._applied, self._missed = renew, applied, missed
+        self._renew, self._applied, self._missed, self._credentials = renew, applied, missed, credentials
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._pieces: dict[str, dict[_PieceName, bytes]] = {}  # by sender
@@ -100,7 +102,7 @@ class Shell:
         self._batch = -1, -1  # step and loads of the state that it is computed from
         self._tasks: set[asyncio.Task[None]] = set()
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
-        self.machine = Peer(me, settings, self._loop.time())
+        self.machine = Peer(me, settings, self._loop.time(), credentials=credentials)
 
     def begin(self, chain: Chain, snapshots: Sequence[SnapshotName], accepted: Accepted | None = None) -> None:
         """Go on from what this peer has: the beginning of a run, or its own disk. The state is in the replay."""
@@ -404,7 +406,8 @@ class Shell:
             self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
             chain = self.machine.log.chain
             others = [*self.machine.backfilling.others, *(chain.since(0) if chain is not None else ())]
-            self.machine = Peer(self._renew(), self.settings, self._loop.time(), held)
+            now, me = self._loop.time(), self._renew()
+            self.machine = Peer(me, self.settings, now, held, credentials=self._credentials)
             if log.snapshot is not None:
                 chunks = self.replay.manifest(log.snapshot.digest).chunks
                 self.machine.fetching.made(log.snapshot.digest, chunks, self._loop.time())

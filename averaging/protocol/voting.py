@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from averaging.log.header import Ballot, Header
+from averaging.protocol import credentials as signed
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Message, Propose, Refused, Vote
 from averaging.protocol.settings import Timing
@@ -22,6 +24,7 @@ class Voting:
         fetching: Fetching,
         timing: Timing,
         objection: Callable[[Header], str],
+        credentials: Credentials,
         send: Callable[[str, Message], None],
     ):
         self.voter = Voter(contacts.me.session, "")
@@ -30,7 +33,7 @@ class Voting:
         self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
         self.computes = False  # a batch is being computed
         self._contacts, self._buffers, self._fetching, self._timing = contacts, buffers, fetching, timing
-        self._objection, self._send = objection, send
+        self._objection, self._credentials, self._send = objection, credentials, send
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_by, self._met_at = "", 0.0
@@ -115,8 +118,14 @@ class Voting:
             return
         self._proposal = None
         if self.voter.accept(proposal.ballot, proposal.header):
-            self._send(self._proposed_by, Vote(self.instance, proposal.ballot, proposal.header.digest))
+            self._send(self._proposed_by, self.signed_vote(proposal.ballot, proposal.header))
+
+    def signed_vote(self, ballot: Ballot, header: Header) -> Vote:
+        """For a header that this peer has accepted."""
+        content = signed.vote(self.voter.session, self.instance, ballot, header.digest)
+        return Vote(self.instance, ballot, header.digest, self._credentials.sign(content))
 
     def goodbye(self, step: int) -> Goodbye:
         """The last word of this session, which stands at a step."""
-        return Goodbye(self.voter.session, self.instance, step, self.voter.promised, self._accepted)
+        said = Goodbye(self.voter.session, self.instance, step, self.voter.promised, self._accepted)
+        return replace(said, signature=self._credentials.sign(signed.farewell(said.farewell)))

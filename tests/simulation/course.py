@@ -21,6 +21,7 @@ STEP, LONG_STEP = 8.0, 16.0  # seconds that trainers need for a batch, about
 USUAL, DENSE, RARE = 15.0, 4.0, 90.0  # seconds between two faults, on average
 AIMED_EVERY, AIMED = 20, 7  # seeds: one in so many plays a schedule again and again, and other faults are rare
 HEADERS = 48  # that peers keep
+OPEN_EVERY = 5  # seeds: each fifth is a run without passes
 SHORT_WINDOW = 2  # headers for the choice of voters, in each third course: a snapshot comes with so few of them
 DENSE_EVERY = 4  # seeds: each fourth has few peers, and faults that meet each other
 DENSE_FAULTY = 480.0  # seconds with faults, in such a course
@@ -53,7 +54,8 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
         headers=HEADERS,
     )
     window = SHORT_WINDOW if seed % 3 == 0 else quorum.WINDOW
-    world, oracle = World(seed, settings), Oracle(settings.chunks, settings.snapshot_every, window)
+    is_guarded = seed % OPEN_EVERY != 0
+    world, oracle = World(seed, settings, is_guarded), Oracle(settings.chunks, settings.snapshot_every, window)
     with (
         patch.object(voting, "Voter", oracle.watched(world.processes)),
         patch.object(quorum, "WINDOW", window),
