@@ -13,6 +13,8 @@ from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet
 from averaging.protocol.settings import Timing
 from averaging.protocol.voter import Voter
 
+LEAP = 1_000_000  # by which a ballot's number may be above those that are known; else one message would use them all up
+
 
 class Voting:
     """In the decision about the next header. A peer that is no voter calls and accepts, too; nobody counts it."""
@@ -47,7 +49,7 @@ class Voting:
 
     def new_step(self, instance: str, ballot: Ballot) -> None:
         """A header was applied that was proposed in this ballot first."""
-        self.knows_of(ballot)
+        self.highest = max(self.highest, ballot.number)
         self.voter = Voter(self.voter.session, instance)
         self._proposal = self._meet = None
         self._called_at = -1e9
@@ -58,8 +60,12 @@ class Voting:
 
     def knows_of(self, ballot: Ballot | None) -> None:
         """There was such a ballot, so that one of this peer has to be higher."""
-        if ballot is not None:
+        if ballot is not None and not self.is_leap(ballot):
             self.highest = max(self.highest, ballot.number)
+
+    def is_leap(self, ballot: Ballot) -> bool:
+        """Whether no honest convener comes to such a ballot."""
+        return ballot.number > self.highest + LEAP
 
     def new_ballot(self) -> Ballot:
         """One of this peer, which it promises itself."""
@@ -80,6 +86,8 @@ class Voting:
 
     def meet(self, sender: str, meet: Meet, now: float) -> bool:
         """Answer a convener of the present step, if need be after the batch; False: a higher ballot was promised."""
+        if self.is_leap(meet.ballot):
+            return False
         if self.voter.promise(meet.ballot):
             if self._meet != meet:
                 self._meet, self._met_by, self._met_at = meet, sender, now
@@ -102,6 +110,8 @@ class Voting:
         """Get what a proposal for the present step needs; `vote` follows."""
         if self.voter.promised is not None and proposal.ballot < self.voter.promised:
             self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
+            return
+        if self.is_leap(proposal.ballot):
             return
         self._contacts.learn_of(proposal)
         found = self._objection(proposal.header) if sender == proposal.ballot.convener else "it is of another convener"

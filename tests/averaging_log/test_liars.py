@@ -27,7 +27,20 @@ from averaging.protocol import credentials as signed
 from averaging.protocol import quorum
 from averaging.protocol.actions import Load, Send
 from averaging.protocol.catching_up import DOUBT, VAIN
-from averaging.protocol.messages import Anchor, Commit, Contact, Goodbye, Log, Propose, Status, Vote, WantLog
+from averaging.protocol.messages import (
+    Anchor,
+    Call,
+    Commit,
+    Contact,
+    Goodbye,
+    Log,
+    Meet,
+    Propose,
+    Refused,
+    Status,
+    Vote,
+    WantLog,
+)
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from averaging.protocol.trust import REMEMBERED
@@ -401,3 +414,23 @@ def test_a_voter_accepts_one_header_in_a_ballot() -> None:
     assert voter.accept(first.ballot, first) and voter.accept(first.ballot, first)
     assert not voter.accept(first.ballot, replace(first, voters=("eve.0",)))
     assert voter.accept(Ballot(99, "eve.0"), replace(first, voters=("eve.0",)))
+
+
+def test_nobody_uses_up_the_numbers_of_ballots() -> None:
+    run = Run()
+    tip = run.entries[-1].header
+    last = Ballot(2**63 - 1, "eve.0")
+    bob = run.peer("bob.0", run.entries)
+    header = run.next(tip, "eve.0", ballot=last)
+    for lie in (
+        Status(tip.head, last, convenes=False),
+        Meet(tip.digest, tip.step, last),
+        Refused(tip.digest, Ballot(1, "bob.0"), last),
+        Propose(tip.digest, last, header),
+    ):
+        bob.receive("eve.0", lie, 1.0)
+    bob.take_actions()
+    bob.receive("ann.0", Meet(tip.digest, tip.step, Ballot(tip.step + 1, "ann.0")), 2.0)
+    sent = [one.message for one in bob.take_actions() if isinstance(one, Send)]
+    assert any(isinstance(one, Call) for one in sent) and not any(isinstance(one, Refused) for one in sent)
+    assert bob.voting.new_ballot().number < 1000
