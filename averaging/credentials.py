@@ -1,7 +1,7 @@
 """Signatures in a run that gives passes: of sessions with their peers' keys, and of the run's authority.
 
 A session is named after its peer id, which is the hash of the peer's public key; so a signature that comes with the key
-can be checked by anybody. One takes 1 ms to make, 0.1 ms to check, and 0.55 KB.
+can be checked by anybody. One takes 0.25 ms to make, 0.03 ms to check, and 542 bytes.
 """
 
 import base64

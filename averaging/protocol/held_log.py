@@ -116,9 +116,8 @@ class HeldLog:
         if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
             self._send(sender, Log(tuple(following), None, self.anchor))
             return
-        named = [one for one in self.snapshots if self._is_named(one)]
-        if named:
-            self._send(sender, Log(tuple(self._entries_for(named[-1])), named[-1], self.anchor))
+        newest = ([one for one in self.snapshots if self._is_named(one)] or self.snapshots)[-1]
+        self._send(sender, Log(tuple(self._entries_for(newest)), newest, self.anchor))
 
     def _entries_for(self, snapshot: SnapshotName) -> list[Entry]:
         """Those that voters are chosen by, and if there is room, those since the anchor."""

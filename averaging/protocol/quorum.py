@@ -58,6 +58,8 @@ def _is_signed(previous: Header, entry: Entry, said: Mapping[str, Farewell], cre
     digest, proof = entry.header.digest, entry.certificate
     if proof.ballot.convener not in proof.votes or len(proof.votes) != len(proof.signatures):
         return False
+    if len(proof.votes) > MOST_VOTERS + 1:
+        return False
     if len(counted_goodbyes(previous, proof.ballot, said)) != len(proof.goodbyes):
         return False
     return all(

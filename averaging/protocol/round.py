@@ -247,6 +247,8 @@ class Round:
     def _commit(self, goodbyes: Iterable[Goodbye]) -> None:
         assert self.header is not None
         self.phase = Phase.COMMITTED
-        votes, signatures = tuple(sorted(self._votes)), tuple(one for _, one in sorted(self._votes.items()))
+        deciding = {*self._situation.previous.voters, self._me.session}  # members vote, too
+        votes = tuple(sorted(deciding & self._votes.keys()))
+        signatures = tuple(self._votes[session] for session in votes)
         left = tuple(sorted((one.farewell for one in goodbyes), key=lambda one: one.session))
         self.entry = Entry(self.header, Certificate(self.ballot, votes, left, signatures))

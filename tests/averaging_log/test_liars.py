@@ -238,6 +238,14 @@ def test_the_state_of_a_real_chain_is_the_one_that_headers_name(is_guarded: bool
     assert (told(newcomer, "eve.0", log) is None) == is_guarded
 
 
+def test_the_coordinator_may_tell_a_state_that_no_header_names_yet() -> None:
+    run = Run()
+    entries = run.entries[: SNAPSHOT + 1]
+    log = Log(tuple(entries), SnapshotName(SNAPSHOT, "state"), run.anchor(entries[-1].header.head))
+    assert told(run.peer("zoe.0"), "eve.0", log) is None
+    assert told(run.peer("zoe.0"), COORDINATOR, log) == entries[-1].header.head
+
+
 def test_a_fork_by_voters_of_long_ago_is_refused_where_the_newest_anchor_is_known() -> None:
     """Eve was once the only voter, so her votes from there on are well signed."""
     run = Run()

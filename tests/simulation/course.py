@@ -21,9 +21,9 @@ STEP, LONG_STEP = 8.0, 16.0  # seconds that trainers need for a batch, about
 USUAL, DENSE, RARE = 15.0, 4.0, 90.0  # seconds between two faults, on average
 AIMED_EVERY, AIMED = 20, 7  # seeds: one in so many plays a schedule again and again, and other faults are rare
 HEADERS = 48  # that peers keep
-OPEN_EVERY = 5  # seeds: each fifth is a run without passes
+OPEN = 3  # each sixth course is a run without passes, with a short window
 SHORT_WINDOW = 2  # headers for the choice of voters, in each third course: a snapshot comes with so few of them
-SHORT_LOG = 8 * 2**10  # bytes of a log in each second course: anchors are often too old for it
+SHORT_LOG = 8 * 2**10  # bytes of a log in half of the courses: anchors are often too old for it
 DENSE_EVERY = 4  # seeds: each fourth has few peers, and faults that meet each other
 DENSE_FAULTY = 480.0  # seconds with faults, in such a course
 
@@ -55,12 +55,12 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
         headers=HEADERS,
     )
     window = SHORT_WINDOW if seed % 3 == 0 else quorum.WINDOW
-    is_guarded = seed % OPEN_EVERY != 0
+    is_guarded = seed % 6 != OPEN
     world, oracle = World(seed, settings, is_guarded), Oracle(settings.chunks, settings.snapshot_every, window)
     with (
         patch.object(voting, "Voter", oracle.watched(world.processes)),
         patch.object(quorum, "WINDOW", window),
-        patch.object(held_log, "LONGEST", SHORT_LOG if seed % 2 else held_log.LONGEST),
+        patch.object(held_log, "LONGEST", SHORT_LOG if seed % 4 < 2 else held_log.LONGEST),
         cheats(world),
     ):
         _begin(world, oracle, draw, speeds, all_reachable=aims)

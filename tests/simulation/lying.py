@@ -160,7 +160,10 @@ class Liar:
     def _commit(self, chain: Chain) -> Commit:
         """With the votes of everybody."""
         header = self._next(chain)
-        return Commit(Entry(header, self._certificate(header, header.ballot, (*chain.tip.voters, self._me))))
+        return Commit(Entry(header, self._certificate(header, header.ballot, self._and_me(chain.tip))))
+
+    def _and_me(self, header: Header) -> tuple[str, ...]:
+        return (*(one for one in header.voters if one != self._me), self._me)
 
     def _tie(self, chain: Chain) -> Commit:
         """With its own vote, in a ballot of the coordinator that needs only half of them."""
@@ -193,8 +196,7 @@ class Liar:
         voters, name = (self._me,), SnapshotName(tip.step + 1, digest)
         for _ in range(AHEAD):
             header = self._next(Chain([Entry(tip, Certificate(tip.ballot))]), voters=voters, snapshot=name)
-            votes = (*tip.voters, self._me)
-            entries.append(Entry(header, self._certificate(header, header.ballot, votes)))
+            entries.append(Entry(header, self._certificate(header, header.ballot, self._and_me(tip))))
             tip = header
         return Log(tuple(entries), name, self._anchor(tip.head))
 

@@ -111,6 +111,8 @@ class Oracle:
         gone = {one.session for one in entry.certificate.goodbyes}
         if not gone <= self._said_goodbye:
             raise Violation(f"step {header.step} counts goodbyes that were never said")
+        if not set(entry.certificate.votes) <= {*previous.voters, ballot.convener}:
+            raise Violation(f"step {header.step} shows votes of sessions that do not decide")
         if not self._has_votes(header, ballot, gone):
             raise Violation(f"step {header.step} is said to be committed without a quorum of votes")
 
