@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgpack
 
-from averaging.log.header import Ballot, Farewell, Head, Header
+from averaging.log.header import Ballot, Farewell, Head, Header, SnapshotName
 from averaging.protocol.messages import Contact
 
 
@@ -94,10 +94,10 @@ def order(header: Header) -> bytes:
     return _content("order", replace(header, order=b"").digest)
 
 
-def head(one: Head) -> bytes:
-    """That a chain is the run's, up to this header."""
+def head(one: Head, snapshot: SnapshotName | None) -> bytes:
+    """That a chain is the run's, up to this header, and a snapshot."""
     resets = [[reset.step, reset.ballot.number, reset.ballot.convener] for reset in one.resets]
-    return _content("head", one.step, one.digest, resets)
+    return _content("head", one.step, one.digest, resets, snapshot and [snapshot.step, snapshot.digest])
 
 
 def _content(kind: str, *fields: object) -> bytes:

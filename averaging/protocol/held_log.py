@@ -66,13 +66,14 @@ class HeldLog:
 
     def _sign_head(self) -> None:
         """A coordinator has the authority's key."""
-        if self._credentials.is_guarded and (signature := self._credentials.authorize(signed.head(self.tip.head))):
-            self.anchor = Anchor(self.tip.head, signature)
+        head, snapshot = self.tip.head, self.snapshots[-1] if self.snapshots else None
+        if self._credentials.is_guarded and (signature := self._credentials.authorize(signed.head(head, snapshot))):
+            self.anchor = Anchor(head, snapshot, signature)
 
     def told(self, anchor: Anchor) -> None:
         """The authority has signed a head, which may be of this chain."""
-        is_newer = self.anchor is None or supersedes(anchor.head, self.anchor.head)
-        if is_newer and self._has(anchor.head):
+        is_older = self.anchor is not None and supersedes(self.anchor.head, anchor.head)
+        if not is_older and self._has(anchor.head):
             self.anchor = anchor
 
     def _has(self, head: Head) -> bool:
@@ -84,6 +85,12 @@ class HeldLog:
         """The newest one that this peer knows of."""
         known = [one for one in (self.tip.snapshot, *self.snapshots) if one is not None]
         return max(known, key=lambda one: one.step, default=None)
+
+    def snapshot_made(self, snapshot: SnapshotName) -> None:
+        """One more can be given."""
+        self.snapshots.append(snapshot)
+        self.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
+        self._sign_head()
 
     def forget_old(self, wanted: Collection[str]) -> None:
         """Drop what is older than the snapshots, and the chunks of failed rounds, except for what is wanted."""
@@ -116,7 +123,9 @@ class HeldLog:
         if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
             self._send(sender, Log(tuple(following), None, self.anchor))
             return
-        newest = ([one for one in self.snapshots if self._is_named(one)] or self.snapshots)[-1]
+        is_coordinators = self._most_headers is None  # whose authority names them
+        named = [one for one in self.snapshots if is_coordinators or self._is_named(one)]
+        newest = (named or self.snapshots)[-1]
         self._send(sender, Log(tuple(self._entries_for(newest)), newest, self.anchor))
 
     def _entries_for(self, snapshot: SnapshotName) -> list[Entry]:

@@ -19,9 +19,12 @@ class Contact:
 
 @dataclass(frozen=True)
 class Anchor:
-    """A head that the run's authority has signed: its chain is the run's."""
+    """A head that the run's authority has signed: its chain is the run's. So is the snapshot, which may be newer than
+    the one that headers name.
+    """
 
     head: Head
+    snapshot: SnapshotName | None
     signature: bytes
 
 

@@ -225,8 +225,7 @@ class Peer:
     def snapshot_made(self, step: int, digest: str, chunks: Iterable[str], now: float) -> None:
         """The process holds the state of a step, which was a snapshot step: a manifest and its chunks."""
         self.fetching.made(digest, chunks, now)
-        self.log.snapshots.append(SnapshotName(step, digest))
-        self.log.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
+        self.log.snapshot_made(SnapshotName(step, digest))
         self.log.forget_old(self.catching_up.wanted())
 
     def roll_back(self, snapshot: str) -> None:

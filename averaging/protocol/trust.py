@@ -2,8 +2,8 @@
 
 An entry is the run's if its certificate shows signed votes of voters that the header before it names. So a log needs
 one header to begin from, its *anchor*: one that this peer has applied itself, or one that the authority has signed. The
-coordinator signs each head that it applies, others pass on the newest one of their chain, and tell the log from there
-on. Signed votes, 2.7 KB for a header of nine voters, are cheaper than a second agreement about heads.
+coordinator signs each head that it applies, with its newest snapshot; others pass on the newest one of their chain, and
+tell the log from there on. Signed votes, 2.7 KB for nine voters, are cheaper than a second agreement about heads.
 
 Where the coordinator has been away for so long that others have dropped the newest anchor, the log counts that most
 users agree on, of at least three. A coordinator that comes back with an old chain may find fewer; then all of them must
@@ -44,7 +44,7 @@ class Trust:
         if anchor == self._anchor:
             self._heard_at = now
             return True
-        if not self._credentials.is_authorized(signed.head(anchor.head), anchor.signature):
+        if not self._credentials.is_authorized(signed.head(anchor.head, anchor.snapshot), anchor.signature):
             return False
         if self._anchor is None or supersedes(anchor.head, self._anchor.head):
             self._anchor, self._heard_at = anchor, now
@@ -61,10 +61,11 @@ class Trust:
             return False
         if not self._credentials.is_guarded:
             return True
-        if log.snapshot is not None and not (_is_named(log) or self._is_coordinator(session)):
+        told = log.anchor if self.heard(log.anchor, now) else None
+        if log.snapshot is not None and not _is_named(log, told, self._anchor):
             return False
         previous = chain.tip if chain is not None and entries[0].header.previous == chain.tip.digest else None
-        at = self._anchored(log, chain, now)
+        at = self._anchored(log, chain, told)
         if at is None and previous is None:
             return log.snapshot is not None and self._agreed(session, log, log.snapshot.step, chain is not None, now)
         self._since = None
@@ -75,18 +76,12 @@ class Trust:
             return False
         return log.snapshot is None or self._contains_anchor(first, entries[-1].header)
 
-    def _is_coordinator(self, session: str) -> bool:
-        """Whether it has the authority's key, and with it nothing to gain from a state that no header names."""
-        contact = self._contacts.get(session)
-        return contact is not None and contact.is_coordinator
-
     def _all_follow(self, first: Header, entries: Sequence[Entry]) -> bool:
         pairs = zip((first, *(one.header for one in entries)), entries, strict=False)
         return all(self.follows(previous, entry) for previous, entry in pairs)
 
-    def _anchored(self, log: Log, chain: Chain | None, now: float) -> int | None:
+    def _anchored(self, log: Log, chain: Chain | None, told: Anchor | None) -> int | None:
         """The newest of the log's entries that is known to be the run's."""
-        told = log.anchor if self.heard(log.anchor, now) else None
         known = {one.head.digest for one in (told, self._anchor) if one is not None}
 
         def is_anchor(header: Header) -> bool:
@@ -131,7 +126,7 @@ def _is_whole(log: Log, run: str) -> bool:
     return is_chain and has_base and headers[0].run == run
 
 
-def _is_named(log: Log) -> bool:
-    """Whether a header says that this is the snapshot of that step."""
+def _is_named(log: Log, *anchors: Anchor | None) -> bool:
+    """Whether a header, or the authority, says that this is the snapshot of that step."""
     named = [entry.header.snapshot for entry in log.entries if log.snapshot and entry.header.step >= log.snapshot.step]
-    return log.snapshot in named
+    return log.snapshot in [*named, *(one.snapshot for one in anchors if one is not None)]

@@ -117,10 +117,12 @@ class Run:
         """The signature of a vote."""
         return self.of[by or session].sign(signed.vote(session, header.previous, ballot, header.digest))
 
-    def anchor(self, head: Head, by: str = COORDINATOR) -> Anchor:
+    def anchor(self, head: Head, by: str = COORDINATOR, snapshot: SnapshotName | None = None) -> Anchor:
         """Signed by the authority, or by somebody else with a key of his own."""
-        content = signed.head(head)
-        return Anchor(head, self.of[by].authorize(content) if by == COORDINATOR else self.of[by].sign(content))
+        content = signed.head(head, snapshot)
+        return Anchor(
+            head, snapshot, self.of[by].authorize(content) if by == COORDINATOR else self.of[by].sign(content)
+        )
 
     def peer(self, session: str, has: Sequence[Entry] = (), knows: Sequence[str] = ()) -> Peer:
         """That has a chain, and is connected to others."""
@@ -238,12 +240,13 @@ def test_the_state_of_a_real_chain_is_the_one_that_headers_name(is_guarded: bool
     assert (told(newcomer, "eve.0", log) is None) == is_guarded
 
 
-def test_the_coordinator_may_tell_a_state_that_no_header_names_yet() -> None:
+def test_the_authority_names_a_state_that_no_header_names_yet() -> None:
     run = Run()
-    entries = run.entries[: SNAPSHOT + 1]
-    log = Log(tuple(entries), SnapshotName(SNAPSHOT, "state"), run.anchor(entries[-1].header.head))
-    assert told(run.peer("zoe.0"), "eve.0", log) is None
-    assert told(run.peer("zoe.0"), COORDINATOR, log) == entries[-1].header.head
+    entries, name = tuple(run.entries[: SNAPSHOT + 1]), SnapshotName(SNAPSHOT, "state")
+    head = entries[-1].header.head
+    for anchor in (run.anchor(head), run.anchor(head, by="eve.0", snapshot=name)):
+        assert told(run.peer("zoe.0"), "ann.0", Log(entries, name, anchor)) is None
+    assert told(run.peer("zoe.0"), "ann.0", Log(entries, name, run.anchor(head, snapshot=name))) == head
 
 
 def test_a_fork_by_voters_of_long_ago_is_refused_where_the_newest_anchor_is_known() -> None:
@@ -341,7 +344,7 @@ def test_only_the_authority_resets_and_rolls_back(is_guarded: bool) -> None:
         header = run.next(tip, "eve.0", voters=("eve.0",), **fields)
         if kind is Kind.ROLLBACK:
             header = replace(header, snapshot=SnapshotName(header.step, "state"))
-        replayed = run.of[COORDINATOR].authorize(signed.head(tip.head))
+        replayed = run.of[COORDINATOR].authorize(signed.head(tip.head, None))
         orders = [b"", run.of["eve.0"].sign(signed.order(header)), replayed]
         orders = orders if is_guarded else [b""]
         for order in orders:

@@ -102,6 +102,6 @@ def test_only_the_authority_orders_resets_and_signs_heads(
         assert not signed.is_ordered(signed.ordered(reset, forger), amina)
     assert not signed.is_ordered(replace(real, voters=(session(identities[0]),)), amina)
     assert not signed.is_ordered(replace(reset, order=amina.sign(signed.order(reset))), amina)
-    head = signed.head(Head(7, real.digest, real.resets))
+    head = signed.head(Head(7, real.digest, real.resets), None)
     assert amina.is_authorized(head, coordinator.authorize(head))
     assert not amina.is_authorized(head, real.order) and not amina.is_authorized(head, b"")

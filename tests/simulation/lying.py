@@ -202,5 +202,5 @@ class Liar:
 
     def _anchor(self, head: Head) -> Anchor | None:
         """A real one, or one that the authority did not sign."""
-        forged = Anchor(head, self._process.credentials.sign(signed.head(head)))
+        forged = Anchor(head, None, self._process.credentials.sign(signed.head(head, None)))
         return self._random.choice([self._process.machine.log.anchor, forged])

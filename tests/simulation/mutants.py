@@ -268,5 +268,5 @@ MUTANTS = (
     Mutant("votes are not signed", (lambda: patch.object(quorum, "_is_signed", lambda *asked: True),)),
     Mutant("anybody resets", (_resets_of_anybody,)),
     Mutant("any log is believed", (_any_log,)),
-    Mutant("snapshots are not named by headers", (lambda: patch.object(trust, "_is_named", lambda log: True),)),
+    Mutant("snapshots are not named by headers", (lambda: patch.object(trust, "_is_named", lambda *known: True),)),
 )
