@@ -3,11 +3,13 @@
 import asyncio
 import secrets
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from hivemind.dht import DHT
 
+from averaging.credentials import PassCredentials
+from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Contact, Message
 from averaging.shell import Shell
 from averaging.transport.contacts import Contacts
@@ -16,6 +18,7 @@ from averaging.transport.outbox import Payload
 from averaging.transport.streams import Transport
 from swarm.gate import Gate
 from swarm.identity import Identity
+from swarm.passes import Authority
 from swarm.run_file import RunFile
 
 LOOK_EVERY = 0.25  # seconds between two looks whose streams have broken, and over which something comes
@@ -29,6 +32,7 @@ class Membership:
     Args:
         name: counts where there are no passes.
         folder: of the log, which a coordinator needs; others keep what they hold in memory if there is none.
+        authority: of the run; the coordinator of one with passes needs it.
     """
 
     run: RunFile
@@ -39,12 +43,23 @@ class Membership:
     gate: Gate | None = None
     is_coordinator: bool = False
     folder: Path | None = None
+    authority: Authority | None = None
+
+    def __post_init__(self) -> None:
+        if self.gate is not None and self.is_coordinator and self.authority is None:
+            raise ValueError("the coordinator of a run with passes needs the authority's key")
+
+    @cached_property
+    def credentials(self) -> Credentials:
+        """What this peer signs and checks with."""
+        return Open() if self.gate is None else PassCredentials(self.identity, self.gate, self.authority)
 
     def new_contact(self) -> Contact:
         """Of a new session."""
         session = f"{self.dht.peer_id.to_base58()}.{secrets.token_hex(4)}"
         user = self.gate.own.user if self.gate else self.name
-        return Contact(session, user, not self.dht.client_mode, self.is_coordinator)
+        contact = Contact(session, user, not self.dht.client_mode, self.is_coordinator)
+        return self.credentials.introduced(contact)
 
 
 class Connection:

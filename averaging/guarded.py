@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable
 
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Log
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
@@ -12,10 +13,12 @@ from averaging.reduce.sender import GradientBuffers
 class Guarded:
     """The machine of a peer and its gradients; `lock` is to be held where one of the two threads changes them."""
 
-    def __init__(self, me: Contact, settings: Settings, gradients: GradientBuffers, now: float):
+    def __init__(
+        self, me: Contact, settings: Settings, gradients: GradientBuffers, credentials: Credentials, now: float
+    ):
         self.lock = threading.Lock()
-        self.settings, self.gradients = settings, gradients
-        self.machine = Peer(me, settings, now)
+        self.settings, self.gradients, self._credentials = settings, gradients, credentials
+        self.machine = Peer(me, settings, now, credentials=credentials)
         self._loads_before = 0  # of earlier sessions
 
     @property
@@ -28,7 +31,7 @@ class Guarded:
         old = self.machine
         self._loads_before = loads  # what the old session has ordered since is not done any more
         self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
-        self.machine = Peer(me, self.settings, now, old.fetching.held)
+        self.machine = Peer(me, self.settings, now, old.fetching.held, credentials=self._credentials)
         if log.snapshot is not None:
             self.machine.fetching.made(log.snapshot.digest, chunks, now)
         self.machine.reached(-1, now)

@@ -94,6 +94,7 @@ class CollaborativeOptimizer:
             self._aside,
             disk=disk,
             renew=self._renew,
+            credentials=one.credentials,
             applied=applied,
             missed=missed,
         )

@@ -24,6 +24,7 @@ from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.means import Means
 from averaging.protocol.actions import Average, Send
+from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Accepted, Chunk, Contact, Message, Piece
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
@@ -81,12 +82,13 @@ class Shell:
         *,
         disk: Disk | None = None,
         renew: Callable[[], Contact],
+        credentials: Credentials = Open(),  # noqa: B008  (it has no state)
         applied: Callable[[Entry], None] = lambda entry: None,
         missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
     ):
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
-        self._guarded = guarded = Guarded(me, settings, gradients, self._loop.time())
+        self._guarded = guarded = Guarded(me, settings, gradients, credentials, self._loop.time())
         self._arrivals = Arrivals(guarded, replay, store)
         self._means = Means(guarded, self._arrivals, store, aside)
         self._stepping = Stepping(

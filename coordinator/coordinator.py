@@ -105,7 +105,9 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     try:
         replica: Replica | RunLog
         if run.averaging.log:
-            replica = RunLog(run, ours, dht, identity, model, newest, gate, folder / LOG)
+            replica = RunLog(
+                run, ours, dht, identity, model, newest, gate, guard.authority if guard else None, folder / LOG
+            )
         else:
             replica = Replica(run, dht, identity, model, newest, gate)
         evaluations = ledger.evaluations()

@@ -21,6 +21,7 @@ from swarm.errors import SwarmError
 from swarm.fingerprint import OPTIMIZER_VERSION, Fingerprint
 from swarm.gate import Gate
 from swarm.identity import Identity
+from swarm.passes import Authority
 from swarm.run_file import RunFile
 from trainer.model import PretrainingModel
 
@@ -49,6 +50,7 @@ class RunLog:
         model: PretrainingModel,
         newest: LoadedCheckpoint | None,
         gate: Gate | None,
+        authority: Authority | None,
         folder: Path,
     ):
         """`folder`: of the log. Where there is none yet, the run begins with the newest checkpoint, or the model."""
@@ -58,7 +60,15 @@ class RunLog:
         self._applied_at: float | None = None
         self._rolled_back, self._is_made = threading.Event(), threading.Event()
         membership = Membership(
-            run, ours.digest, dht, identity, "coordinator", gate, is_coordinator=True, folder=folder
+            run,
+            ours.digest,
+            dht,
+            identity,
+            "coordinator",
+            gate,
+            is_coordinator=True,
+            authority=authority,
+            folder=folder,
         )
         self.optimizer = CollaborativeOptimizer(
             membership,

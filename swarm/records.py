@@ -96,6 +96,7 @@ class ContactRecord(BaseModel):
     reachable: StrictBool
     is_coordinator: StrictBool
     left: StrictBool
+    proof: conbytes(max_length=1200, strict=True) = b""  # type: ignore[valid-type]  # that others pass on
 
 
 class RunSchema(BaseModel):

@@ -95,6 +95,7 @@ class Header:
     tie_breaker: str = ""  # session of the coordinator that needs only half of them
     snapshot: SnapshotName | None = None  # the newest one to load; of a rollback: its target
     resets: tuple[Reset, ...] = ()  # of this chain, this header included
+    order: bytes = b""  # of a reset or a rollback: the authority's signature of the header without it
 
     @functools.cached_property
     def encoded(self) -> bytes:
@@ -142,9 +143,8 @@ class Header:
             version, *fields = msgpack.unpackb(encoded)
             if version != FORMAT:
                 raise ValueError(f"format {version} of a header is not known, only {FORMAT}")
-            run, step, kind, previous, ballot, members, parts, exclusions, voters, tie_breaker, snapshot, resets = (
-                fields
-            )
+            run, step, kind, previous, ballot, members, parts, exclusions, voters, *rest = fields
+            tie_breaker, snapshot, resets, order = rest
             header = Header(
                 run=run,
                 step=step,
@@ -158,6 +158,7 @@ class Header:
                 tie_breaker=tie_breaker,
                 snapshot=None if snapshot is None else SnapshotName(*snapshot),
                 resets=tuple(Reset(step, Ballot(*ballot)) for step, ballot in resets),
+                order=order,
             )
         except (TypeError, IndexError, msgpack.exceptions.UnpackException) as error:
             raise ValueError(f"no header: {error}") from error
@@ -176,12 +177,24 @@ class Head:
 
 
 @dataclass(frozen=True)
+class Farewell:
+    """That a session has left for good, and where it stood."""
+
+    session: str
+    instance: str  # digest of its newest header; empty if it had no state
+    step: int  # of that header
+    promised: Ballot | None  # in the decision about the header after it
+    signature: bytes = b""  # of the session; empty where the run gives no passes
+
+
+@dataclass(frozen=True)
 class Certificate:
     """Why a header is committed: who accepted it in which ballot. A reset has the authority's signature instead."""
 
     ballot: Ballot
     votes: tuple[str, ...] = ()  # sessions of voters
-    goodbyes: tuple[str, ...] = ()  # sessions of voters that had left for good
+    goodbyes: tuple[Farewell, ...] = ()  # of voters that had left for good
+    signatures: tuple[bytes, ...] = ()  # of the votes, in their order; empty ones where the run gives no passes
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ import logging
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from pathlib import Path
 
 import msgpack
 
-from averaging.log.header import Ballot, Certificate, Entry, Header
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Header
 from swarm.durable import fsync, storage_errors, write_file
 from swarm.errors import StorageError
 
@@ -126,14 +127,22 @@ class LogFile:
 
 def _encode(entry: Entry) -> bytes:
     ballot, certificate = entry.certificate.ballot, entry.certificate
-    votes, goodbyes = list(certificate.votes), list(certificate.goodbyes)
-    return bytes(msgpack.packb([entry.header.encoded, ballot.number, ballot.convener, votes, goodbyes]))
+    left = [
+        [one.session, one.instance, one.step, astuple(one.promised) if one.promised else None, one.signature]
+        for one in certificate.goodbyes
+    ]
+    proof = [astuple(ballot), certificate.votes, left, certificate.signatures]
+    return bytes(msgpack.packb([entry.header.encoded, *proof]))
 
 
 def _decode(encoded: bytes) -> Entry:
     try:
-        header, number, convener, votes, goodbyes = msgpack.unpackb(encoded)
-        certificate = Certificate(Ballot(number, convener), tuple(votes), tuple(goodbyes))
+        header, ballot, votes, left, signatures = msgpack.unpackb(encoded)
+        goodbyes = tuple(
+            Farewell(session, instance, step, Ballot(*promised) if promised else None, signature)
+            for session, instance, step, promised, signature in left
+        )
+        certificate = Certificate(Ballot(*ballot), tuple(votes), goodbyes, tuple(signatures))
         return Entry(Header.decode(header), certificate)
     except (TypeError, msgpack.exceptions.UnpackException) as error:
         raise ValueError(f"no entry: {error}") from error

@@ -13,11 +13,13 @@ from averaging.log.header import Entry, Head, SnapshotName, extends, newest, sup
 from averaging.protocol.actions import Action, Load, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Log, Message, WantLog
-from averaging.protocol.quorum import is_committed
 from averaging.protocol.settings import Timing
+from averaging.protocol.trust import Trust
 
 CLAIM = 10.0  # seconds for which a claim to be ahead counts
 AHEAD = 8  # steps that may be applied before the process has taken them, and updates that are fetched at a time
+VAIN = 4  # times that a peer is asked for the log of which it tells, before it is not believed
+DOUBT = 30.0  # seconds after the last of them
 
 
 @dataclass
@@ -30,10 +32,16 @@ class CatchingUp:
     """What others have that this peer lacks."""
 
     def __init__(
-        self, fetching: Fetching, send: Callable[[str, Message], None], act: Callable[[Action], None], timing: Timing
+        self,
+        fetching: Fetching,
+        trust: Trust,
+        send: Callable[[str, Message], None],
+        act: Callable[[Action], None],
+        timing: Timing,
     ):
-        self._fetching, self._send, self._act, self._timing = fetching, send, act, timing
+        self._fetching, self._trust, self._send, self._act, self._timing = fetching, trust, send, act, timing
         self._claims: dict[str, _Claim] = {}
+        self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last
         self._asked_at = -1e9
         self._asked = 0
         self._told_at = -1e9  # when the entries or the log came
@@ -58,11 +66,18 @@ class CatchingUp:
 
     def claims(self, session: str, head: Head, ours: Head | None, now: float) -> None:
         """A peer has said where it stands."""
-        if _is_ahead(head, ours):
+        if _is_ahead(head, ours) and not self._is_doubted(session, now):
             self._claims[session] = _Claim(head, now)
             self.tick(ours, now)
         else:
             self._claims.pop(session, None)
+
+    def _is_doubted(self, session: str, now: float) -> bool:
+        """Whether it tells of a log that it does not show; such a peer must not hold up the others."""
+        times, at = self._vain.get(session, (0, now))
+        if now >= at + DOUBT:
+            self._vain.pop(session, None)
+        return times >= VAIN and now < at + DOUBT
 
     def tick(self, ours: Head | None, now: float) -> None:
         """Ask for the log of a peer that is ahead, each time another one."""
@@ -70,7 +85,7 @@ class CatchingUp:
             self._claims = {
                 session: claim
                 for session, claim in self._claims.items()
-                if now < claim.at + CLAIM and _is_ahead(claim.head, ours)
+                if now < claim.at + CLAIM and _is_ahead(claim.head, ours) and not self._is_doubted(session, now)
             }
         if not self._claims and now >= self._told_at + CLAIM:
             self._log, self.entries = None, []  # the peers that have all of it are gone
@@ -83,16 +98,21 @@ class CatchingUp:
         holders = sorted(one for one, claim in self._claims.items() if not supersedes(best, claim.head))
         self._asked, self._asked_at = self._asked + 1, now
         source = holders[self._asked % len(holders)]
+        self._vain[source] = self._vain.get(source, (0, now))[0] + 1, now
         self._send(source, WantLog(ours if ours is not None and extends(best, ours) else None))
 
     def log(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """An answer: entries that follow ours, or a snapshot and what follows it."""
-        if not log.entries:
+        if not log.entries or session not in self._vain:  # it was not asked
             return
         ours = chain.head if chain else None
-        if not _is_ahead(log.entries[-1].header.head, ours):
-            return
-        before = self.wanted()
+        if _is_ahead(log.entries[-1].header.head, ours) and self._trust.believes(session, log, chain, now):
+            del self._vain[session]
+            self.believed(session, log, chain, now)
+
+    def believed(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
+        """Follow a log that is the run's."""
+        ours, before = chain.head if chain else None, self.wanted()
         following = [index for index, entry in enumerate(log.entries) if ours and entry.header.previous == ours.digest]
         if following and (log.snapshot is None or log.snapshot.step < log.entries[following[0]].header.step):
             self._log, self.entries, self._source = None, list(log.entries[following[0] :]), session
@@ -102,9 +122,9 @@ class CatchingUp:
         self._fetching.want_instead(before, self.wanted())
         self._fetch(now)
 
-    def offered(self, session: str, entry: Entry, now: float, *, is_member: bool) -> None:
+    def offered(self, session: str, entry: Entry, chain: Chain, now: float, *, is_member: bool) -> None:
         """The next header was committed a moment ago. Reducers send a member the update without being asked."""
-        if not self.entries and self._log is None:
+        if not self.entries and self._log is None and self._trust.follows(chain.tip, entry):
             self.entries, self._source = [entry], session
             self._fetch(now, is_new=is_member)
 
@@ -122,8 +142,7 @@ class CatchingUp:
             if entry.header.step > self._fetched:
                 self._fetched = entry.header.step
                 sources = first_of([self._source], self._claims, but="")
-                is_newest = len(self.entries) == 1
-                self._fetching.want_header(entry.header, sources, now, is_new=is_new, is_newest=is_newest)
+                self._fetching.want_header(entry.header, sources, now, is_new=is_new)
 
     def load(self, ours: Head | None, now: float) -> tuple[Chain, SnapshotName] | None:
         """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`."""
@@ -147,7 +166,7 @@ class CatchingUp:
             self.entries.pop(0)
         if not self.entries or self._lags(chain.head):
             return None
-        if not is_committed(chain.tip, self.entries[0]):
+        if not self._trust.follows(chain.tip, self.entries[0]):
             self.entries = []
             return None
         if not self._fetching.holds(self.entries[0].header.needed):

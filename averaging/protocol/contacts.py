@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from averaging.log.header import Header
+from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Accepted, Contact, Goodbye, Propose
 
 MOST_KNOWN = 10_000  # sessions
@@ -11,8 +12,8 @@ MOST_KNOWN = 10_000  # sessions
 class Contacts:
     """Of one peer. A session that has said goodbye never comes back, whatever the DHT lists."""
 
-    def __init__(self, me: Contact):
-        self.me = me
+    def __init__(self, me: Contact, credentials: Credentials = Open()):  # noqa: B008  (it has no state)
+        self.me, self._credentials = me, credentials
         self.others: dict[str, Contact] = {}  # by session
         self.goodbyes: dict[str, Goodbye] = {}  # by session
         self._known = {me.session: me}  # the last ones that were listed, or that others have shown
@@ -29,9 +30,10 @@ class Contacts:
         return self._known.get(session)
 
     def learn_of(self, shown: Accepted | Propose | None) -> None:
-        """Contacts of somebody else, which the transport has checked: they are signed as in the DHT."""
+        """Contacts of somebody else, as far as their sessions have signed them."""
         if shown is not None:
-            self._know(contact for contact in shown.contacts if contact.session not in self._known)
+            new = [contact for contact in shown.contacts if contact.session not in self._known]
+            self._know(contact for contact in new if self._credentials.admits(contact))
 
     def evidence(self, header: Header) -> tuple[Contact, ...]:
         """For peers that do not know the sessions to which a header gives power."""

@@ -70,20 +70,13 @@ class Fetching:
         self._snapshots.add(digest)
         self.want([digest], sources, now)
 
-    def want_header(
-        self, header: Header, sources: Iterable[str], now: float, *, is_new: bool = False, is_newest: bool = True
-    ) -> None:
+    def want_header(self, header: Header, sources: Iterable[str], now: float, *, is_new: bool) -> None:
         """Ask for what a peer must hold to vote for a header and to apply it.
 
         Reducers send the parts of a new update without being asked. They and the other sources are asked only if a
         reducer falls silent.
-
-        Args:
-            is_new: it is an update of a round that this peer is a member of.
-            is_newest: nothing follows it yet.
         """
-        # reducers have lines that are not thin; those of an old header may be long gone
-        known = [*(part.reducer for part in header.parts), *sources] if is_newest else list(sources)
+        known = [*(part.reducer for part in header.parts), *sources]  # reducers have lines that are not thin
         for part in header.parts if is_new else ():
             if self._patience(part.reducer) <= self._timing.fetch:
                 for digest in part.chunks:
@@ -210,7 +203,7 @@ class Fetching:
         for digest, wanted in self._wanted.items():
             if wanted.owed_by or not wanted.sources or self._is_listed(digest):
                 continue
-            free = [one for one in wanted.sources if self._may_ask(wanted, one, now)]
+            free = [one for one in self._best_sources(wanted, now) if self._may_ask(one)]
             if free:
                 # the first of equal ones
                 source = min(free, key=lambda one: (wanted.sources[one], self._patience(one), self._owing(one)))
@@ -220,9 +213,12 @@ class Fetching:
         for source, digests in asked.items():
             self._send(source, Want(tuple(digests)))
 
-    def _may_ask(self, wanted: _Wanted, source: str, now: float) -> bool:
-        if now < wanted.lacking.get(source, -1e9) + self._timing.fetch:
-            return False
+    def _best_sources(self, wanted: _Wanted, now: float) -> list[str]:
+        """Those that may have it; one that was silent, as a reducer of long ago may be, only if there is no other."""
+        having = [one for one in wanted.sources if now >= wanted.lacking.get(one, -1e9) + self._timing.fetch]
+        return [one for one in having if self._patience(one) <= self._timing.fetch] or having
+
+    def _may_ask(self, source: str) -> bool:
         owing = self._owing(source)
         if not owing:
             return sum(1 for one in self._sources.values() if one.owes) < TOGETHER

@@ -102,7 +102,7 @@ class Gathering:
         """Where this peer stands, and whether it leads."""
         leads = self.leads(now)
         gathered = self._gathered_here(now) if leads else 0
-        return Status(self._log.head, self._voting.voter.promised, leads, gathered)
+        return Status(self._log.head, self._voting.voter.promised, leads, gathered, self._log.anchor)
 
     def on_report(self, sender: str, report: Report, now: float) -> None:
         """A peer says what it has."""

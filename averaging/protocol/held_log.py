@@ -3,19 +3,24 @@
 from collections.abc import Callable, Collection, Iterable
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, Head, Header, SnapshotName
+from averaging.log.header import Entry, Head, Header, SnapshotName, supersedes
+from averaging.protocol import credentials as signed
 from averaging.protocol import quorum
 from averaging.protocol.actions import Action, Forget
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Log, Message, WantLog
+from averaging.protocol.messages import Anchor, Log, Message, WantLog
 
 MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
+LONGEST = 6 * 2**20  # bytes of headers and certificates in an answer to others
 
 
 class HeldLog:
-    """The newest snapshot (the coordinator: two), the updates since the last but one, and headers: the coordinator all
-    of them, others those that a coordinator may have missed. A peer that has loaded a snapshot over a thin line goes on
-    with updates although there is a newer snapshot by then.
+    """Snapshots, updates and headers.
+
+    The newest snapshot that a header names (the coordinator: two) and later ones; the updates since the last but one,
+    as a peer that has loaded a snapshot over a thin line goes on with updates although there is a newer one by then;
+    headers: the coordinator all of them, others those that a coordinator may have missed.
     """
 
     def __init__(
@@ -24,8 +29,11 @@ class HeldLog:
         send: Callable[[str, Message], None],
         act: Callable[[Action], None],
         headers: int | None,
+        credentials: Credentials,
     ):
         """`headers`: that are kept; None: all."""
+        self._credentials = credentials
+        self.anchor: Anchor | None = None  # the newest one of this chain
         self.chain: Chain | None = None  # None: the peer has no state yet
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
         self._fetching, self._send, self._act, self._most_headers = fetching, send, act, headers
@@ -49,18 +57,44 @@ class HeldLog:
         """Go on from a state: that of the newest header."""
         self.chain, self.snapshots = chain, list(snapshots)
         self._chunks = {digest for entry in chain.since(self.snapshots[0].step + 1) for digest in entry.header.needed}
+        if self.anchor is not None and not self._has(self.anchor.head):
+            self.anchor = None
+        self._sign_head()
 
     def append(self, entry: Entry) -> None:
         """Take in the next committed header, whose chunks are here."""
         assert self.chain is not None
         self.chain.append(entry)
         self._chunks.update(entry.header.needed)
+        self._sign_head()
+
+    def _sign_head(self) -> None:
+        """A coordinator has the authority's key."""
+        head, snapshot = self.tip.head, self.snapshots[-1] if self.snapshots else None
+        if self._credentials.is_guarded and (signature := self._credentials.authorize(signed.head(head, snapshot))):
+            self.anchor = Anchor(head, snapshot, signature)
+
+    def told(self, anchor: Anchor) -> None:
+        """The authority has signed a head, which may be of this chain."""
+        is_older = self.anchor is not None and supersedes(self.anchor.head, anchor.head)
+        if not is_older and self._has(anchor.head):
+            self.anchor = anchor
+
+    def _has(self, head: Head) -> bool:
+        entry = self.chain.at(head.step) if self.chain is not None else None
+        return entry is not None and entry.header.digest == head.digest
 
     @property
     def newest_snapshot(self) -> SnapshotName | None:
         """The newest one that this peer knows of."""
         known = [one for one in (self.tip.snapshot, *self.snapshots) if one is not None]
         return max(known, key=lambda one: one.step, default=None)
+
+    def snapshot_made(self, snapshot: SnapshotName) -> None:
+        """One more can be given."""
+        self.snapshots.append(snapshot)
+        self.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
+        self._sign_head()
 
     def forget_old(self, wanted: Collection[str], *, is_decided: bool = True) -> None:
         """Drop what is older than the snapshots, except for what is wanted.
@@ -73,10 +107,10 @@ class HeldLog:
         if self.snapshots:
             if len(self.snapshots) > 1:
                 self._updates_after = self.snapshots[-2].step
-            kept_snapshots = self.snapshots[-2 if self._most_headers is None else -1 :]
-            old = {one.digest for one in self.snapshots if one not in kept_snapshots}
+            least = 2 if self._most_headers is None else 1
+            while len(self.snapshots) > least and self._is_named(self.snapshots[1]):
+                old.add(self.snapshots.pop(0).digest)
             old |= self._fetching.parts_of(old)
-            self.snapshots = kept_snapshots
             oldest = min(self._updates_after, self.snapshots[0].step)
             for entry in self.chain.between(self._forgotten, oldest):
                 self._chunks.difference_update(entry.header.needed)
@@ -92,13 +126,35 @@ class HeldLog:
             self._fetching.forget(gone)
             self._act(Forget(tuple(sorted(gone))))
 
+    def _is_named(self, snapshot: SnapshotName) -> bool:
+        """Whether a header of the chain says so, which others rely on."""
+        return self.tip.snapshot is not None and snapshot.step <= self.tip.snapshot.step
+
     def on_want_log(self, sender: str, want: WantLog, now: float) -> None:
         """Tell what follows a peer's head, or a snapshot and what follows it, if this peer has it."""
         if self.chain is None or not self.snapshots:
             return
         following = self.chain.after(want.after, MOST_ENTRIES) if want.after is not None else None
         if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
-            self._send(sender, Log(tuple(following), None))
+            self._send(sender, Log(tuple(following), None, self.anchor))
             return
-        newest = self.snapshots[-1]
-        self._send(sender, Log(tuple(self.chain.since(newest.step - quorum.WINDOW)), newest))
+        is_coordinators = self._most_headers is None  # whose authority names them
+        named = [one for one in self.snapshots if is_coordinators or self._is_named(one)]
+        newest = (named or self.snapshots)[-1]
+        self._send(sender, Log(tuple(self._entries_for(newest)), newest, self.anchor))
+
+    def _entries_for(self, snapshot: SnapshotName) -> list[Entry]:
+        """Those that voters are chosen by, and if there is room, those since the anchor."""
+        assert self.chain is not None
+        first = snapshot.step - quorum.WINDOW
+        if self.anchor is not None and self.anchor.head.step < first:
+            entries = self.chain.since(self.anchor.head.step)
+            if sum(map(_size, entries)) <= LONGEST:
+                return entries
+        return self.chain.since(first)
+
+
+def _size(entry: Entry) -> int:
+    """Bytes, about."""
+    proof = entry.certificate
+    return len(entry.header.encoded) + sum(map(len, (*proof.votes, *proof.signatures))) + 1000 * len(proof.goodbyes)

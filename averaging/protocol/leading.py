@@ -6,6 +6,7 @@ from averaging.log.header import Ballot, Entry, Header
 from averaging.protocol import quorum
 from averaging.protocol.actions import Action
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.gathering import Gathering
 from averaging.protocol.held_log import HeldLog
@@ -30,13 +31,14 @@ class Leading:
         gathering: Gathering,
         voting: Voting,
         fetching: Fetching,
+        credentials: Credentials,
         send: Callable[[str, Message], None],
         act: Callable[[Action], None],
     ):
         self.round: Round | None = None  # that this peer convenes
         self.rollback: str | None = None  # digest of the snapshot that the authority wants back
         self._contacts, self._settings, self._plan, self._objection = contacts, settings, plan, objection
-        self._log, self._gathering = log, gathering
+        self._log, self._gathering, self._credentials = log, gathering, credentials
         self._voting, self._fetching, self._send, self._act = voting, fetching, send, act
         self._began_at = -1e9  # the last ballot
         self._no_quorum_since: float | None = None
@@ -79,6 +81,7 @@ class Leading:
             previous=tip,
             recent=self._log.chain.last(quorum.WINDOW),
             contacts=self._contacts.others,
+            known=self._contacts.get,
             goodbyes=self._contacts.goodbyes,
             awaited=frozenset(progress.expected(tip.digest, target, now)),
             snapshot=self._log.newest_snapshot,
@@ -86,9 +89,18 @@ class Leading:
             objection=self._objection,
             evidence=self._contacts.evidence,
             may_reset=me.is_coordinator and waited,
+            credentials=self._credentials,
         )
         self.round = Round(
-            situation, self._settings, self._plan, self._voting.voter, self._fetching, self._send, self._act, now
+            situation,
+            self._settings,
+            self._plan,
+            self._voting.voter,
+            self._voting.signed_vote,
+            self._fetching,
+            self._send,
+            self._act,
+            now,
         )
         self.round.called(me.session, self._voting.call(ballot), now)
 
@@ -115,7 +127,11 @@ class Leading:
     def on_call(self, sender: str, call: Call, now: float) -> None:
         """A peer is there, and a voter promises."""
         self._contacts.learn_of(call.accepted)
-        if self.round is not None and sender not in self._contacts.goodbyes:
+        if self.round is None or sender in self._contacts.goodbyes:
+            return
+        if self._credentials.is_guarded and self._contacts.get(sender) is None:
+            self.round.is_absent(sender, now)  # nobody knows whose session it is
+        else:
             self.round.called(sender, call, now)
 
     def on_refused(self, sender: str, refused: Refused, now: float) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from averaging.log.header import Ballot, Entry, Head, Header, SnapshotName
+from averaging.log.header import Ballot, Entry, Farewell, Head, Header, SnapshotName
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,18 @@ class Contact:
     user: str
     reachable: bool  # accepts connections
     is_coordinator: bool = False
+    proof: bytes = b""  # the session's signature and its pass; empty where the run gives no passes
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A head that the run's authority has signed: its chain is the run's. So is the snapshot, which may be newer than
+    the one that headers name.
+    """
+
+    head: Head
+    snapshot: SnapshotName | None
+    signature: bytes
 
 
 # -- gathering
@@ -35,6 +47,7 @@ class Status:
     ballot: Ballot | None  # the highest that this peer has promised for the next step
     convenes: bool  # it leads the next step
     gathered: int = 0  # samples that a convener has heard of
+    anchor: Anchor | None = None  # the newest one of its chain
 
 
 # -- meeting: the first phase of Paxos ---------------------------------------------------------------------------------
@@ -104,7 +117,13 @@ class Goodbye:
     instance: str
     step: int  # of the header that the instance is named after
     promised: Ballot | None
-    accepted: Accepted | None
+    accepted: Accepted | None  # not signed: it counts for those that hear it from the session itself
+    signature: bytes = b""
+
+    @property
+    def farewell(self) -> Farewell:
+        """What a convener shows others of it."""
+        return Farewell(self.session, self.instance, self.step, self.promised, self.signature)
 
 
 # -- reducing
@@ -208,6 +227,7 @@ class Vote:
     instance: str
     ballot: Ballot
     digest: str
+    signature: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -233,6 +253,7 @@ class Log:
 
     entries: tuple[Entry, ...]
     snapshot: SnapshotName | None  # to be loaded first; the entry of its step is among the entries
+    anchor: Anchor | None = None  # the newest one of the chain
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from averaging.log.header import Exclusion, Header, Kind, Member, Part, Reset, SnapshotName
 from averaging.protocol import quorum
+from averaging.protocol.credentials import ordered
 from averaging.protocol.messages import Reduced
 from averaging.protocol.situation import Situation
 
@@ -29,12 +30,13 @@ def update(
 def rollback(situation: Situation, members: Sequence[Member], coordinators: Collection[str], snapshot: str) -> Header:
     """The state of a snapshot, given by its digest, instead of an update."""
     present = [_without_gradient(one) for one in members if one.session not in coordinators]
-    return replace(
+    header = replace(
         _next(situation, coordinators, Kind.ROLLBACK),
         members=tuple(present),
         snapshot=SnapshotName(situation.previous.step + 1, snapshot),
         voters=quorum.voters_among(present, situation.recent),
     )
+    return ordered(header, situation.credentials)
 
 
 def reset(
@@ -48,9 +50,9 @@ def reset(
         voters=quorum.voters_among(present, situation.recent),
         resets=(*situation.previous.resets, at),
     )
-    if chosen is None:
-        return header
-    return replace(header, members=chosen.members, parts=chosen.parts, exclusions=chosen.exclusions)
+    if chosen is not None:
+        header = replace(header, members=chosen.members, parts=chosen.parts, exclusions=chosen.exclusions)
+    return ordered(header, situation.credentials)
 
 
 def _without_gradient(member: Member) -> Member:

@@ -16,6 +16,7 @@ from averaging.log.header import Header, Kind
 from averaging.protocol import quorum
 from averaging.protocol.buffers import Buffer
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Credentials, Open, is_ordered
 
 _UNKNOWN = "is not known to exist"
 
@@ -27,6 +28,7 @@ def objection(
     contacts: Contacts,
     own: Mapping[int, Buffer],
     snapshots: Mapping[int, str],
+    credentials: Credentials = Open(),  # noqa: B008  (it has no state)
 ) -> str:
     """The first one; empty if there is none.
 
@@ -38,6 +40,7 @@ def objection(
     """
     checks: tuple[Callable[[], str], ...] = (
         lambda: _follows(header, recent[-1]),
+        lambda: _order(header, credentials),
         lambda: _voters(header, recent),
         lambda: _members(header, contacts, own),
         lambda: _coordinator(header, recent[-1], contacts),
@@ -54,6 +57,11 @@ def _follows(header: Header, previous: Header) -> str:
     if header.kind not in (Kind.UPDATE, Kind.ROLLBACK):
         return f"a header of kind {header.kind.value} is not voted for"
     return ""
+
+
+def _order(header: Header, credentials: Credentials) -> str:
+    is_signed = header.kind is not Kind.ROLLBACK or is_ordered(header, credentials)
+    return "" if is_signed else "the run's authority has not signed it"
 
 
 def _voters(header: Header, recent: Sequence[Header]) -> str:

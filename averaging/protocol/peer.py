@@ -19,6 +19,7 @@ from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Credentials, Open, farewell
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.gathering import Gathering
 from averaging.protocol.held_log import HeldLog
@@ -54,6 +55,7 @@ from averaging.protocol.outbox import Outbox
 from averaging.protocol.parts import Planner, parts_by_line
 from averaging.protocol.reducing import Reduction
 from averaging.protocol.settings import Settings
+from averaging.protocol.trust import Trust
 from averaging.protocol.voting import Voting
 
 
@@ -61,19 +63,27 @@ class Peer:
     """One session of one peer."""
 
     def __init__(
-        self, me: Contact, settings: Settings, now: float, held: Iterable[str] = (), plan: Planner = parts_by_line
+        self,
+        me: Contact,
+        settings: Settings,
+        now: float,
+        held: Iterable[str] = (),
+        plan: Planner = parts_by_line,
+        credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
-        self.me, self._chunks = me, settings.chunks
+        self.me, self._chunks, self._credentials = me, settings.chunks, credentials
         self.buffers = Buffers()
         self._outbox = Outbox(me.session)
         send, act, timing = self._outbox.send, self._outbox.act, settings.timing
-        self._contacts = Contacts(me)
+        self._contacts = Contacts(me, credentials)
+        self._trust = Trust(self._contacts, settings.run, credentials)
         self.fetching = Fetching(send, timing, held)
-        self.log = HeldLog(self.fetching, send, act, headers=None if me.is_coordinator else settings.headers)
+        headers = None if me.is_coordinator else settings.headers
+        self.log = HeldLog(self.fetching, send, act, headers, credentials)
         self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
-        self.catching_up = CatchingUp(self.fetching, send, act, timing)
+        self.catching_up = CatchingUp(self.fetching, self._trust, send, act, timing)
         self.reducing = Reduction(me.session, send, act, timing)
-        self.voting = Voting(self._contacts, self.buffers, self.fetching, timing, self._objection, send)
+        self.voting = Voting(self._contacts, self.buffers, self.fetching, timing, self._objection, credentials, send)
         self.gathering = Gathering(
             self._contacts, settings, self.log, self.buffers, self.voting, self.catching_up, send, now
         )
@@ -86,6 +96,7 @@ class Peer:
             self.gathering,
             self.voting,
             self.fetching,
+            credentials,
             send,
             act,
         )
@@ -152,7 +163,7 @@ class Peer:
     def rejoin(self, log: Log, others: Iterable[Entry], now: float) -> None:
         """Go on from the log that the session before this one has rejoined for; it had these headers."""
         self.backfilling.had(others)
-        self.catching_up.log("", log, None, now)
+        self.catching_up.believed("", log, None, now)
         self._after(now)
 
     def contacts(self, contacts: Iterable[Contact], now: float) -> None:
@@ -214,8 +225,7 @@ class Peer:
     def snapshot_made(self, step: int, digest: str, chunks: Iterable[str], now: float) -> None:
         """The process holds the state of a step, which was a snapshot step: a manifest and its chunks."""
         self.fetching.made(digest, chunks, now)
-        self.log.snapshots.append(SnapshotName(step, digest))
-        self.log.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
+        self.log.snapshot_made(SnapshotName(step, digest))
         accepted, current = self.voting.voter.accepted, self.leading.round
         headers = [accepted.header if accepted else None, current.header if current else None]
         needed = {digest for header in headers if header is not None for digest in header.needed}
@@ -291,11 +301,14 @@ class Peer:
         assert self.log.chain is not None
         snapshots = {one.step: one.digest for one in self.log.snapshots}
         recent = self.log.chain.last(quorum.WINDOW)
-        return objection(header, recent, self._chunks, self._contacts, self.buffers.closed, snapshots)
+        closed, credentials = self.buffers.closed, self._credentials
+        return objection(header, recent, self._chunks, self._contacts, closed, snapshots, credentials)
 
     # -- messages that concern more than one part
 
     def _on_status(self, sender: str, status: Status, now: float) -> None:
+        if status.anchor is not None and self._credentials.is_guarded and self._trust.heard(status.anchor, now):
+            self.log.told(status.anchor)
         self.gathering.on_status(sender, status, now)
         self.leading.on_status(sender, status, now)
 
@@ -307,6 +320,9 @@ class Peer:
             self.gathering.convening.other_ballot(now)
 
     def _on_goodbye(self, sender: str, goodbye: Goodbye, now: float) -> None:
+        content = farewell(goodbye.farewell)
+        if sender != goodbye.session or not self._credentials.verify(sender, content, goodbye.signature):
+            return
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
         self.gathering.progress.forget(goodbye.session)
@@ -335,7 +351,7 @@ class Peer:
         header = commit.entry.header
         if self.log.chain is not None and header.previous == self.log.tip.digest:
             is_member = any(one.session == self.me.session for one in header.members)
-            self.catching_up.offered(sender, commit.entry, now, is_member=is_member)
+            self.catching_up.offered(sender, commit.entry, self.log.chain, now, is_member=is_member)
         else:
             self.catching_up.claims(sender, header.head, self.head, now)
 

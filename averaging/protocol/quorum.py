@@ -13,8 +13,11 @@ it. The quorums are not the usual ones in two ways:
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
-from averaging.log.header import Ballot, Entry, Header, Kind, Member
+from averaging.log.header import Ballot, Entry, Farewell, Header, Kind, Member
+from averaging.protocol import credentials as signed
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Accepted, Goodbye
 
 MOST_VOTERS = 9
@@ -32,17 +35,43 @@ def has_quorum(previous: Header, convener: str, votes: Collection[str], goodbyes
     return len(left & set(votes)) >= votes_needed(len(left), convener == previous.tie_breaker)
 
 
-def is_committed(previous: Header, entry: Entry) -> bool:
-    """Whether an entry's certificate makes it the one that follows `previous`."""
+def is_committed(previous: Header, entry: Entry, credentials: Credentials) -> bool:
+    """Whether an entry's certificate makes it the one that follows `previous`.
+
+    The convener's vote must be there: if it breaks ties, a quorum without it would not meet the others.
+    """
     header, proof = entry.header, entry.certificate
     if (header.step, header.previous) != (previous.step + 1, previous.digest):
         return False
+    if header.kind in (Kind.RESET, Kind.ROLLBACK) and not signed.is_ordered(header, credentials):
+        return False
     if header.kind is Kind.RESET:
-        return True  # the transport has checked the authority's signature
-    return has_quorum(previous, proof.ballot.convener, proof.votes, proof.goodbyes)
+        return True
+    said = {one.session: one for one in proof.goodbyes}
+    if credentials.is_guarded and not _is_signed(previous, entry, said, credentials):
+        return False
+    return has_quorum(previous, proof.ballot.convener, proof.votes, said)
 
 
-def counted_goodbyes(previous: Header, ballot: Ballot, goodbyes: Mapping[str, Goodbye]) -> dict[str, Goodbye]:
+def _is_signed(previous: Header, entry: Entry, said: Mapping[str, Farewell], credentials: Credentials) -> bool:
+    """Whether a certificate's votes and goodbyes are their sessions' own, and the goodbyes may be counted."""
+    digest, proof = entry.header.digest, entry.certificate
+    if proof.ballot.convener not in proof.votes or len(proof.votes) != len(proof.signatures):
+        return False
+    if len(proof.votes) > MOST_VOTERS + 1:
+        return False
+    if len(counted_goodbyes(previous, proof.ballot, said)) != len(proof.goodbyes):
+        return False
+    return all(
+        credentials.verify(session, signed.vote(session, previous.digest, proof.ballot, digest), signature)
+        for session, signature in zip(proof.votes, proof.signatures, strict=True)
+    ) and all(credentials.verify(one.session, signed.farewell(one), one.signature) for one in proof.goodbyes)
+
+
+Said = TypeVar("Said", Goodbye, Farewell)
+
+
+def counted_goodbyes(previous: Header, ballot: Ballot, goodbyes: Mapping[str, Said]) -> dict[str, Said]:
     """The voters on the header after `previous` that have left for good, as a convener with this ballot may count them.
 
     One that had promised a higher ballot may be in the quorum of that one, so it is not counted.

@@ -9,16 +9,17 @@
 A ballot proposes one header: the one that voters may have chosen already, or else what this round has averaged.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Member
+from averaging.protocol import credentials as signed
 from averaging.protocol import next_header, quorum
 from averaging.protocol.actions import Action, SaveProposal
 from averaging.protocol.assignments import Assignments
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.meeting import Meeting
-from averaging.protocol.messages import Accepted, Call, Message, Propose, Reduced, Reducing, Vote
+from averaging.protocol.messages import Accepted, Call, Goodbye, Message, Propose, Reduced, Reducing, Vote
 from averaging.protocol.parts import Line, Planner
 from averaging.protocol.settings import Settings
 from averaging.protocol.situation import Situation
@@ -46,6 +47,7 @@ class Round:
         settings: Settings,
         plan: Planner,
         voter: Voter,
+        sign: Callable[[Ballot, Header], Vote],
         fetching: Fetching,
         send: Callable[[str, Message], None],
         act: Callable[[Action], None],
@@ -53,7 +55,7 @@ class Round:
     ):
         self._situation, self._settings, self._plan, self._me = situation, settings, plan, situation.me
         self.ballot = situation.ballot
-        self._voter, self._fetching, self._send, self._act = voter, fetching, send, act
+        self._voter, self._sign, self._fetching, self._send, self._act = voter, sign, fetching, send, act
         self._began = self._sent_at = self._moved_at = now
         self.phase = Phase.MEETING
         self.failure = ""
@@ -61,7 +63,7 @@ class Round:
         self.meeting = Meeting(situation, send)
         self._assignments: Assignments | None = None
         self.header: Header | None = None
-        self._votes: set[str] = set()
+        self._votes: dict[str, bytes] = {}  # signature by session
         self.entry: Entry | None = None
         self.meeting.ask()
 
@@ -98,16 +100,22 @@ class Round:
 
     def voted(self, session: str, vote: Vote, now: float) -> None:
         """A voter has accepted."""
-        if self.phase is Phase.PROPOSING and vote.ballot == self.ballot:
-            self._votes.add(session)
+        if self.phase is Phase.PROPOSING and vote.ballot == self.ballot and self._is_vote_of(session, vote):
+            self._votes[session] = vote.signature
             self.advance(now)
+
+    def _is_vote_of(self, session: str, vote: Vote) -> bool:
+        """Whether others will believe that it has voted for this header."""
+        assert self.header is not None
+        content = signed.vote(session, self.header.previous, vote.ballot, self.header.digest)
+        return self._situation.credentials.verify(session, content, vote.signature)
 
     def saved(self, now: float) -> None:
         """The disk has the proposal."""
         if self.phase is Phase.SAVING:
             assert self.header is not None
             if self.header.kind is Kind.RESET:
-                self._commit({})
+                self._commit(())
             else:
                 self._propose()
             self.advance(now)
@@ -225,18 +233,22 @@ class Round:
             if not self._voter.accept(self.ballot, self.header):
                 self._fail("this peer has promised a higher ballot")
                 return
-            self._votes.add(self._me.session)
+            self._votes[self._me.session] = self._sign(self.ballot, self.header).signature
         evidence = self._situation.evidence(self.header)
         proposal = Propose(self._situation.previous.digest, self.ballot, self.header, evidence)
-        for session in sorted({*self.meeting.calls, *self._situation.previous.voters} - self._votes):
+        for session in sorted({*self.meeting.calls, *self._situation.previous.voters} - self._votes.keys()):
             self._send(session, proposal)
 
     def _count_votes(self) -> None:
         goodbyes = self.meeting.goodbyes
-        if quorum.has_quorum(self._situation.previous, self._me.session, self._votes, goodbyes):
-            self._commit(goodbyes)
+        if quorum.has_quorum(self._situation.previous, self._me.session, self._votes.keys(), goodbyes):
+            self._commit(goodbyes.values())
 
-    def _commit(self, goodbyes: Collection[str]) -> None:
+    def _commit(self, goodbyes: Iterable[Goodbye]) -> None:
         assert self.header is not None
         self.phase = Phase.COMMITTED
-        self.entry = Entry(self.header, Certificate(self.ballot, tuple(sorted(self._votes)), tuple(sorted(goodbyes))))
+        deciding = {*self._situation.previous.voters, self._me.session}  # members vote, too
+        votes = tuple(sorted(deciding & self._votes.keys()))
+        signatures = tuple(self._votes[session] for session in votes)
+        left = tuple(sorted((one.farewell for one in goodbyes), key=lambda one: one.session))
+        self.entry = Entry(self.header, Certificate(self.ballot, votes, left, signatures))

@@ -20,7 +20,12 @@ class Voter:
         return True
 
     def accept(self, ballot: Ballot, header: Header) -> bool:
-        """Vote for a header, whose chunks this peer holds; False if a higher ballot was promised."""
+        """Vote for a header, whose chunks this peer holds.
+
+        False if a higher ballot was promised, or if its convener has proposed another header in the same one.
+        """
+        if self.accepted is not None and self.accepted.ballot == ballot and self.accepted.header != header:
+            return False
         if not self.promise(ballot):
             return False
         self.accepted = Accepted(ballot, header)

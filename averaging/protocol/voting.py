@@ -4,12 +4,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from averaging.log.header import Ballot, Header
+from averaging.protocol import credentials as signed
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Message, Propose, Refused, Vote
 from averaging.protocol.settings import Timing
 from averaging.protocol.voter import Voter
+
+LEAP = 1_000_000  # by which a ballot's number may be above those that are known; else one message would use them all up
 
 
 class Voting:
@@ -22,6 +26,7 @@ class Voting:
         fetching: Fetching,
         timing: Timing,
         objection: Callable[[Header], str],
+        credentials: Credentials,
         send: Callable[[str, Message], None],
     ):
         self.voter = Voter(contacts.me.session, "")
@@ -30,7 +35,7 @@ class Voting:
         self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
         self.computes = False  # a batch is being computed
         self._contacts, self._buffers, self._fetching, self._timing = contacts, buffers, fetching, timing
-        self._objection, self._send = objection, send
+        self._objection, self._credentials, self._send = objection, credentials, send
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_by, self._met_at = "", 0.0
@@ -44,7 +49,7 @@ class Voting:
 
     def new_step(self, instance: str, ballot: Ballot) -> None:
         """A header was applied that was proposed in this ballot first."""
-        self.knows_of(ballot)
+        self.highest = max(self.highest, ballot.number)
         self.voter = Voter(self.voter.session, instance)
         self._proposal = self._meet = None
         self._called_at = -1e9
@@ -55,8 +60,12 @@ class Voting:
 
     def knows_of(self, ballot: Ballot | None) -> None:
         """There was such a ballot, so that one of this peer has to be higher."""
-        if ballot is not None:
+        if ballot is not None and not self.is_leap(ballot):
             self.highest = max(self.highest, ballot.number)
+
+    def is_leap(self, ballot: Ballot) -> bool:
+        """Whether no honest convener comes to such a ballot."""
+        return ballot.number > self.highest + LEAP
 
     def new_ballot(self) -> Ballot:
         """One of this peer, which it promises itself."""
@@ -77,6 +86,8 @@ class Voting:
 
     def meet(self, sender: str, meet: Meet, now: float) -> bool:
         """Answer a convener of the present step, if need be after the batch; False: a higher ballot was promised."""
+        if self.is_leap(meet.ballot):
+            return False
         if self.voter.promise(meet.ballot):
             if self._meet != meet:
                 self._meet, self._met_by, self._met_at = meet, sender, now
@@ -100,6 +111,8 @@ class Voting:
         if self.voter.promised is not None and proposal.ballot < self.voter.promised:
             self._send(sender, Refused(proposal.instance, proposal.ballot, self.voter.promised))
             return
+        if self.is_leap(proposal.ballot):
+            return
         self._contacts.learn_of(proposal)
         found = self._objection(proposal.header) if sender == proposal.ballot.convener else "it is of another convener"
         if found:
@@ -115,8 +128,14 @@ class Voting:
             return
         self._proposal = None
         if self.voter.accept(proposal.ballot, proposal.header):
-            self._send(self._proposed_by, Vote(self.instance, proposal.ballot, proposal.header.digest))
+            self._send(self._proposed_by, self.signed_vote(proposal.ballot, proposal.header))
+
+    def signed_vote(self, ballot: Ballot, header: Header) -> Vote:
+        """For a header that this peer has accepted."""
+        content = signed.vote(self.voter.session, self.instance, ballot, header.digest)
+        return Vote(self.instance, ballot, header.digest, self._credentials.sign(content))
 
     def goodbye(self, step: int) -> Goodbye:
         """The last word of this session, which stands at a step."""
-        return Goodbye(self.voter.session, self.instance, step, self.voter.promised, self._accepted)
+        said = Goodbye(self.voter.session, self.instance, step, self.voter.promised, self._accepted)
+        return replace(said, signature=self._credentials.sign(signed.farewell(said.farewell)))

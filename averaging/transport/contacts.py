@@ -7,6 +7,7 @@ from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 from hivemind.utils import get_logger
 
+from averaging.credentials import is_admitted
 from averaging.protocol.messages import Contact
 from averaging.transport.wire import is_session_of
 from swarm import clock
@@ -56,7 +57,11 @@ class Listing:
                 logger.debug(f"{record.session} is not listed: {error}")
                 return None
             is_coordinator = is_coordinator and is_coordinators(record.shown_pass)
-        return Contact(record.session, user, record.reachable, is_coordinator)
+        contact = Contact(record.session, user, record.reachable, is_coordinator, record.proof)
+        if self._gate and not is_admitted(contact, self._gate.authority, self._gate.run_name):
+            logger.debug(f"{record.session} is not listed: others would not believe that it is {user}'s")
+            return None
+        return contact
 
 
 class Contacts:
@@ -106,4 +111,5 @@ class Contacts:
             reachable=self._me.reachable,
             is_coordinator=self._me.is_coordinator,
             left=left,
+            proof=self._me.proof,
         )

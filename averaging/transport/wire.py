@@ -17,22 +17,23 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgpack
 
-from averaging.log.header import Header
+from averaging.log.header import Farewell, Header
 from averaging.protocol.messages import Chunk, Goodbye, Headers, Log, Message, Piece
 
 LONGEST_TEXT = 128  # characters of a string
+LONGEST_BYTES = 1200  # of a signature with its key, and a pass
 LARGEST_NUMBER = 2**63 - 1
 MOST_ITEMS = 4096  # in a list, if it is not one of those below
 MOST = {
     **dict.fromkeys(("chunks", "digests", "exclusions", "missing"), 2**16),
-    **dict.fromkeys(("voters", "votes", "goodbyes"), 64),
+    **dict.fromkeys(("voters", "votes", "goodbyes", "signatures", "contacts"), 64),
 }
 DIGESTS = frozenset({"digest", "digests", "instance", "previous", "chunks"})
 SESSIONS = frozenset(
     {"session", "convener", "reducer", "voters", "votes", "goodbyes", "tie_breaker", "members", "missing"}
 )
 MAY_BE_EMPTY = frozenset({"instance", "previous", "tie_breaker"})
-LEAST: dict[tuple[type, str], int] = {(Goodbye, "step"): -1}  # of a peer without a state; no other number is negative
+LEAST: dict[tuple[type, str], int] = {(Goodbye, "step"): -1, (Farewell, "step"): -1}  # of a peer without a state
 WITH_PAYLOAD = (Chunk, Piece)
 BULKY = (Chunk, Piece, Log, Headers)  # what must not hold up anything else
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -125,6 +126,8 @@ def _read(hint: Any, plain: Any, name: str, least: int = 0) -> Any:
         return _read_fields(hint, plain)
     if hint is str:
         return _read_text(plain, name)
+    if hint is bytes and type(plain) is bytes and len(plain) <= LONGEST_BYTES:
+        return plain
     if hint is bool and type(plain) is bool:
         return plain
     if isinstance(hint, type) and issubclass(hint, Enum) and type(plain) is str:

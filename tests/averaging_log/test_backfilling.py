@@ -1,11 +1,13 @@
 """A coordinator that was away for long asks for the headers that it has missed, and believes only what leads to it."""
 
+from dataclasses import replace
+
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, SnapshotName
 from averaging.protocol import quorum
 from averaging.protocol.actions import Credit, Load, Send
 from averaging.protocol.backfilling import MOST_HEADERS
-from averaging.protocol.messages import Contact, Headers, Log, WantHeaders
+from averaging.protocol.messages import Contact, Headers, Log, Status, WantHeaders
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of, member
@@ -23,6 +25,7 @@ def away_for_long() -> Peer:
     machine.start(Chain(ENTRIES[:HAD]), [SnapshotName(0, "first")])
     machine.contacts([ANN], 0.0)
     following = tuple(ENTRIES[SNAPSHOT - quorum.WINDOW :])
+    machine.receive("ann.0", Status(following[-1].header.head, None, convenes=False), 0.5)
     machine.receive("ann.0", Log(following, SnapshotName(SNAPSHOT, "new")), 1.0)
     actions = machine.take_actions()
     assert [one.entry.header.step for one in actions if isinstance(one, Load)] == [SNAPSHOT]
@@ -84,7 +87,10 @@ def test_a_peer_that_does_not_have_the_header_says_nothing() -> None:
 def test_others_keep_a_bounded_number_of_headers() -> None:
     settings = Settings("run", target_samples=10, chunks=0, snapshot_every=100, headers=50)
     machine = Peer(ANN, settings, 0.0, held=("first", "new"))
-    machine.start(Chain(ENTRIES), [SnapshotName(SNAPSHOT - 1, "first")])
+    names_it = replace(ENTRIES[-1].header, snapshot=SnapshotName(SNAPSHOT, "new"))
+    machine.start(
+        Chain([*ENTRIES[:-1], Entry(names_it, ENTRIES[-1].certificate)]), [SnapshotName(SNAPSHOT - 1, "first")]
+    )
     machine.snapshot_made(SNAPSHOT, "new", (), 0.0)
     assert machine.log.chain is not None
     assert machine.log.chain.oldest.step == STEPS - 1 - 50

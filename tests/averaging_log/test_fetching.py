@@ -2,11 +2,15 @@
 
 import pytest
 
+from averaging.log.chain import Chain
 from averaging.log.header import Certificate, Entry, Part
 from averaging.protocol.catching_up import CatchingUp
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Open
 from averaging.protocol.fetching import LONGEST, QUICK, SLOWEST, TOGETHER, Fetching
-from averaging.protocol.messages import Chunk, Message, Want
+from averaging.protocol.messages import Chunk, Contact, Message, Want
 from averaging.protocol.settings import Timing
+from averaging.protocol.trust import Trust
 from tests.averaging_log.headers import FIRST, header
 
 TIMING = Timing()
@@ -72,19 +76,30 @@ def test_reducers_send_a_new_update_to_members_and_others_ask_for_it(
 ) -> None:
     asked: list[tuple[str, str]] = []
     fetching = fetching_of(asked)
-    following = CatchingUp(fetching, lambda to, message: None, lambda action: None, TIMING)
-    update = header(1, header().digest, parts=(Part("convener", ("chunk",)),))
-    following.offered("convener", Entry(update, Certificate(FIRST)), 0.0, is_member=is_member)
+    trust = Trust(Contacts(Contact("me.0", "me", reachable=True)), "run", Open())
+    following = CatchingUp(fetching, trust, lambda to, message: None, lambda action: None, TIMING)
+    genesis = header(0, voters=("v1",))
+    update = header(1, genesis.digest, parts=(Part("convener", ("chunk",)),))
+    chain, votes = Chain([Entry(genesis, Certificate(FIRST))]), Certificate(FIRST, ("v1",))
+    following.offered("convener", Entry(update, votes), chain, 0.0, is_member=is_member)
     assert asked == asked_at_once
 
 
-@pytest.mark.parametrize("is_newest", [True, False])
-def test_reducers_are_asked_for_the_newest_update_and_not_for_old_ones(is_newest: bool) -> None:
-    """They had lines for it; of an old update they may be long gone, and each would cost its patience."""
+def test_a_source_that_was_silent_is_not_asked_while_another_answers() -> None:
+    """A reducer of old updates may be long gone; each of them would cost its patience again."""
     asked: list[tuple[str, str]] = []
-    update = header(3, parts=(Part("reducer.0", ("mean",)),))
-    fetching_of(asked).want_header(update, ["source.0"], 0.0, is_newest=is_newest)
-    assert asked == [("reducer.0" if is_newest else "source.0", "mean")]
+    fetching = fetching_of(asked)
+    for step in range(8):
+        update = header(step, parts=(Part("gone.0", (f"mean {step}",)),))
+        fetching.want_header(update, ["source.0"], 0.0, is_new=False)
+    now = 0.0
+    while fetching.wanted and now < 60.0:
+        now += 0.1
+        for digest in [digest for source, digest in asked if source == "source.0"]:
+            fetching.arrived(digest, now, "source.0")
+        fetching.tick(now)
+    assert not fetching.wanted and now < 2 * TIMING.fetch
+    assert sum(source == "gone.0" for source, _ in asked) <= 1
 
 
 def test_what_a_peer_does_not_want_any_more_is_not_asked_for() -> None:

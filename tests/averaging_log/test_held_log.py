@@ -14,7 +14,8 @@ def updates(count: int) -> list[Entry]:
     for step in range(count):
         previous = entries[-1].header.digest if entries else ""
         parts = (Part("asha.0", (f"update {step}",)),) if step else ()
-        entries.append(Entry(header(step, previous, parts=parts), Certificate(FIRST)))
+        newest = SnapshotName(5, "the snapshot of step 5") if step > 5 else None
+        entries.append(Entry(header(step, previous, parts=parts, snapshot=newest), Certificate(FIRST)))
     return entries
 
 
@@ -34,8 +35,8 @@ def test_a_snapshot_drops_what_is_older_and_nothing_of_an_open_round() -> None:
     following = header(11, entries[-1].header.digest, parts=(Part("asha.0", tuple(sorted(voted))),))
     peer.voting.voter.accepted = Accepted(FIRST, following)
     peer.snapshot_made(10, "the newer snapshot", [], 1.0)
-    old = {f"update {step}" for step in range(1, 6)} | {"the snapshot of step 5"}
-    assert forgotten(peer.take_actions()) == old  # updates since the last snapshot but one may be asked for
+    # updates since the last snapshot but one may be asked for
+    assert forgotten(peer.take_actions()) == {f"update {step}" for step in range(1, 6)}
     assert voted | {"chunk of a failed round", "part of a snapshot"} <= peer.fetching.held
     peer._applying.apply(Entry(following, Certificate(FIRST)), 2.0)
     assert "chunk of a failed round" in forgotten(peer.take_actions())

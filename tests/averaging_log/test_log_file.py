@@ -9,14 +9,15 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from averaging.log.header import Ballot, Certificate, Entry, Part
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Part
 from averaging.log.log_file import LogFile, framed, unframed
 from swarm.errors import StorageError
 from tests.averaging_log.headers import chain_of
 from tests.averaging_log.killed import killed_after
 from tests.averaging_log.small_disk import small_disk
 
-CERTIFICATE = Certificate(Ballot(3, "b.1"), ("a.0", "b.1"), ("c.2",))
+LEFT = Farewell("c.2", "x", 3, Ballot(2, "a.0"), b"signed")
+CERTIFICATE = Certificate(Ballot(3, "b.1"), ("a.0", "b.1"), (LEFT,), (b"1", b"2"))
 ENTRIES = [Entry(entry.header, CERTIFICATE) for entry in chain_of(5, parts=(Part("a.0", ("x", "y")),))]
 
 

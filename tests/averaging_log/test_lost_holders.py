@@ -2,29 +2,35 @@
 
 import pytest
 
+from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
 from averaging.protocol.actions import Action, SaveProposal
 from averaging.protocol.catching_up import CLAIM, CatchingUp
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Open
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Message
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Message, Vote
 from averaging.protocol.parts import equal_parts
 from averaging.protocol.round import Phase, Round
 from averaging.protocol.settings import Settings, Timing
 from averaging.protocol.situation import Situation
+from averaging.protocol.trust import Trust
 from averaging.protocol.voter import Voter
 from tests.averaging_log.headers import FIRST, header
 
 TIMING = Timing()
 GENESIS = header(0, voters=("v1", "v2"), tie_breaker="coordinator.0")
 LOST = header(1, GENESIS.digest, parts=(Part("v1", ("a chunk that nobody has",)),), voters=("v1", "v2"))
+CHAIN = Chain([Entry(GENESIS, Certificate(FIRST))])
 ME = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
 
 
 def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
     asked: list[tuple[str, Message]] = []
     fetching = Fetching(lambda to, message: asked.append((to, message)), TIMING)
-    following = CatchingUp(fetching, lambda to, message: None, lambda action: None, TIMING)
-    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), now=0.0, is_member=True)
+    trust = Trust(Contacts(ME), "run", Open())
+    following = CatchingUp(fetching, trust, lambda to, message: None, lambda action: None, TIMING)
+    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), CHAIN, now=0.0, is_member=True)
     fetching.tick(TIMING.fetch)
     assert asked
     for now in range(int(CLAIM)):
@@ -36,8 +42,9 @@ def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
 
 def test_a_commit_is_followed_while_somebody_says_that_it_has_it() -> None:
     fetching = Fetching(lambda to, message: None, TIMING)
-    following = CatchingUp(fetching, lambda to, message: None, lambda action: None, TIMING)
-    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), now=0.0, is_member=True)
+    trust = Trust(Contacts(ME), "run", Open())
+    following = CatchingUp(fetching, trust, lambda to, message: None, lambda action: None, TIMING)
+    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), CHAIN, now=0.0, is_member=True)
     for now in range(60):
         following.claims("v1", LOST.head, GENESIS.head, float(now))
     assert following.entries
@@ -56,6 +63,7 @@ def round_with_goodbyes(may_reset: bool, actions: list[Action]) -> Round:
         previous=GENESIS,
         recent=[GENESIS],
         contacts={},
+        known={ME.session: ME}.get,
         goodbyes=goodbyes,
         awaited=frozenset(),
         snapshot=None,
@@ -63,11 +71,19 @@ def round_with_goodbyes(may_reset: bool, actions: list[Action]) -> Round:
         objection=lambda header: "",
         evidence=lambda header: (),
         may_reset=may_reset,
+        credentials=Open(),
     )
     settings = Settings("run", target_samples=1, chunks=1, snapshot_every=5)
     voter = Voter(ME.session, GENESIS.digest)
     fetching = Fetching(lambda to, message: None, TIMING)
-    made = Round(situation, settings, equal_parts, voter, fetching, lambda to, message: None, actions.append, 0.0)
+
+    def sign(ballot: Ballot, header: Header) -> Vote:
+        return Vote(GENESIS.digest, ballot, header.digest)
+
+    def send(to: str, message: Message) -> None:
+        pass
+
+    made = Round(situation, settings, equal_parts, voter, sign, fetching, send, actions.append, 0.0)
     made.called(ME.session, Call(GENESIS.digest, ballot, (), None), 0.0)
     return made
 

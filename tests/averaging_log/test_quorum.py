@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
+from averaging.protocol.credentials import Open
 from averaging.protocol.messages import Accepted, Goodbye
 from averaging.protocol.quorum import (
     MOST_VOTERS,
@@ -60,13 +61,13 @@ def test_two_quorums_meet(count: int) -> None:
 def test_an_entry_is_committed_by_votes_on_the_header_before_it() -> None:
     previous = decision(3)
     follows = header(2, previous.digest, ballot=Ballot(1, "a"))
-    assert is_committed(previous, Entry(follows, Certificate(Ballot(1, "a"), ("a", "b"))))
-    assert not is_committed(previous, Entry(follows, Certificate(Ballot(1, "a"), ("a",))))
-    assert not is_committed(header(), Entry(follows, Certificate(Ballot(1, "a"), ("a", "b"))))
+    assert is_committed(previous, Entry(follows, Certificate(Ballot(1, "a"), ("a", "b"))), Open())
+    assert not is_committed(previous, Entry(follows, Certificate(Ballot(1, "a"), ("a",))), Open())
+    assert not is_committed(header(), Entry(follows, Certificate(Ballot(1, "a"), ("a", "b"))), Open())
     late = header(3, previous.digest, ballot=Ballot(1, "a"))
-    assert not is_committed(previous, Entry(late, Certificate(Ballot(1, "a"), ("a", "b"))))
+    assert not is_committed(previous, Entry(late, Certificate(Ballot(1, "a"), ("a", "b"))), Open())
     reset = header(2, previous.digest, kind=Kind.RESET)
-    assert is_committed(previous, Entry(reset, Certificate(Ballot(1, COORDINATOR))))
+    assert is_committed(previous, Entry(reset, Certificate(Ballot(1, COORDINATOR))), Open())
 
 
 def test_a_goodbye_counts_unless_it_has_promised_a_higher_ballot_in_this_decision() -> None:

@@ -16,8 +16,12 @@ import torch
 from averaging.connection import Membership
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
+from swarm import clock
 from swarm.dht import Network, addresses, join_dht
+from swarm.gate import Gate
 from swarm.identity import load_identity
+from swarm.notices import Notices, sign_notices
+from swarm.passes import COORDINATOR, load_authority
 from swarm.run_file import RunFile
 
 RUN = RunFile.model_validate(
@@ -43,7 +47,11 @@ def main() -> None:
         listen=["/ip4/127.0.0.1/tcp/0"] if not told["port"] else [f"/ip4/127.0.0.1/tcp/{told['port']}"],
         client_mode=told["client_mode"],
     )
-    dht = join_dht(RUN.name, identity, network)
+    authority = load_authority(folder.parent / "authority.key")  # trainers have it for their own passes alone
+    own = authority.issue(RUN.name, COORDINATOR if is_coordinator else told["name"], identity.peer_id, 3600.0)
+    now = clock.now()
+    gate = Gate(folder, RUN.name, authority.public_key, own, sign_notices(Notices(now, now), authority, RUN.name))
+    dht = join_dht(RUN.name, identity, network, gate)
     torch.manual_seed(0)
     model = torch.nn.Linear(300, 200)
     goal = torch.linspace(-1, 1, 300)
@@ -66,7 +74,9 @@ def main() -> None:
         dht,
         identity,
         told["name"],
+        gate,
         is_coordinator=is_coordinator,
+        authority=authority if is_coordinator else None,
         folder=folder / "log" if is_coordinator else None,
     )
     optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), applied)

@@ -1,4 +1,4 @@
-"""Real peers over libp2p, each a process: they hold the same bytes through kills, restarts and newcomers."""
+"""Real peers with passes over libp2p, each a process: the same bytes through kills, restarts and newcomers."""
 
 import json
 import signal
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from swarm.passes import load_authority
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
@@ -45,6 +46,7 @@ class Peers:
     address: str = ""
 
     def __post_init__(self) -> None:
+        load_authority(self.folder / "authority.key")
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.port = server.getsockname()[1]
 

@@ -36,6 +36,8 @@ def generated(hint: Any, source: random.Random, name: str = "") -> Any:
         return _text(source, name)
     if issubclass(hint, Enum):
         return source.choice(list(hint))
+    if hint is bytes:
+        return source.randbytes(source.randrange(100))
     return {bool: source.random() < 0.5, int: source.getrandbits(40), float: source.random() * 10}[hint]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hivemind.p2p import PeerID
 
+from averaging.credentials import PassCredentials
 from averaging.protocol.messages import Contact
 from averaging.transport.contacts import Contacts, Listing
 from swarm.dht import Network, addresses, join_dht
@@ -72,26 +73,40 @@ def test_a_record_names_a_session(session: str):
 def test_in_a_guarded_run_the_pass_says_who_it_is(amina: Identity, bimal: Identity, tmp_path: Path):
     guarded = Guarded(tmp_path)
     gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
+    session = record(amina.peer_id).session
+    proven = PassCredentials(amina, gate).introduced(Contact(session, "amina", True))
     shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "name": "somebody"}
+    shown["proof"] = proven.proof
     listing = Listing(other, "")
     listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
     listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])  # with a pass that is not its own
-    session = record(amina.peer_id).session
-    assert listing.contacts(0.0) == {session: Contact(session, "amina", True)}
+    assert listing.contacts(0.0) == {session: proven}
     guarded.ban("amina")
     assert not listing.contacts(0.0)
 
 
 def test_the_coordinator_is_who_has_its_pass(amina: Identity, bimal: Identity, tmp_path: Path):
     guarded = Guarded(tmp_path)
-    gate, own = (
-        guarded.gate("amina", amina.peer_id),
-        guarded.authority.issue("guarded-run", COORDINATOR, bimal.peer_id, 9),
-    )
-    listing = Listing(gate, "")
-    listing.take([(bimal.peer_id, record(bimal.peer_id, shown_pass=own.to_bytes(), is_coordinator=True), 10.0)])
+    gate, other = guarded.gate(COORDINATOR, bimal.peer_id), guarded.gate("amina", amina.peer_id)
+    session = record(bimal.peer_id).session
+    proof = PassCredentials(bimal, gate).introduced(Contact(session, COORDINATOR, True, True)).proof
+    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "proof": proof}
+    listing = Listing(other, "")
+    listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])
     (contact,) = listing.contacts(0.0).values()
     assert contact.is_coordinator and contact.user == COORDINATOR
+
+
+def test_who_has_no_proof_for_others_is_not_listed(amina: Identity, bimal: Identity, tmp_path: Path):
+    guarded = Guarded(tmp_path)
+    gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
+    session = record(amina.peer_id).session
+    hidden = PassCredentials(amina, gate).introduced(Contact(session, "amina", False)).proof
+    for proof in (b"", b"x" * 600, hidden):  # the last one says that it accepts no connections
+        listing = Listing(other, "")
+        shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "proof": proof}
+        listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
+        assert not listing.contacts(0.0)
 
 
 @pytest.mark.swarm
@@ -109,7 +124,8 @@ def meet_and_part(folder: Path) -> None:
         gate = guarded.gate(name, identity.peer_id)
         node = join_dht("guarded-run", identity, Network(known, listen=("/ip4/127.0.0.1/tcp/0",)), gate)
         known = known or addresses(node)
-        me = Contact(f"{identity.peer_id.to_base58()}.00000001", "somebody", name == "amina")
+        named = Contact(f"{identity.peer_id.to_base58()}.00000001", name, name == "amina")
+        me = PassCredentials(identity, gate).introduced(named)
         nodes.append(node)
         contacts.append(Contacts(node, "guarded-run", identity, me, gate))
     amina, bimal = contacts

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hivemind.p2p import P2P
 
+from averaging.credentials import PassCredentials
 from averaging.protocol.messages import Contact
 from averaging.transport.contacts import Contacts
 from averaging.transport.loop import LoopThread, join_daemon
@@ -42,7 +43,8 @@ def tell_each_other(folder: Path) -> None:
     for number, (dht, identity, gate) in enumerate(nodes, 1):
         p2p: P2P = loop.call(join_daemon(dht))
         peer = loop.call(Peer(loop, p2p, number, gate, RUN).start())
-        contacts = Contacts(dht, "guarded-run", identity, Contact(peer.session, "-", number == 1), gate)
+        me = PassCredentials(identity, gate).introduced(Contact(peer.session, gate.own.user, number == 1))
+        contacts = Contacts(dht, "guarded-run", identity, me, gate)
         loop.begin(contacts.keep(partial(listed.__setitem__, peer.session)))
         peers.append(peer)
         all_contacts.append(contacts)

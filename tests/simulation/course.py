@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from averaging.protocol import quorum, voting
+from averaging.protocol import held_log, quorum, voting
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from tests.simulation.cheating import cheats
@@ -21,7 +21,9 @@ STEP, LONG_STEP = 8.0, 16.0  # seconds that trainers need for a batch, about
 USUAL, DENSE, RARE = 15.0, 4.0, 90.0  # seconds between two faults, on average
 AIMED_EVERY, AIMED = 20, 7  # seeds: one in so many plays a schedule again and again, and other faults are rare
 HEADERS = 48  # that peers keep
+OPEN = 3  # each sixth course is a run without passes, with a short window
 SHORT_WINDOW = 2  # headers for the choice of voters, in each third course: a snapshot comes with so few of them
+SHORT_LOG = 8 * 2**10  # bytes of a log in half of the courses: anchors are often too old for it
 DENSE_EVERY = 4  # seeds: each fourth has few peers, and faults that meet each other
 DENSE_FAULTY = 480.0  # seconds with faults, in such a course
 
@@ -53,10 +55,12 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
         headers=HEADERS,
     )
     window = SHORT_WINDOW if seed % 3 == 0 else quorum.WINDOW
-    world, oracle = World(seed, settings), Oracle(settings.chunks, settings.snapshot_every, window)
+    is_guarded = seed % 6 != OPEN
+    world, oracle = World(seed, settings, is_guarded), Oracle(settings.chunks, settings.snapshot_every, window)
     with (
         patch.object(voting, "Voter", oracle.watched(world.processes)),
         patch.object(quorum, "WINDOW", window),
+        patch.object(held_log, "LONGEST", SHORT_LOG if seed % 4 < 2 else held_log.LONGEST),
         cheats(world),
     ):
         _begin(world, oracle, draw, speeds, all_reachable=aims)

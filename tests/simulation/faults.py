@@ -4,11 +4,13 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.simulation.ambushes import Ambushes
+from tests.simulation.lying import Liar
 from tests.simulation.process import Disk, Process, restarted
 from tests.simulation.schedules import leave_between_ballots, play
 from tests.simulation.world import World
 
 AIM = 90.0  # seconds between two schedules
+LIES = 2.0  # weight of a liar among the faults; nothing is promised where there are no passes
 AWAY = 25.0  # seconds, most, until a killed trainer is back
 
 
@@ -56,6 +58,7 @@ class Faults:
             (3, ambushes.last_words),
             (4, ambushes.voters_leave),
             (2, self._cheat),
+            (LIES if world.signatures.is_guarded else 0, self._lie),
             (6 if forks else 0, ambushes.fork),
         ]
         if aims:
@@ -274,6 +277,12 @@ class Faults:
         process = self._some_trainer()
         if process is not None:
             self._world.cheats.add(process.session)
+
+    def _lie(self) -> None:
+        """Somebody lies to all others, from now on."""
+        process = self._some_trainer()
+        if process is not None:
+            Liar(self._world, process)
 
     def _roll_back(self) -> None:
         for process in self._coordinators():

@@ -11,17 +11,19 @@ from unittest.mock import patch
 
 from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header
-from averaging.protocol import catching_up, peer, quorum
+from averaging.protocol import catching_up, credentials, objections, peer, quorum, trust
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffer, Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.meeting import Meeting
 from averaging.protocol.messages import Accepted, Goodbye, Offer, Propose
 from averaging.protocol.peer import Peer
+from averaging.protocol.trust import Trust
 from averaging.protocol.voter import Voter
 from averaging.protocol.voting import Voting
 from tests.simulation.course import Course, run
 from tests.simulation.process import Process, State
+from tests.simulation.signatures import Credentials, Signatures
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def _accepts_without_parts() -> Any:
 
 def _empty_goodbye() -> Any:
     def says_nothing(voting: Voting, step: int) -> Goodbye:
-        return Goodbye(voting.voter.session, voting.instance, step, None, None)
+        said = Goodbye(voting.voter.session, voting.instance, step, None, None)
+        return replace(said, signature=voting._credentials.sign(credentials.farewell(said.farewell)))
 
     return patch.object(Voting, "goodbye", says_nothing)
 
@@ -207,6 +210,33 @@ def _only_newcomers_rebase() -> Any:
     return patch.object(Process, "rebase", lambda self, state: state)
 
 
+def _goodbyes_of_others() -> Any:
+    def believes(self: Peer, sender: str, goodbye: Goodbye, now: float) -> None:
+        self._contacts.has_left(goodbye)
+        self._contacts.learn_of(goodbye.accepted)
+        self.gathering.progress.forget(goodbye.session)
+        self.leading.has_left(goodbye.session, now)
+
+    return patch.object(Peer, "_on_goodbye", believes)
+
+
+def _contacts_without_proof() -> Any:
+    return patch.object(Credentials, "admits", lambda self, contact: True)
+
+
+@contextlib.contextmanager
+def _resets_of_anybody() -> Iterator[None]:
+    with (
+        patch.object(credentials, "is_ordered", lambda header, credentials: True),
+        patch.object(objections, "is_ordered", lambda header, credentials: True),
+    ):
+        yield
+
+
+def _any_log() -> Any:
+    return patch.object(Trust, "believes", lambda self, session, log, chain, now: trust._is_whole(log, self._run))
+
+
 MUTANTS = (
     Mutant("apply on proposal", (_apply_on_proposal,)),
     Mutant("coordinator's quorum of one", (_votes(lambda n, ties: min(1, n) if ties else n // 2 + 1),)),
@@ -232,4 +262,11 @@ MUTANTS = (
         "headers that were missed are not asked for", (lambda: patch.object(Backfilling, "tick", lambda *now: None),)
     ),
     Mutant("only newcomers rebase", (_only_newcomers_rebase,)),
+    Mutant("any signature is believed", (lambda: patch.object(Signatures, "has", lambda *asked: True),)),
+    Mutant("goodbyes of others are believed", (_goodbyes_of_others,)),
+    Mutant("contacts are believed without proof", (_contacts_without_proof,)),
+    Mutant("votes are not signed", (lambda: patch.object(quorum, "_is_signed", lambda *asked: True),)),
+    Mutant("anybody resets", (_resets_of_anybody,)),
+    Mutant("any log is believed", (_any_log,)),
+    Mutant("snapshots are not named by headers", (lambda: patch.object(trust, "_is_named", lambda *known: True),)),
 )

@@ -108,9 +108,12 @@ class Oracle:
             if not ballot.convener.startswith("coordinator."):
                 raise Violation(f"{ballot.convener} has reset the run without being its coordinator")
             return
-        if not set(entry.certificate.goodbyes) <= self._said_goodbye:
+        gone = {one.session for one in entry.certificate.goodbyes}
+        if not gone <= self._said_goodbye:
             raise Violation(f"step {header.step} counts goodbyes that were never said")
-        if not self._has_votes(header, ballot, entry.certificate.goodbyes):
+        if not set(entry.certificate.votes) <= {*previous.voters, ballot.convener}:
+            raise Violation(f"step {header.step} shows votes of sessions that do not decide")
+        if not self._has_votes(header, ballot, gone):
             raise Violation(f"step {header.step} is said to be committed without a quorum of votes")
 
     def applied(self, process: "Process", entry: Entry) -> None:

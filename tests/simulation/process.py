@@ -7,7 +7,7 @@ was applied, with moments that lose something when they are encoded.
 import hashlib
 import math
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from averaging.protocol.actions import Action, Apply, Average, Credit, Forget, L
 from averaging.protocol.messages import Accepted, Chunk, Commit, Contact, Message, Piece, Propose
 from averaging.protocol.peer import Peer
 from tests.simulation.oracle import Oracle, loss_of
+from tests.simulation.signatures import Credentials
 from tests.simulation.world import World
 
 TICK = 0.5
@@ -82,7 +83,9 @@ class Process:
     """One session of one peer; a restart makes another process."""
 
     def __init__(self, world: World, oracle: Oracle, contact: Contact, speed: int, disk: Disk | None = None):
-        self.world, self.oracle, self.contact, self.speed, self.disk = world, oracle, contact, speed, disk
+        self.world, self.oracle, self.speed, self.disk = world, oracle, speed, disk
+        self.credentials = Credentials(world.signatures, contact)
+        self.contact = contact = self.credentials.introduced(contact)
         self.session = contact.session
         self.contents: dict[str, Any] = {}  # by digest
         self.pieces: dict[tuple[Any, ...], Any] = {}
@@ -94,17 +97,21 @@ class Process:
         self.deaf_until = 0.0  # what comes before is lost
         self.lag = 0.0  # seconds by which what it sends is late
         self.is_replaced = False  # by the next process of the same person
+        self.hears: Callable[[str, Message], bool] = lambda sender, message: False  # a liar; whether it has answered
         self._frozen_until = 0.0
         self._waiting: deque[tuple[str, Message, Any]] = deque()
         self._has_unsaved = False
         self._contacts: list[Contact] = []  # that the machine knows of
-        self.machine = Peer(contact, world.settings, world.now)
+        self.machine = self._new_machine()
         world.processes[self.session] = self
         world.list_contact(contact)
         self._resume_from_disk()
         world.after(TICK * world.random.random(), self._tick)
         if speed:
             world.after(BATCH * (1 + world.random.random()), self._begin_batch)
+
+    def _new_machine(self, held: Collection[str] = ()) -> Peer:
+        return Peer(self.contact, self.world.settings, self.world.now, held, credentials=self.credentials)
 
     # -- life and death
 
@@ -158,6 +165,8 @@ class Process:
             self.contents[message.digest] = payload
         elif isinstance(message, Piece):
             self.pieces[sender, message.ballot, message.chunk, message.attempt] = payload
+        if self.hears(sender, message):
+            return
         self.machine.receive(sender, message, self.world.now)
         if isinstance(message, Propose):
             self.oracle.check_belief(self)
@@ -335,7 +344,7 @@ class Process:
         again = restarted(self, disk=Disk() if self.disk is not None else None)
         again.contents = self.contents
         again.ledger = self.ledger
-        again.machine = Peer(again.contact, self.world.settings, self.world.now, held=self.contents)
+        again.machine = again._new_machine(self.contents)
         assert self.machine.log.chain is not None
         had = [*self.machine.backfilling.others, *self.machine.log.chain.since(0)]
         again.machine.rejoin(log, had, self.world.now)
@@ -392,7 +401,7 @@ class Process:
                 state = self._after(state, entry.header)
         self.state = state
         self.oracle.check_state(tip, state)
-        self.machine = Peer(self.contact, self.world.settings, self.world.now, held=self.contents)
+        self.machine = self._new_machine(self.contents)
         self.machine.start(Chain(disk.entries), disk.snapshots, disk.accepted, disk.others)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from averaging.log.header import Ballot, Kind
 from averaging.protocol.messages import Commit, Contact, Message, Propose, Vote
 from averaging.protocol.settings import Settings
+from tests.simulation.signatures import Signatures
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -32,9 +33,10 @@ class Ambush:
 class World:
     """All processes of a run, the network between them, and the clock."""
 
-    def __init__(self, seed: int, settings: Settings):
+    def __init__(self, seed: int, settings: Settings, is_guarded: bool = True):
         self.random = random.Random(seed)
         self.settings = settings
+        self.signatures = Signatures(is_guarded)
         self.now = 0.0
         self.processes: dict[str, Process] = {}  # by session
         self.events = 0

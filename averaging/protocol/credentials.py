@@ -1,0 +1,117 @@
+"""What makes the word of others count: signatures of sessions, and of the run's authority.
+
+A run that gives passes is *guarded*. The transport vouches for the direct neighbour only, so whatever is passed on is
+signed: votes and goodbyes by their sessions, contacts by theirs with the pass, resets, rollbacks and heads by the
+authority. In a run without passes everybody may take part under any name, so nothing is checked: see `Open`.
+"""
+
+from dataclasses import replace
+from typing import Protocol
+
+import msgpack
+
+from averaging.log.header import Ballot, Farewell, Head, Header, SnapshotName
+from averaging.protocol.messages import Contact
+
+
+class Credentials(Protocol):
+    """Of one peer. Answers never change, or honest peers would disagree: passes that have expired count here."""
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether anything is checked."""
+
+    def introduced(self, contact: Contact) -> Contact:
+        """A session of this peer, with its proof."""
+
+    def sign(self, content: bytes) -> bytes:
+        """As a session of this peer; the content names the session."""
+
+    def verify(self, session: str, content: bytes, signature: bytes) -> bool:
+        """Whether the peer of a session has signed this."""
+
+    def authorize(self, content: bytes) -> bytes:
+        """As the run's authority; empty where its key is not."""
+
+    def is_authorized(self, content: bytes, signature: bytes) -> bool:
+        """Whether the run's authority has signed this."""
+
+    def admits(self, contact: Contact) -> bool:
+        """Whether a contact is signed by its session, and its user is the one in the pass."""
+
+
+class Open:
+    """For a run without passes: everything is believed."""
+
+    is_guarded = False
+
+    def introduced(self, contact: Contact) -> Contact:
+        """As it is."""
+        return contact
+
+    def sign(self, content: bytes) -> bytes:
+        """Nothing."""
+        return b""
+
+    def verify(self, session: str, content: bytes, signature: bytes) -> bool:
+        """Always."""
+        return True
+
+    def authorize(self, content: bytes) -> bytes:
+        """Nothing."""
+        return b""
+
+    def is_authorized(self, content: bytes, signature: bytes) -> bool:
+        """Always."""
+        return True
+
+    def admits(self, contact: Contact) -> bool:
+        """Always."""
+        return True
+
+
+# -- what is signed; each begins with what it is for, so that nothing can be taken for something else
+
+
+def vote(session: str, instance: str, ballot: Ballot, digest: str) -> bytes:
+    """That a voter holds all of a header and has accepted it."""
+    return _content("vote", session, instance, ballot.number, ballot.convener, digest)
+
+
+def farewell(one: Farewell) -> bytes:
+    """That a session has left."""
+    promised = one.promised and [one.promised.number, one.promised.convener]
+    return _content("farewell", one.session, one.instance, one.step, promised)
+
+
+def contact(one: Contact) -> bytes:
+    """Who a session is."""
+    return _content("contact", one.session, one.user, one.reachable, one.is_coordinator)
+
+
+def order(header: Header) -> bytes:
+    """That a reset or a rollback may be."""
+    return _content("order", replace(header, order=b"").digest)
+
+
+def head(one: Head, snapshot: SnapshotName | None) -> bytes:
+    """That a chain is the run's, up to this header, and a snapshot."""
+    resets = [[reset.step, reset.ballot.number, reset.ballot.convener] for reset in one.resets]
+    return _content("head", one.step, one.digest, resets, snapshot and [snapshot.step, snapshot.digest])
+
+
+def _content(kind: str, *fields: object) -> bytes:
+    return bytes(msgpack.packb([f"sahaj {kind} 1", *fields]))
+
+
+# -- headers
+
+
+def ordered(header: Header, credentials: Credentials) -> Header:
+    """A reset or a rollback with the authority's signature."""
+    return replace(header, order=credentials.authorize(order(header)))
+
+
+def is_ordered(header: Header, credentials: Credentials) -> bool:
+    """Whether the authority has signed a reset or a rollback."""
+    return not credentials.is_guarded or credentials.is_authorized(order(header), header.order)

@@ -1,0 +1,132 @@
+"""Which log of another peer is believed, in a guarded run.
+
+An entry is the run's if its certificate shows signed votes of voters that the header before it names. So a log needs
+one header to begin from, its *anchor*: one that this peer has applied itself, or one that the authority has signed. The
+coordinator signs each head that it applies, with its newest snapshot; others pass on the newest one of their chain, and
+tell the log from there on. Signed votes, 2.7 KB for nine voters, are cheaper than a second agreement about heads.
+
+Where the coordinator has been away for so long that others have dropped the newest anchor, the log counts that most
+users agree on, of at least three. A coordinator that comes back with an old chain may find fewer; then all of them must
+agree, for a minute.
+"""
+
+import itertools
+from collections.abc import Sequence
+
+from averaging.log.chain import Chain
+from averaging.log.header import Entry, Header, extends, supersedes
+from averaging.protocol import credentials as signed
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Credentials
+from averaging.protocol.messages import Anchor, Log
+from averaging.protocol.quorum import is_committed
+
+ENOUGH = 3  # users
+REMEMBERED = 60.0  # seconds for which an anchor, or a log without one, counts after it was heard of last
+
+
+class Trust:
+    """Of one peer."""
+
+    def __init__(self, contacts: Contacts, run: str, credentials: Credentials):
+        self._contacts, self._run, self._credentials = contacts, run, credentials
+        self._anchor: Anchor | None = None  # the newest one that others tell
+        self._heard_at = 0.0
+        self._told: dict[str, tuple[frozenset[str], float]] = {}  # headers of logs without an anchor, by user
+        self._since: float | None = None  # when the first of them came
+
+    def heard(self, anchor: Anchor | None, now: float) -> bool:
+        """Take in an anchor; whether it is one."""
+        if self._anchor is not None and now >= self._heard_at + REMEMBERED:
+            self._anchor = None  # all that had it have gone
+        if anchor is None:
+            return False
+        if anchor == self._anchor:
+            self._heard_at = now
+            return True
+        if not self._credentials.is_authorized(signed.head(anchor.head, anchor.snapshot), anchor.signature):
+            return False
+        if self._anchor is None or supersedes(anchor.head, self._anchor.head):
+            self._anchor, self._heard_at = anchor, now
+        return True
+
+    def follows(self, previous: Header, entry: Entry) -> bool:
+        """Whether an entry is the one after a header of the run."""
+        return is_committed(previous, entry, self._credentials)
+
+    def believes(self, session: str, log: Log, chain: Chain | None, now: float) -> bool:
+        """Whether this is the run's log, as far as somebody that has our chain can know."""
+        entries = log.entries
+        if not _is_whole(log, self._run):
+            return False
+        if not self._credentials.is_guarded:
+            return True
+        told = log.anchor if self.heard(log.anchor, now) else None
+        if log.snapshot is not None and not _is_named(log, told, self._anchor):
+            return False
+        previous = chain.tip if chain is not None and entries[0].header.previous == chain.tip.digest else None
+        at = self._anchored(log, chain, told)
+        if at is None and previous is None:
+            return log.snapshot is not None and self._agreed(session, log, log.snapshot.step, chain is not None, now)
+        self._since = None
+        follows = entries if at is None else entries[at + 1 :]
+        first = previous if at is None else entries[at].header
+        assert first is not None
+        if not self._all_follow(first, follows):
+            return False
+        return log.snapshot is None or self._contains_anchor(first, entries[-1].header)
+
+    def _all_follow(self, first: Header, entries: Sequence[Entry]) -> bool:
+        pairs = zip((first, *(one.header for one in entries)), entries, strict=False)
+        return all(self.follows(previous, entry) for previous, entry in pairs)
+
+    def _anchored(self, log: Log, chain: Chain | None, told: Anchor | None) -> int | None:
+        """The newest of the log's entries that is known to be the run's."""
+        known = {one.head.digest for one in (told, self._anchor) if one is not None}
+
+        def is_anchor(header: Header) -> bool:
+            own = chain.at(header.step) if chain is not None else None
+            return header.digest in known or (own is not None and own.header.digest == header.digest)
+
+        return next((at for at in reversed(range(len(log.entries))) if is_anchor(log.entries[at].header)), None)
+
+    def _contains_anchor(self, first: Header, tip: Header) -> bool:
+        """Whether a log goes on from the newest anchor, or was voted for where the chain of that one was reset."""
+        if self._anchor is None or first.step >= self._anchor.head.step:
+            return True
+        return supersedes(tip.head, self._anchor.head) and not extends(tip.head, self._anchor.head)
+
+    def _agreed(self, session: str, log: Log, step: int, has_chain: bool, now: float) -> bool:
+        """Whether most users tell the same header of a step."""
+        contact = self._contacts.get(session)
+        if contact is None or not self._all_follow(log.entries[0].header, log.entries[1:]):
+            return False
+        self._told = {user: one for user, one in self._told.items() if now < one[1] + REMEMBERED}
+        self._told[contact.user] = frozenset(entry.header.digest for entry in log.entries), now
+        base = log.entries[step - log.entries[0].header.step].header.digest
+        agree = sum(base in digests for digests, _ in self._told.values())
+        if len(self._told) >= ENOUGH:
+            return 2 * agree > len(self._told)
+        if not (self._contacts.me.is_coordinator and has_chain):
+            return False
+        if self._since is None:
+            self._since = now
+        users = {one.user for one in self._contacts.others.values()} - {self._contacts.me.user}
+        return now >= self._since + REMEMBERED and agree == len(self._told) and users <= self._told.keys()
+
+
+def _is_whole(log: Log, run: str) -> bool:
+    """Whether entries of this run follow each other, and the one of the snapshot is among them."""
+    headers = [entry.header for entry in log.entries]
+    is_chain = all(
+        (after.step, after.previous) == (before.step + 1, before.digest)
+        for before, after in itertools.pairwise(headers)
+    )
+    has_base = log.snapshot is None or headers[0].step <= log.snapshot.step <= headers[-1].step
+    return is_chain and has_base and headers[0].run == run
+
+
+def _is_named(log: Log, *anchors: Anchor | None) -> bool:
+    """Whether a header, or the authority, says that this is the snapshot of that step."""
+    named = [entry.header.snapshot for entry in log.entries if log.snapshot and entry.header.step >= log.snapshot.step]
+    return log.snapshot in [*named, *(one.snapshot for one in anchors if one is not None)]

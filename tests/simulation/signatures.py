@@ -1,0 +1,70 @@
+"""Signatures in the simulation: what was signed is remembered, so nobody can forge it, and checking costs little."""
+
+from dataclasses import replace
+
+from averaging.protocol import credentials as signed
+from averaging.protocol.messages import Contact
+
+AUTHORITY = "the authority"
+NONE = b""
+
+
+def _by(who: str) -> bytes:
+    return f"signed by {who}".encode()
+
+
+class Signatures:
+    """All of a run."""
+
+    def __init__(self, is_guarded: bool):
+        self.is_guarded = is_guarded
+        self.made: set[tuple[str, bytes]] = set()  # who has signed what
+        self.passes: dict[str, tuple[str, bool]] = {}  # user of each session, and whether it is a coordinator
+
+    def has(self, who: str, content: bytes, signature: bytes) -> bool:
+        """Whether this was signed."""
+        return not self.is_guarded or (signature == _by(who) and (who, content) in self.made)
+
+    def sign(self, who: str, content: bytes) -> bytes:
+        """Sign it."""
+        if not self.is_guarded:
+            return NONE
+        self.made.add((who, content))
+        return _by(who)
+
+
+class Credentials:
+    """Of one session."""
+
+    def __init__(self, signatures: Signatures, contact: Contact):
+        self._signatures, self._contact = signatures, contact
+        self.is_guarded = signatures.is_guarded
+        signatures.passes[contact.session] = contact.user, contact.is_coordinator
+
+    def introduced(self, contact: Contact) -> Contact:
+        """See `averaging.protocol.credentials`, as for the others."""
+        return replace(contact, proof=self.sign(signed.contact(contact)))
+
+    def sign(self, content: bytes) -> bytes:
+        """See there."""
+        return self._signatures.sign(self._contact.session, content)
+
+    def verify(self, session: str, content: bytes, signature: bytes) -> bool:
+        """See there."""
+        return self._signatures.has(session, content, signature)
+
+    def authorize(self, content: bytes) -> bytes:
+        """See there."""
+        return self._signatures.sign(AUTHORITY, content) if self._contact.is_coordinator else NONE
+
+    def is_authorized(self, content: bytes, signature: bytes) -> bool:
+        """See there."""
+        return self._signatures.has(AUTHORITY, content, signature)
+
+    def admits(self, contact: Contact) -> bool:
+        """See there."""
+        known = self._signatures.passes.get(contact.session)
+        return not self.is_guarded or (
+            known == (contact.user, contact.is_coordinator)
+            and self._signatures.has(contact.session, signed.contact(contact), contact.proof)
+        )
