@@ -87,7 +87,12 @@ class CatchingUp:
                 for session, claim in self._claims.items()
                 if now < claim.at + CLAIM and _is_ahead(claim.head, ours) and not self._is_doubted(session, now)
             }
-        if not self._claims and now >= self._told_at + CLAIM:
+        target = self._target
+        if (
+            target
+            and now >= self._told_at + CLAIM
+            and all(supersedes(target, one.head) for one in self._claims.values())
+        ):
             self._log, self.entries = None, []  # the peers that have all of it are gone
         self._want(now)
         if not self._claims or now < self._asked_at + self._timing.fetch:
@@ -113,6 +118,8 @@ class CatchingUp:
     def believed(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """Follow a log that is the run's."""
         ours, before = chain.head if chain else None, self.wanted()
+        if self._target is not None and supersedes(self._target, log.entries[-1].header.head):
+            return  # a session that has begun again for one chain does not go back to the one that has lost
         following = [index for index, entry in enumerate(log.entries) if ours and entry.header.previous == ours.digest]
         if following and (log.snapshot is None or log.snapshot.step < log.entries[following[0]].header.step):
             self._log, self.entries, self._source = None, list(log.entries[following[0] :]), session
@@ -127,6 +134,12 @@ class CatchingUp:
         if not self.entries and self._log is None and self._trust.follows(chain.tip, entry):
             self.entries, self._source = [entry], session
             self._fetch(now, is_new=is_member)
+
+    @property
+    def _target(self) -> Head | None:
+        """Where the log leads that is being followed."""
+        entries = self.entries or (self._log.entries if self._log is not None else ())
+        return entries[-1].header.head if entries else None
 
     def _fetch(self, now: float, *, is_new: bool = False) -> None:
         self._told_at = now
