@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.accounts import Accounts
 from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, list_checkpoints, load_newest_checkpoint
 from coordinator.evaluation import bfloat16_is_faster
-from coordinator.guard import post_guard
+from coordinator.guard import Guard, post_guard
 from coordinator.history import Historian
 from coordinator.ledger import Ledger, open_ledger
 from coordinator.notebook import invitation
@@ -26,7 +27,7 @@ from coordinator.recorder import Recorder
 from coordinator.release_restore import restore_from_hub
 from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.replica import Replica
-from coordinator.run_log import RunLog
+from coordinator.run_log import RunLog, set_older_log_aside
 from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
 from swarm import known_peers, logs
@@ -35,14 +36,14 @@ from swarm.dht_watch import DHTWatch
 from swarm.durable import write_file
 from swarm.fingerprint import Fingerprint, differences, fingerprint
 from swarm.hosts import is_this_machine
-from swarm.identity import load_identity
+from swarm.identity import Identity, load_identity
 from swarm.private_folder import keep_private
 from swarm.run_file import RunFile, load_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, read_tokenizer, tokenizer_digest
 from trainer.data import Batch, validation_batches
 from trainer.leaving import end_helpers, end_process, leaving_on_signal
-from trainer.model import build_model
+from trainer.model import PretrainingModel, build_model
 
 EVALUATION_BATCH = 16  # samples at a time: little memory, and the processor is busy with it
 PATIENCE = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
@@ -103,13 +104,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     # hivemind forks its processes: that has to come before threads of ours are running
     dht = join_dht(run.name, identity, network, gate)
     try:
-        replica: Replica | RunLog
-        if run.averaging.log:
-            replica = RunLog(
-                run, ours, dht, identity, model, newest, gate, guard.authority if guard else None, folder / LOG
-            )
-        else:
-            replica = Replica(run, dht, identity, model, newest, gate)
+        replica = open_replica(run, options, ours, dht, identity, model, newest, guard, say)
         evaluations = ledger.evaluations()
         with (
             leaving_on_signal(
@@ -204,6 +199,27 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         end_helpers()
     if asked_to_leave.status:  # threads of hivemind may wait for the DHT that is gone
         end_process(asked_to_leave.status)
+
+
+def open_replica(
+    run: RunFile,
+    options: CoordinatorOptions,
+    ours: Fingerprint,
+    dht: DHT,
+    identity: Identity,
+    model: PretrainingModel,
+    newest: LoadedCheckpoint | None,
+    guard: Guard | None,
+    say: Callable[[str], None],
+) -> Replica | RunLog:
+    """The coordinator's own peer, in the state from which the run goes on."""
+    gate, log = guard.gate if guard else None, options.state_folder / LOG
+    if not run.averaging.log:
+        return Replica(run, dht, identity, model, newest, gate)
+    aside = set_older_log_aside(log, newest) if options.from_hub and newest else None
+    if aside is not None:
+        say(f"The log on the disk is older than the release and lies in {aside} now.")
+    return RunLog(run, ours, dht, identity, model, newest, gate, guard.authority if guard else None, log)
 
 
 def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Batch]:

@@ -11,12 +11,15 @@ import torch
 from hivemind.dht import DHT
 
 from averaging.connection import Membership
+from averaging.log.disk import LOG_FILE
 from averaging.log.header import Entry, Kind
+from averaging.log.log_file import LogFile
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint
 from coordinator.replica import Snapshot
 from swarm import clock
+from swarm.durable import storage_errors
 from swarm.errors import SwarmError
 from swarm.fingerprint import OPTIMIZER_VERSION, Fingerprint
 from swarm.gate import Gate
@@ -151,6 +154,21 @@ class RunLog:
         layout = self.optimizer.layout
         model_state = dict(zip(layout.names, layout.views(state.parameters), strict=True))
         return Snapshot(state.step, model_state, saved(state))
+
+
+def set_older_log_aside(folder: Path, newest: LoadedCheckpoint) -> Path | None:
+    """Move a log away that ends before a checkpoint, which then begins the run; returns where it is now.
+
+    Raises:
+        StorageError: the log cannot be read or moved.
+    """
+    entries = LogFile(folder / LOG_FILE).load()
+    if not entries or entries[-1].header.step >= newest.trainer_state.step:
+        return None
+    aside = folder.with_name(f"{folder.name}-{clock.now():.0f}")
+    with storage_errors(folder):
+        folder.rename(aside)
+    return aside
 
 
 def saved(state: State) -> dict[str, Any]:

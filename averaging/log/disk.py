@@ -20,6 +20,7 @@ from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
+LOG_FILE = "log"
 _NAMES_STATE = (Kind.GENESIS, Kind.ROLLBACK)  # the state after these is the snapshot that they name
 
 
@@ -51,7 +52,7 @@ class Disk:
             folder.chmod(0o700)
         self._folder = folder
         self.contents = Store(folder / "contents", memory_limit)
-        self._log = LogFile(folder / "log")
+        self._log = LogFile(folder / LOG_FILE)
         self._older = LogFile(folder / "older", is_chain=False)
         self._snapshots, self._accepted = folder / "snapshots", folder / "accepted"
 

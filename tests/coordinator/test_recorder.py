@@ -7,12 +7,14 @@ import pytest
 import torch
 
 from averaging.log.credit import session_id
+from averaging.log.disk import LOG_FILE
 from averaging.log.header import Exclusion, Header, Part
+from averaging.log.log_file import LogFile
 from averaging.log.state import Layout, State
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, TrainerState
 from coordinator.ledger import Ledger, SessionReport, open_ledger
 from coordinator.recorder import credited, seen_round
-from coordinator.run_log import Committed, saved, state_of
+from coordinator.run_log import Committed, saved, set_older_log_aside, state_of
 from tests.averaging_log.headers import chain_of, header, member
 
 NOW = 1_800_000_000.0
@@ -124,3 +126,16 @@ def test_a_checkpoint_of_another_model_or_optimizer_is_refused_in_one_line():
     old = replace(checkpoint(state), optimizer_state={"version": 2, "state": {}})
     with pytest.raises(CheckpointError, match="checkpoint-7 does not fit the run"):
         state_of(old, LAYOUT)
+
+
+def test_only_a_log_that_ends_before_the_release_is_set_aside(tmp_path: Path):
+    state = State(step=2, updates=2, parameters=torch.rand(10), moments=(torch.rand(10), torch.rand(10)))
+    folder = tmp_path / "log"
+    assert set_older_log_aside(folder, checkpoint(state)) is None  # there is none
+    folder.mkdir()
+    LogFile(folder / LOG_FILE).append(chain_of(2))
+    newer = set_older_log_aside(folder, checkpoint(state))
+    assert newer is not None and newer.parent == tmp_path and not folder.exists()
+    folder.mkdir()
+    LogFile(folder / LOG_FILE).append(chain_of(3))
+    assert set_older_log_aside(folder, checkpoint(state)) is None and folder.exists()
