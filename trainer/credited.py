@@ -1,6 +1,7 @@
 """What one peer brought to the model, as the headers of the log say, and how fast the swarm is by them."""
 
 import logging
+import math
 from collections.abc import Collection
 from fractions import Fraction
 
@@ -58,10 +59,12 @@ class Credited:
             self.swarm_samples_per_second = SMOOTHING * before + (1 - SMOOTHING) * speed
         self.stepped_at = now
         own = [one for one in contributions(header) if one.session in sessions]
+        others = sum(member.weight > 0 for member in header.members) - 1
         for one in own:
             self._samples, self._masked = self._samples + one.samples, self._masked + one.tokens
             self.loss = next(member.loss for member in header.members if member.session == one.session)
-            logger.info("global step %d: brought %d samples, loss %s", header.step, one.samples, self.loss)
+            words = "global step %d: brought %d samples, loss %.3f; averaged with %d others"
+            logger.info(words, header.step, one.samples, math.nan if self.loss is None else self.loss, others)
         self.steps += bool(own)
 
     def thanks(self) -> str:
