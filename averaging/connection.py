@@ -85,6 +85,8 @@ class Connection:
             self._contacts = Contacts(one.dht, one.run.name, one.identity, me, one.gate)
             tell = self._contacts.keep(lambda found: shell.contacts(found.values()))
             self._tasks = [asyncio.create_task(tell), asyncio.create_task(self._watch(self._transport, shell))]
+            for task in self._tasks:
+                task.add_done_callback(partial(_tell_failure, shell))
 
     def send(self, session: str, to: str, message: Message, payload: Payload = None) -> bool:
         """Send a message some time soon, or never; never if it is of another session than the open one."""
@@ -118,3 +120,8 @@ class Connection:
             await self._transport.stop()
             await self._p2p.shutdown()
         self._transport, self._contacts, self._tasks = None, None, []
+
+
+def _tell_failure(shell: Shell, task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        shell.fail(error)

@@ -30,12 +30,14 @@ from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Replay
 from averaging.shell import Progress, Shell
 from averaging.transport.loop import LoopEnded, LoopThread
+from swarm.errors import SahajError, SwarmError
 
 __all__ = ["CollaborativeOptimizer", "Progress"]
 
 logger = logging.getLogger(__name__)
 
-IN_MEMORY = 2**30  # bytes of updates and snapshots, at most; a coordinator with more has them in files
+IN_MEMORY = 2**30  # bytes of updates and snapshots; a coordinator with more has them in files
+ROUNDS = 16  # updates of rounds that go on or have failed, beside those that are kept
 LEAVING = 45.0  # seconds that it may take
 
 
@@ -75,9 +77,16 @@ class CollaborativeOptimizer:
     async def _begin(self, applied: Callable[[Entry], None], missed: Callable[[Sequence[Entry]], None]) -> Shell:
         one, grid = self._membership, Grid(self._layout.size)
         averaging = one.run.averaging
-        facts = Settings(one.fingerprint, averaging.target_batch_size, grid.count, averaging.snapshot_every)
+        facts = Settings(
+            run=one.fingerprint,
+            target_samples=averaging.target_batch_size,
+            chunks=grid.count,
+            snapshot_every=averaging.snapshot_every,
+            last_step=one.run.optimizer.total_steps,
+        )
+        memory = max(IN_MEMORY, most_bytes(self._layout.size, averaging.snapshot_every))
         disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None
-        store = self._store = disk.contents if disk is not None else Store(None, IN_MEMORY)
+        store = self._store = disk.contents if disk is not None else Store(None, memory)
         optimizer = StateOptimizer(self._layout, one.run.optimizer)
         compression = one.run.averaging.compression
         replay = Replay(facts.run, self._layout, grid, compression, optimizer.step, facts.snapshot_every, store)
@@ -109,8 +118,14 @@ class CollaborativeOptimizer:
     def _renew(self) -> Contact:
         me = self._membership.new_contact()
         self.sessions.append(me.session)
-        self._loop.begin(self._connection.open(me, self._shell))
+        self._loop.begin(self._reopen(me))
         return me
+
+    async def _reopen(self, me: Contact) -> None:
+        try:
+            await self._connection.open(me, self._shell)
+        except Exception as error:
+            self._shell.fail(error)
 
     @property
     def layout(self) -> Layout:
@@ -214,6 +229,19 @@ class CollaborativeOptimizer:
         await self._shell.stop()
 
     def check(self) -> None:
-        """Raise what has ended this peer's part in the run, if something has; a coordinator asks now and then."""
-        if self._shell.failure.done():
-            self._shell.failure.result()
+        """Raise what has ended this peer's part in the run, if something has; a coordinator asks now and then.
+
+        Raises:
+            SahajError: a disk that cannot be read, or a mistake of the program.
+        """
+        error = self._shell.failure.exception() if self._shell.failure.done() else None
+        if isinstance(error, SahajError):
+            raise error
+        if error is not None:
+            raise SwarmError(f"this peer can take part no longer ({error!r}); start it again") from error
+
+
+def most_bytes(elements: int, snapshot_every: int) -> int:
+    """What a peer holds: two snapshots and one that is made, updates since the last but one, and open rounds."""
+    update = 4 * elements  # of float32; other encodings have less
+    return 3 * 8 * elements + (2 * snapshot_every + ROUNDS) * update

@@ -276,8 +276,12 @@ class Shell:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self.failure.done():
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """This peer can go on no longer."""
+        if not self.failure.done():
             logger.error("this peer takes part no longer: it has failed", exc_info=error)
             self.machine.fall_silent()
             self.failure.set_exception(error)

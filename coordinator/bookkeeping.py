@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from averaging.optimizer import LEAVING
 from coordinator.accounts import STOPPING, Accounts
 from coordinator.checkpoints import TrainerState, list_checkpoints, prune, restore_model, save_checkpoint
 from coordinator.evaluation import Evaluation, evaluate
@@ -81,14 +82,15 @@ class Bookkeeper:
         while not stop.wait(pause):
             well = self._guarded(self._follow_order) & self._guarded(lambda: self._look(stop))
             pause = LOOK_EVERY if well else min(2 * pause, LONGEST_PAUSE)
-        self._replica.has_stopped.wait(STOPPING)  # in its last look it may begin a round
+        patience = STOPPING if isinstance(self._replica, Replica) else LEAVING
+        self._replica.has_stopped.wait(patience)  # in its last look it may begin a round
         if self._replica.step > max(self._saved, 0):
             self._guarded(lambda: self._save(self._replica.snapshot()))
         self._guarded(lambda: self._accounts.bring_up_to_date(final=True))
 
     def _follow_order(self) -> None:
         if self._recall.follow_order():
-            self._save(self._replica.snapshot())  # or a restarted coordinator would not have it
+            self._save(self._replica.restored())  # or a restarted coordinator would not have it
 
     def _look(self, stop: threading.Event) -> None:
         sessions = self._accounts.bring_up_to_date()
@@ -110,7 +112,7 @@ class Bookkeeper:
             self._scores = self._evaluate(snapshot, stop) if self._office.held_out else None
             self._evaluated = snapshot.step
             if self._scores and self._recall.go_back_if_bad(self._scores.masked_lm_loss):
-                self._save(self._replica.snapshot())
+                self._save(self._replica.restored())
                 return  # the other snapshot is of what was left behind
         if checkpoint_due:
             self._save(snapshot)

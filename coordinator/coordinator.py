@@ -176,7 +176,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                     )
                 ),
                 evaluated=max((one.step for one in evaluations), default=-1),
-                saved=newest.trainer_state.step if newest else -1,
+                saved=min(newest.trainer_state.step, replica.step) if newest else -1,
             )
             books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
             books.start()

@@ -1,5 +1,6 @@
 """Writes into the ledger who brought what, as the headers of the log say, and what peers tell of themselves."""
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -63,9 +64,9 @@ class Recorder:
         self._unwritten += self._log.committed()
         records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
         fraction = self._run.data.masked_fraction
-        reports = [replace(one, contributions=()) for one in session_reports(records)]
+        reports = [as_its_own(one) for one in session_reports(records)]
         headers = [one.entry.header for one in self._unwritten]
-        unheard = {session_id(member.session) for header in headers for member in header.members}
+        unheard = {ledger_id(member.session) for header in headers for member in header.members}
         known = self._ledger.known_sessions(unheard.difference(one.session_id for one in reports))
         self._ledger.record(credited(reports, headers, known, fraction, clock.now()))
         self._ledger.audit.write([one for one in map(seen_round, self._unwritten) if one], [], clock.now())
@@ -76,6 +77,20 @@ class Recorder:
                 known_peers.remember(self._peers, ways)
             self._backed_up = time.monotonic()
         return sum(is_present(record) for _, record in records)
+
+
+def ledger_id(session: str) -> str:
+    """What the ledger calls a session: 32 hexadecimal digits, in which the peer's id is bound."""
+    return _bound(session_id(session), session.partition(".")[0])
+
+
+def as_its_own(report: SessionReport) -> SessionReport:
+    """A report under an id that no other peer can claim; what it brought is in the headers."""
+    return replace(report, session_id=_bound(report.session_id, report.peer_id), contributions=())
+
+
+def _bound(claimed: str, peer_id: str) -> str:
+    return hashlib.sha256(f"{peer_id} {claimed}".encode()).hexdigest()[:32]
 
 
 def credited(
@@ -93,27 +108,28 @@ def credited(
         now: unix time.
     """
     by_id = {report.session_id: report for report in reports}
+    brought: dict[str, list[Contribution]] = {}
     for header in headers:
         members = {member.session: member for member in header.members}
         for one in contributions(header):
-            name = session_id(one.session)
-            report = by_id.get(name) or _unheard_of(
-                members[one.session], header.step, LONG_AGO if name in known else now
+            name, member = ledger_id(one.session), members[one.session]
+            if name not in by_id:
+                by_id[name] = _unheard_of(member, header.step, LONG_AGO if name in known else now)
+            brought.setdefault(name, []).append(
+                Contribution(
+                    step=header.step - 1,
+                    samples=round(one.samples),
+                    tokens=round(float(one.tokens) / masked_fraction),
+                    loss=member.loss or 0.0,
+                )
             )
-            brought = Contribution(
-                step=header.step - 1,
-                samples=round(one.samples),
-                tokens=round(float(one.tokens) / masked_fraction),
-                loss=members[one.session].loss or 0.0,
-            )
-            by_id[name] = replace(report, contributions=(*report.contributions, brought))
-    return list(by_id.values())
+    return [replace(report, contributions=tuple(brought.get(name, ()))) for name, report in by_id.items()]
 
 
 def _unheard_of(member: Member, step: int, seen: float) -> SessionReport:
     """Of a session whose record is gone, or has not come yet; `seen` is in unix seconds."""
     return SessionReport(
-        session_id=session_id(member.session),
+        session_id=ledger_id(member.session),
         user=member.user,
         peer_id=member.session.partition(".")[0],
         client_mode=not member.reachable,

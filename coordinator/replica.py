@@ -133,6 +133,10 @@ class Replica:
                 choose_step, lambda: restore_model(self._model, older.model_state), older.optimizer_state
             )
 
+    def restored(self) -> Snapshot:
+        """The state that the swarm went back to a moment ago."""
+        return self.snapshot()
+
     def snapshot(self) -> Snapshot:
         """A copy of the newest whole state; parameters, LAMB's state and step number belong together."""
         averager = self.optimizer.state_averager

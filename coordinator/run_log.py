@@ -62,6 +62,7 @@ class RunLog:
         self._committed: queue.SimpleQueue[Committed] = queue.SimpleQueue()
         self._applied_at: float | None = None
         self._rolled_back, self._is_made = threading.Event(), threading.Event()
+        self._restored: State | None = None  # the state after the newest rollback
         membership = Membership(
             run,
             ours.digest,
@@ -91,6 +92,7 @@ class RunLog:
         norm = self.optimizer.gradient_norm if entry.header.kind is Kind.UPDATE else None
         self._committed.put(Committed(entry, norm, seconds))
         if entry.header.kind is Kind.ROLLBACK:
+            self._restored = self.optimizer.state
             self._rolled_back.set()
 
     def _miss(self, entries: Sequence[Entry]) -> None:
@@ -139,11 +141,14 @@ class RunLog:
         """
         self._rolled_back.clear()
         self.optimizer.roll_back(state_of(older, self.optimizer.layout))
-        if not self._rolled_back.wait(ROLLING_BACK):
-            raise SwarmError(
-                f"no quorum has agreed in {ROLLING_BACK:.0f} s to go back; the run does so once there is one"
-            )
-        return self.step
+        until = clock.now() + ROLLING_BACK
+        while not self._rolled_back.wait(POLL):
+            if clock.now() >= until or self.has_stopped.is_set():
+                raise SwarmError(
+                    f"no quorum has agreed in {ROLLING_BACK:.0f} s to go back; the run does so once there is one"
+                )
+        assert self._restored is not None
+        return self._restored.step
 
     def snapshot(self) -> Snapshot:
         """The newest whole state."""
@@ -151,6 +156,14 @@ class RunLog:
             self.has_stopped.wait(POLL)
             if self.has_stopped.is_set():
                 raise SwarmError("there is no state of the run yet, so none can be saved")
+        return self._snapshot_of(state)
+
+    def restored(self) -> Snapshot:
+        """The state that the run went back to last; it may have gone on since."""
+        assert self._restored is not None
+        return self._snapshot_of(self._restored)
+
+    def _snapshot_of(self, state: State) -> Snapshot:
         layout = self.optimizer.layout
         model_state = dict(zip(layout.names, layout.views(state.parameters), strict=True))
         return Snapshot(state.step, model_state, saved(state))

@@ -141,7 +141,7 @@ class AveragingSection(Section):
     )
     log: bool = Field(False, description="agree on each update in a log that all peers apply alike (not finished)")
     snapshot_every: Count = Field(
-        50, description="global steps between two snapshots of the log, from which newcomers begin"
+        10, description="global steps between two snapshots of the log, from which newcomers begin"
     )
     target_group_size: int | None = Field(
         None, ge=2, description="peers that average together when there are more, a power of two; absent: all of them"

@@ -30,7 +30,7 @@ class Credited:
         self.stepped_at: float | None = None  # when the newest step was taken
         self._samples = self._masked = Fraction(0)
         self._masked_fraction = masked_fraction
-        self._ballot: int | None = None  # number of the newest one that committed a step
+        self._newest = -2, 0  # step of the newest header, and number of the ballot that committed it
 
     @property
     def samples(self) -> int:
@@ -45,9 +45,10 @@ class Credited:
     def take_in(self, entry: Entry, sessions: Collection[str], now: float) -> None:
         """The next header was applied; `sessions` are those of this peer, `now` is in seconds of any clock."""
         header, number = entry.header, entry.certificate.ballot.number
-        if self._ballot is not None:
-            self.failures += max(0, number - self._ballot - 1)
-        self._ballot = number
+        step, ballot = self._newest
+        if header.step == step + 1:
+            self.failures += max(0, number - ballot - 1)
+        self._newest = header.step, number
         if header.kind is not Kind.UPDATE:
             return
         self.rounds += 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, SnapshotName, extends, newest, supersedes
-from averaging.protocol.actions import Action, Load, Rejoin
+from averaging.protocol.actions import Action, Forget, Load, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Log, Message, WantLog
 from averaging.protocol.settings import Timing
@@ -93,7 +93,7 @@ class CatchingUp:
             and now >= self._told_at + CLAIM
             and all(supersedes(target, one.head) for one in self._claims.values())
         ):
-            self._log, self.entries = None, []  # the peers that have all of it are gone
+            self._give_up(ours)  # the peers that have all of it are gone
         self._want(now)
         if not self._claims or now < self._asked_at + self._timing.fetch:
             return
@@ -135,6 +135,14 @@ class CatchingUp:
             self.entries, self._source = [entry], session
             self._fetch(now, is_new=is_member)
 
+    def _give_up(self, ours: Head | None) -> None:
+        before, self._log, self.entries = self.wanted(), None, []
+        self._fetching.want_instead(before, ())
+        if ours is None:  # a peer with a chain drops the rest at its next step
+            gone = sorted(self._fetching.held)
+            self._fetching.forget(gone)
+            self._act(Forget(tuple(gone)))
+
     @property
     def _target(self) -> Head | None:
         """Where the log leads that is being followed."""
@@ -165,7 +173,8 @@ class CatchingUp:
         self._log = None
         base = next(index for index, entry in enumerate(log.entries) if entry.header.step == log.snapshot.step)
         if ours is not None and not extends(log.entries[base].header.head, ours):
-            if not extends(log.entries[-1].header.head, ours):
+            there = next((entry for entry in log.entries if entry.header.step == ours.step), log.entries[-1])
+            if not extends(there.header.head, ours):
                 self._act(Rejoin(log))
             return None
         self.entries = list(log.entries[base + 1 :])

@@ -66,6 +66,7 @@ class Leading:
         progress, convening = self._gathering.progress, self._gathering.convening
         target = self._settings.target_samples
         full = progress.gathered(tip.digest, target, now) >= target or convening.is_stalled(now)
+        full = full and tip.step < self._settings.last_step
         rollback = self.rollback if me.is_coordinator else None
         if not (full or rollback) or now < self._began_at + timing.resend:
             return

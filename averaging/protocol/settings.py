@@ -35,5 +35,6 @@ class Settings:
     target_samples: int  # of a global step, at least
     chunks: int  # of the vector
     snapshot_every: int  # global steps
+    last_step: int = 2**62  # of the run; only a rollback follows it
     headers: int = 4096  # that peers keep for a coordinator that was away; one of 40 members has 3 KB
     timing: Timing = Timing()

@@ -13,7 +13,7 @@ from averaging.log.log_file import LogFile
 from averaging.log.state import Layout, State
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, TrainerState
 from coordinator.ledger import Ledger, SessionReport, open_ledger
-from coordinator.recorder import credited, seen_round
+from coordinator.recorder import as_its_own, credited, ledger_id, seen_round
 from coordinator.run_log import Committed, saved, set_older_log_aside, state_of
 from tests.averaging_log.headers import chain_of, header, member
 
@@ -37,7 +37,7 @@ def report(session: str, **fields: object) -> SessionReport:
         "data_wait_fraction": 0.0,
         "left": False,
     }
-    return SessionReport(**{**plain, **fields})  # type: ignore[arg-type]
+    return as_its_own(SessionReport(**{**plain, **fields}))  # type: ignore[arg-type]
 
 
 def update(step: int, *sessions: str, without: str = "") -> Header:
@@ -48,7 +48,7 @@ def update(step: int, *sessions: str, without: str = "") -> Header:
 
 def write(ledger: Ledger, reports: list[SessionReport], *headers: Header, now: float = NOW) -> None:
     """As the recorder does."""
-    names = {session_id(one.session) for each in headers for one in each.members}
+    names = {ledger_id(one.session) for each in headers for one in each.members}
     known = ledger.known_sessions(names.difference(one.session_id for one in reports))
     ledger.record(credited(reports, headers, known, 0.2, now), now)
 
@@ -90,6 +90,16 @@ def test_a_session_that_has_left_stays_as_it_was(tmp_path: Path):
     write(ledger, [], update(2, ASHA), now=NOW + 3600)
     (session,) = ledger.sessions(NOW + 3600)
     assert (session.samples, session.device, session.left, session.last_seen) == (20, "H200", True, NOW)
+
+
+def test_nobody_takes_the_credit_of_a_session_by_its_name(tmp_path: Path):
+    """Sessions' names are public, and so are the ids under which they publish."""
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    thief = report(ASHA, user="mallory", peer_id="mallory")
+    write(ledger, [thief])
+    write(ledger, [report(ASHA), thief], update(1, ASHA))
+    write(ledger, [thief], update(2, ASHA))
+    assert samples(ledger) == {"asha": 20, "mallory": 0}
 
 
 def test_only_updates_are_rounds():

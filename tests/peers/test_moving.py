@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, signal_group, text_of
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 4096  # some seconds of two trainers
@@ -25,7 +26,7 @@ def test_volunteers_find_a_coordinator_that_has_moved(small_swarm: Callable[...,
 
     old, old_url = swarm.peers[0], swarm.url
     signal_group(old, signal.SIGINT)
-    assert old.process.wait(30.0) == 0
+    assert old.process.wait(PATIENCE) == 0
     swarm.ledger.close()
     elsewhere = swarm.folder / "elsewhere"
     shutil.copytree(swarm.state, elsewhere)

@@ -15,7 +15,7 @@ STEP_SAMPLES = 12_288  # some five seconds of two trainers: whoever comes back n
 
 
 def test_the_swarm_goes_back_to_a_checkpoint_and_on_from_it(small_swarm: Callable[..., SmallSwarm]):
-    swarm = small_swarm(access={"open": True}, target_batch_size=STEP_SAMPLES)
+    swarm = small_swarm(access={"open": True}, target_batch_size=STEP_SAMPLES, coordinator={"keep_checkpoints": 100})
     trainers = [
         swarm.volunteer("asha", asks_for="Asha"),
         swarm.volunteer("bela", asks_for="Bela", client_mode=True),
@@ -31,6 +31,7 @@ def test_the_swarm_goes_back_to_a_checkpoint_and_on_from_it(small_swarm: Callabl
 
     swarm.wait(lambda: all("goes back to an older state" in text_of(one) for one in trainers), "notice")
     words = f"goes back to the state of global step {chosen}, as global step "
+    swarm.wait(lambda: words in text_of(swarm.peers[0]), "word of the coordinator")
     (went_on_at,) = (int(line.rsplit(" ", 1)[1]) for line in text_of(swarm.peers[0]).splitlines() if words in line)
     assert went_on_at > before
     swarm.wait((folder / f"checkpoint-{went_on_at}").is_dir, "checkpoint of what it went back to")
