@@ -231,7 +231,7 @@ def extends(theirs: Head, ours: Head) -> bool:
     """Whether a chain with head `theirs` contains `ours`; the other chains that supersede it drop applied headers."""
     later = theirs.resets[len(ours.resets) :]
     return (
-        (theirs.step > ours.step or (theirs.step, theirs.digest) == (ours.step, ours.digest))
+        theirs.step >= ours.step
         and theirs.resets[: len(ours.resets)] == ours.resets
         and all(reset.step > ours.step for reset in later)
     )

@@ -48,6 +48,7 @@ class CatchingUp:
         self._log: Log | None = None  # with a snapshot that has to be loaded first
         self._source = ""
         self.entries: list[Entry] = []  # that follow our head, in order
+        self._abandoned: set[str] = set()  # digests that were wanted for a log whose holders have gone
         self._fetched = -1  # step up to which their updates were asked for
         self.reached = math.inf  # step that the process has the state of; infinite: it is always there at once
 
@@ -93,7 +94,8 @@ class CatchingUp:
             and now >= self._told_at + CLAIM
             and all(supersedes(target, one.head) for one in self._claims.values())
         ):
-            self._give_up(ours)  # the peers that have all of it are gone
+            self._abandoned |= self.wanted()
+            self._log, self.entries = None, []  # the peers that have all of it are gone
         self._want(now)
         if not self._claims or now < self._asked_at + self._timing.fetch:
             return
@@ -117,7 +119,7 @@ class CatchingUp:
 
     def believed(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """Follow a log that is the run's."""
-        ours, before = chain.head if chain else None, self.wanted()
+        ours, abandoned = chain.head if chain else None, self._abandoned | self.wanted()
         if self._target is not None and supersedes(self._target, log.entries[-1].header.head):
             return  # a session that has begun again for one chain does not go back to the one that has lost
         following = [index for index, entry in enumerate(log.entries) if ours and entry.header.previous == ours.digest]
@@ -126,7 +128,8 @@ class CatchingUp:
         elif log.snapshot is not None and not (self.has_found and self._fetching.is_moving(now)):
             # what a thin line is loading is not left for a newer snapshot: beginning again with each never ends
             self._log, self.entries, self._source = log, [], session
-        self._fetching.want_instead(before, self.wanted())
+        self._abandoned = set()
+        self._begin_anew(abandoned, ours)
         self._fetch(now)
 
     def offered(self, session: str, entry: Entry, chain: Chain, now: float, *, is_member: bool) -> None:
@@ -135,11 +138,12 @@ class CatchingUp:
             self.entries, self._source = [entry], session
             self._fetch(now, is_new=is_member)
 
-    def _give_up(self, ours: Head | None) -> None:
-        before, self._log, self.entries = self.wanted(), None, []
-        self._fetching.want_instead(before, ())
-        if ours is None:  # a peer with a chain drops the rest at its next step
-            gone = sorted(self._fetching.held)
+    def _begin_anew(self, abandoned: set[str], ours: Head | None) -> None:
+        """What was being fetched, and is wanted no longer, is asked for no longer, and not kept by a newcomer."""
+        wanted = self.wanted()
+        self._fetching.want_instead(abandoned, wanted)
+        if ours is None and abandoned - wanted:  # a peer with a chain drops the rest at its next step
+            gone = sorted(self._fetching.held - wanted - self._fetching.parts_of(wanted))
             self._fetching.forget(gone)
             self._act(Forget(tuple(gone)))
 
@@ -173,8 +177,8 @@ class CatchingUp:
         self._log = None
         base = next(index for index, entry in enumerate(log.entries) if entry.header.step == log.snapshot.step)
         if ours is not None and not extends(log.entries[base].header.head, ours):
-            there = next((entry for entry in log.entries if entry.header.step == ours.step), log.entries[-1])
-            if not extends(there.header.head, ours):
+            ends = [entry.header.digest for entry in log.entries if entry.header.step == ours.step]
+            if ends not in ([], [ours.digest]) or not extends(log.entries[-1].header.head, ours):
                 self._act(Rejoin(log))
             return None
         self.entries = list(log.entries[base + 1 :])

@@ -119,7 +119,8 @@ class Gathering:
         ours: Head | None = self._log.head
         self._catching_up.claims(sender, status.head, ours, now)
         contact = self._contacts.others.get(sender)
-        leads_us = ours is None or status.head == ours or extends(status.head, ours)
+        is_ahead = ours is None or (status.head.step > ours.step and extends(status.head, ours))
+        leads_us = status.head == ours or is_ahead  # and not from another header of our step
         if status.convenes and contact is not None and leads_us:
             self._gathered = status.gathered
             self.convening.heard(contact, status.gathered >= self._settings.target_samples, now)

@@ -142,7 +142,7 @@ def test_waiting_for_slow_documents_is_counted(
         get = feed._queue.get
 
         def get_and_tell() -> object:
-            if asked.is_set() and feed._queue.empty():
+            if feed._queue.empty() and asked.wait(PATIENCE) and feed._queue.empty():
                 waits.set()
             return get()
 
