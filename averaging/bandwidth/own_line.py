@@ -55,9 +55,11 @@ class OwnLine:
         """What to tell others; None while nothing is known.
 
         What comes in may wait for the lines of its senders, so a download was never seen to carry less than the upload.
+        A newcomer has only loaded a snapshot, and few lines carry more up than down.
         """
-        upload = self.upload.at_most(self.upload.meter.speed or math.inf)
-        download = self.download.at_most(max(self.download.meter.speed or 0.0, upload))
+        up, down = self.upload.meter.speed, self.download.meter.speed
+        upload = self.upload.at_most(up or down or math.inf)
+        download = self.download.at_most(max(down or 0.0, upload))
         if math.isinf(download):
             return None
         return Bandwidth((upload if math.isfinite(upload) else download) / MEGABIT, download / MEGABIT)
