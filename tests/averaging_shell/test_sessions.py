@@ -5,7 +5,7 @@ import hashlib
 from pathlib import Path
 from unittest.mock import Mock
 
-from averaging.bandwidth.own_line import Caps
+from averaging.bandwidth.own_line import NO_CAPS, Caps
 from averaging.connection import LOOK_EVERY, Connection
 from averaging.log.header import Kind
 from averaging.protocol.actions import Apply
@@ -107,7 +107,7 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
 
 
 def test_a_connection_sends_nothing_of_a_session_that_is_not_open() -> None:
-    connection = Connection(Mock())
+    connection = Connection(Mock(caps=NO_CAPS))
     connection._transport, connection._session = Mock(), "asha.0"
     assert not connection.send("asha.1", "bela.0", Report(None, 0))
     connection._transport.send.assert_not_called()
