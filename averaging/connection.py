@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hivemind.dht import DHT
 
+from averaging.bandwidth.own_line import NO_CAPS, Caps, OwnLine
 from averaging.credentials import PassCredentials
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Contact, Message
@@ -21,7 +22,9 @@ from swarm.identity import Identity
 from swarm.passes import Authority
 from swarm.run_file import RunFile
 
-LOOK_EVERY = 0.25  # seconds between two looks whose streams have broken, and over which something comes
+LOOK_EVERY = (
+    0.25  # seconds between two looks: whose streams have broken, over which something comes, what a line carries
+)
 GOODBYE = 3.0  # seconds for the last words
 
 
@@ -33,6 +36,7 @@ class Membership:
         name: counts where there are no passes.
         folder: of the log, which a coordinator needs; others keep what they hold in memory if there is none.
         authority: of the run; the coordinator of one with passes needs it.
+        caps: what the volunteer lets the run take of the line.
     """
 
     run: RunFile
@@ -44,6 +48,7 @@ class Membership:
     is_coordinator: bool = False
     folder: Path | None = None
     authority: Authority | None = None
+    caps: Caps = NO_CAPS
 
     def __post_init__(self) -> None:
         if self.gate is not None and self.is_coordinator and self.authority is None:
@@ -67,6 +72,7 @@ class Connection:
 
     def __init__(self, membership: Membership):
         self._membership = membership
+        self._line = OwnLine(membership.caps)
         self._transport: Transport | None = None
         self._session = ""
         self._contacts: Contacts | None = None
@@ -80,7 +86,7 @@ class Connection:
             one = self._membership
             self._p2p = await join_daemon(one.dht)
             self._session, received = me.session, partial(shell.received, me.session)
-            self._transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, received)
+            self._transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, received, line=self._line)
             await self._transport.start()
             self._contacts = Contacts(one.dht, one.run.name, one.identity, me, one.gate)
             tell = self._contacts.keep(lambda found: shell.contacts(found.values()))
@@ -111,6 +117,9 @@ class Connection:
                 shell.lost(session)
             shell.moving([session for session, received in now.items() if received != before.get(session, 0)])
             before = now
+            bandwidth = self._line.bandwidth()
+            if bandwidth is not None:
+                shell.measured(bandwidth)
             await asyncio.sleep(LOOK_EVERY)
 
     async def _close(self) -> None:

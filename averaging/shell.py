@@ -25,7 +25,7 @@ from averaging.log.state import State
 from averaging.means import Means
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
-from averaging.protocol.messages import Accepted, Chunk, Contact, Message, Piece
+from averaging.protocol.messages import Accepted, Bandwidth, Chunk, Contact, Message, Piece
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from averaging.reduce.sender import GradientBuffers
@@ -152,6 +152,11 @@ class Shell:
         with self._guarded.lock:
             for session in sessions:
                 self.machine.moving(session, self._loop.time())
+
+    def measured(self, bandwidth: Bandwidth) -> None:
+        """What the line of this peer carries; to be said now and then, since a new session does not know it."""
+        with self._guarded.lock:
+            self.machine.measured(bandwidth)
 
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""

@@ -269,7 +269,6 @@ def _run(
                     target=target,
                     snapshot_every=scale.snapshot_every,
                     batch=0.0 if number in idle else BATCH,
-                    line=lines[number],
                     waits=lines[number] == THIN,
                 )
 

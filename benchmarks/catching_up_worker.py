@@ -15,7 +15,7 @@ from averaging.connection import Membership
 from averaging.log.header import Ballot, Entry
 from averaging.log.snapshot import Manifest
 from averaging.optimizer import CollaborativeOptimizer
-from averaging.protocol.messages import Bandwidth, Meet, Message
+from averaging.protocol.messages import Meet, Message
 from averaging.transport.outbox import Payload
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
@@ -49,7 +49,6 @@ class Task:
     target: int  # masked tokens
     snapshot_every: int
     batch: float  # seconds; 0: it does not train
-    line: tuple[float, float]  # Mbit/s up and down
     waits: bool  # for the file `go`
 
     def file(self, name: str, number: int | None = None) -> Path:
@@ -115,7 +114,7 @@ def work(task: Task) -> None:
 def _optimizer(
     task: Task, membership: Membership, parameters: list[tuple[str, torch.nn.Parameter]], journal: Journal
 ) -> CollaborativeOptimizer:
-    """One that knows its line, and writes down what it applies, what it loads, and when it opens a ballot."""
+    """One that writes down what it applies, what it loads, and when it opens a ballot."""
 
     def applied(entry: Entry) -> None:
         weights = {one.user: one.weight for one in entry.header.members if one.weight}
@@ -124,7 +123,6 @@ def _optimizer(
     optimizer = CollaborativeOptimizer(membership, parameters, applied)
     shell, connection = optimizer._shell, optimizer._connection
     stepping, arrivals = shell._stepping, shell._arrivals
-    shell.machine.measured(Bandwidth(*task.line))
     load, apply, keep, send = stepping._load, shell.replay.apply, arrivals._keeps_chunk, connection.send
     fetched, met = Counter[str](), set[Ballot]()
 

@@ -4,6 +4,7 @@ import queue
 import time
 import zlib
 
+from averaging.bandwidth.own_line import Caps
 from averaging.connection import Membership
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
@@ -57,7 +58,8 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
     try:
         committed: queue.SimpleQueue[Entry] = queue.SimpleQueue()
         with steps("connecting to the others"):
-            membership = Membership(run, ours.digest, dht, identity, options.name, options.gate)
+            caps = Caps(options.max_upload, options.max_download)
+            membership = Membership(run, ours.digest, dht, identity, options.name, options.gate, caps=caps)
             optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
         credited = Credited(run.data.masked_fraction)
         session = Session(

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
+from averaging.bandwidth.own_line import OwnLine
 from averaging.protocol.messages import Message
 from averaging.transport.frames import LONGEST_HELLO, FrameRefused, Kind, Lane, frame, read_head
 from averaging.transport.limits import Budget, Limits
@@ -13,7 +14,7 @@ from averaging.transport.wire import BULKY, fits, unpack
 
 MOST_UNREAD = 2**20  # bytes of acknowledgements that a peer does not read
 FITS_AT_ONCE = 2**20  # bytes that are hashed in the event loop; more are in a thread
-SLICE = 32 * 2**10  # bytes of a frame after which it counts as moving: a chunk takes a second of a thin line
+SLICE = 32 * 2**10  # bytes of a frame after which it counts as moving, and streams behind a cap have their turns
 
 Receive = Callable[[Message, bytes | None], Awaitable[None] | None]
 OtherFrame = Callable[[Kind, bytes], None]
@@ -24,6 +25,7 @@ class Stream:
 
     Args:
         peer: that it leads to, for the budget.
+        line: of this peer; all its streams share it.
         receive: takes in a message; the next one of this stream waits for what it returns.
         wrong_chunk: is told of a chunk whose bytes do not have its digest.
         other_frame: takes in a hello, or a wish for a stream for bulk.
@@ -39,6 +41,7 @@ class Stream:
         opened_here: bool,
         limits: Limits,
         budget: Budget,
+        line: OwnLine,
         clock: Callable[[], float],
         receive: Receive,
         wrong_chunk: Callable[[], None],
@@ -46,13 +49,15 @@ class Stream:
     ):
         self.lane, self.opened_here = lane, opened_here
         self._peer, self._reader, self._writer = peer, reader, writer
-        self._limits, self._budget, self._clock = limits, budget, clock
+        self._limits, self._budget, self._line, self._clock = limits, budget, line, clock
         self._receive, self._wrong_chunk, self._other_frame = receive, wrong_chunk, other_frame
         self._largest = limits.bulk_frame if lane is Lane.BULK else limits.control_frame
         self._closed = asyncio.Event()
+        self._said = bytearray()  # frames past the queue, which wait for the end of the one that is being written
+        self._is_in_frame = False
         self._reading_until = self._writing_until = float("inf")
-        self.window = Window(clock)
-        self.active_at = clock()
+        self.window = Window(clock, line.upload.meter)
+        self.active_at = self._written_at = clock()
         self.pongs = 0
         self.sent_bytes = self.received_bytes = 0
 
@@ -73,6 +78,7 @@ class Stream:
                 part.cancel()
             self._writer.transport.abort()
             await asyncio.gather(*parts, return_exceptions=True)
+            self.window.close()
 
     def close(self) -> None:
         """Have `run` return; what is on its way may be lost."""
@@ -82,8 +88,9 @@ class Stream:
         """Send a frame past the queue; a peer that does not read them loses its stream."""
         if self._writer.transport.is_closing():
             return
-        self._writer.write(frame(kind, body))
-        if self._writer.transport.get_write_buffer_size() > MOST_UNREAD + self._largest:
+        self._said += frame(kind, body)
+        self._write_said()
+        if len(self._said) + self._writer.transport.get_write_buffer_size() > MOST_UNREAD + self._largest:
             self.close()
 
     @property
@@ -95,7 +102,8 @@ class Stream:
         """Whether a frame takes longer than any line needs for it."""
         window = self.window
         patience = self._limits.patience(window.in_flight)
-        return now > min(self._reading_until, self._writing_until, window.waits_since + patience)
+        waits_since = max(window.waits_since, self._written_at)  # behind a cap, writing a message may take long
+        return now > min(self._reading_until, self._writing_until, waits_since + patience)
 
     async def _read(self) -> None:
         while not self._closed.is_set():
@@ -111,12 +119,25 @@ class Stream:
             await asyncio.sleep(0)  # others have their turn, however much this peer has sent
 
     async def _read_body(self, size: int) -> bytes:
-        slices = []
+        if size <= SLICE:
+            return await self._read_slices(size)
+        meter = self._line.download.meter
+        meter.begin()
+        try:
+            return await self._read_slices(size)
+        finally:
+            meter.end()
+
+    async def _read_slices(self, size: int) -> bytes:
+        download, slices = self._line.download, []
         while size:
-            slices.append(await self._reader.readexactly(min(size, SLICE)))
-            size -= len(slices[-1])
+            part = min(size, SLICE)
+            self._reading_until += await download.turn(part, is_urgent=self.lane is Lane.CONTROL)
+            slices.append(await self._reader.readexactly(part))
+            size -= part
             self.active_at = self._clock()
-            self.received_bytes += len(slices[-1])
+            self.received_bytes += part
+            download.meter.carried(part)
         return b"".join(slices)
 
     async def _take_in(self, kind: Kind, body: bytes) -> None:
@@ -155,11 +176,26 @@ class Stream:
             if self.lane is Lane.BULK:
                 await self.window.room()
             body = await outbox.take()
-            self._writing_until = self._clock() + self._limits.patience(len(body))
             if self.lane is Lane.BULK:
                 self.window.sent(len(body))
-            self._writer.write(frame(Kind.MESSAGE, body))
+            await self._write_frame(memoryview(frame(Kind.MESSAGE, body)))
+            self.sent_bytes += len(body)
+
+    async def _write_frame(self, framed: memoryview) -> None:
+        upload = self._line.upload
+        step = SLICE if upload.cap.is_set and self.lane is Lane.BULK else len(framed)
+        for begin in range(0, len(framed), step):
+            part = framed[begin : begin + step]
+            await upload.turn(len(part), is_urgent=self.lane is Lane.CONTROL)
+            self._writing_until = self._clock() + self._limits.patience(len(part))
+            self._writer.write(part)
+            self._is_in_frame = begin + step < len(framed)
+            self._write_said()
             await self._writer.drain()
             self._writing_until = float("inf")
-            self.active_at = self._clock()
-            self.sent_bytes += len(body)
+            self.active_at = self._written_at = self._clock()
+
+    def _write_said(self) -> None:
+        if self._said and not self._is_in_frame:
+            self._writer.write(bytes(self._said))
+            self._said.clear()

@@ -20,6 +20,7 @@ from hivemind.p2p import P2P, PeerID
 from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
 from hivemind.utils import get_logger
 
+from averaging.bandwidth.own_line import OwnLine
 from averaging.protocol.messages import Message
 from averaging.transport.frames import FrameRefused, Hello, Kind, Lane, frame, read_hello
 from averaging.transport.greeting import REFUSALS, Greeting
@@ -60,6 +61,7 @@ class Transport:
         session: ours.
         deliver: takes in what others send. A peer that sends more than that takes in waits.
         clock: seconds, for what `limits` says.
+        line: of this peer, by default one without caps.
     """
 
     def __init__(
@@ -71,8 +73,10 @@ class Transport:
         deliver: Deliver,
         limits: Limits = Limits(),  # noqa: B008  (it is frozen)
         clock: Callable[[], float] = time.monotonic,
+        line: OwnLine | None = None,
     ):
         self._p2p, self._deliver, self._limits, self._clock = p2p, deliver, limits, clock
+        self._line = line or OwnLine()
         self._greeting = Greeting(gate, run, session)
         self.counts = Counts()
         self._remotes: dict[str, Remote] = {}  # by session
@@ -245,6 +249,7 @@ class Transport:
             opened_here=opened_here,
             limits=self._limits,
             budget=self._budget,
+            line=self._line,
             clock=self._clock,
             receive=partial(self._deliver, remote.session),
             wrong_chunk=partial(self._wrong_chunk, remote),

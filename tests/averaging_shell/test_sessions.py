@@ -1,13 +1,15 @@
 """What a peer takes over from one session to the next, in a restart or in a rejoin, and what it must not."""
 
+import asyncio
 import hashlib
 from pathlib import Path
 from unittest.mock import Mock
 
-from averaging.connection import Connection
+from averaging.bandwidth.own_line import NO_CAPS, Caps
+from averaging.connection import LOOK_EVERY, Connection
 from averaging.log.header import Kind
 from averaging.protocol.actions import Apply
-from averaging.protocol.messages import Chunk, Report
+from averaging.protocol.messages import Bandwidth, Call, Chunk, Report
 from averaging.shell import Shell
 from tests.averaging_shell.test_shell import states_are_equal
 from tests.averaging_shell.test_stepping import step_of
@@ -105,7 +107,7 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
 
 
 def test_a_connection_sends_nothing_of_a_session_that_is_not_open() -> None:
-    connection = Connection(Mock())
+    connection = Connection(Mock(caps=NO_CAPS))
     connection._transport, connection._session = Mock(), "asha.0"
     assert not connection.send("asha.1", "bela.0", Report(None, 0))
     connection._transport.send.assert_not_called()
@@ -159,6 +161,37 @@ def test_a_reducer_pushes_no_more_than_its_part(tmp_path: Path) -> None:
             assert 0 < len(set(contents.digests) - before) <= 2 * part_of("asha.0")
             await village.until(lambda: reducing.plan is None)
         await village.rest()
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_each_session_is_told_what_the_line_carries() -> None:
+    async def course() -> None:
+        connection, shell, transport = Connection(Mock(caps=Caps(5.0, 20.0))), Mock(), Mock(received={})
+        for _ in range(2):
+            watching = asyncio.create_task(connection._watch(transport, shell))
+            await asyncio.sleep(2 * LOOK_EVERY)
+            watching.cancel()
+            shell.measured.assert_called_with(Bandwidth(5.0, 5.0))
+            shell.reset_mock()
+
+    in_virtual_time(course)
+
+
+def test_a_call_tells_what_the_line_carries(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        village.add("coordinator", begins=True)
+        asha = village.add("asha")
+        village.train(asha)
+        asha.measured(Bandwidth(3.0, 4.0))
+
+        def calls(session: str) -> list[Call]:
+            return [one for one in village.sent.get(session, []) if isinstance(one, Call)]
+
+        await village.until(lambda: calls("asha.0"))
+        assert calls("asha.0")[-1].bandwidth == Bandwidth(3.0, 4.0)
         await village.end()
 
     in_virtual_time(course)

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from averaging.bandwidth import meter
+from averaging.bandwidth.cap import MEGABIT
+from averaging.connection import LOOK_EVERY
 from averaging.log import snapshot
 from averaging.protocol.messages import Bandwidth
 from averaging.shell import Shell
@@ -104,3 +107,47 @@ def test_peers_have_the_updates_since_the_last_snapshot_but_one(tmp_path: Path) 
         await village.end()
 
     in_virtual_time(course)
+
+
+@pytest.mark.parametrize("is_measured", [True, False])
+def test_a_peer_that_measures_its_thin_line_owns_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_measured: bool
+) -> None:
+    monkeypatch.setattr(meter, "ENOUGH", 2**11)  # bytes; as small as all else here
+    thin, fat, fat_ones = 4 * SPEED, 100 * SPEED, ("asha", "bela", "coordinator")
+
+    async def course() -> None:
+        village = Village(tmp_path, compression="8bit", target=2400)
+        village.lines = Lines({**dict.fromkeys(fat_ones, fat), "thin": thin})
+        village.add("coordinator", begins=True)
+        for name in ("asha", "bela", "thin"):
+            village.train(village.add(name), seconds=STEP / 12, overlap=True)
+        measuring = asyncio.create_task(measure(village)) if is_measured else None
+        await village.until(lambda: village.entries, seconds=3000)
+        await village.until(
+            lambda: any(one.user == "thin" and one.weight for one in village.newest.members), seconds=9000
+        )
+        first = max(village.entries)
+        await village.until(lambda: max(village.entries) >= first + 4, seconds=9000)
+        owners = [{part.reducer for part in village.entries[step].header.parts} for step in range(first, first + 5)]
+        if measuring is None:
+            assert "thin.0" in set.union(*owners)
+        else:
+            measuring.cancel()
+            assert owners == [{f"{one}.0" for one in fat_ones}] * 5
+            for name, line in village.lines.own.items():
+                speed, told = thin if name == "thin" else fat, line.bandwidth()
+                assert told is not None and 0.8 * speed < told.upload * MEGABIT < 1.01 * speed
+        await village.end()
+
+    in_virtual_time(course)
+
+
+async def measure(village: Village) -> None:
+    """Tell each shell what its line carries, as a connection does."""
+    while True:
+        for shell in village.shells.values():
+            bandwidth = village.lines.own[shell.machine.me.user].bandwidth()
+            if bandwidth is not None:
+                shell.measured(bandwidth)
+        await asyncio.sleep(LOOK_EVERY)

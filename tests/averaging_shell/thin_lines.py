@@ -5,6 +5,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from averaging.bandwidth.meter import Meter
+from averaging.bandwidth.own_line import OwnLine
+
 SLICE = 512  # bytes that pass at a time
 Payload = Callable[[], bytes | None]
 
@@ -24,10 +27,11 @@ class Line:
 
     Args:
         speed: bytes a second.
+        meter: is told what a transport's streams would tell it.
     """
 
-    def __init__(self, speed: float):
-        self._speed = speed
+    def __init__(self, speed: float, meter: Meter):
+        self._speed, self._meter = speed, meter
         self._flows: dict[str, deque[Parcel]] = {}
         self._is_busy = False
         self.carried = 0  # bytes
@@ -37,6 +41,7 @@ class Line:
         self._flows.setdefault(flow, deque()).append(parcel)
         if not self._is_busy:
             self._is_busy = True
+            self._meter.begin()
             self._next()
 
     def _next(self) -> None:
@@ -60,8 +65,10 @@ class Line:
             if parcels:
                 self._flows[flow] = parcels
         self._is_busy = False
+        self._meter.end()
 
     def _through(self, parcel: Parcel, part: bytes, is_last: bool) -> None:
+        self._meter.carried(len(part))
         parcel.passed(part, is_last)
         self._next()
 
@@ -70,8 +77,9 @@ class Lines:
     """Of some peers, by name; those of the others carry everything at once."""
 
     def __init__(self, speeds: dict[str, float]):
-        self.up = {name: Line(speed) for name, speed in speeds.items()}
-        self.down = {name: Line(speed) for name, speed in speeds.items()}
+        self.own = {name: OwnLine(clock=lambda: asyncio.get_running_loop().time()) for name in speeds}
+        self.up = {name: Line(speed, self.own[name].upload.meter) for name, speed in speeds.items()}
+        self.down = {name: Line(speed, self.own[name].download.meter) for name, speed in speeds.items()}
 
     def carry(
         self, sender: str, receiver: str, payload: Payload, moving: Callable[[], None], arrive: Callable[[bytes], None]

@@ -8,6 +8,7 @@ from typing import Any
 
 from hivemind.p2p import P2P, PeerID
 
+from averaging.bandwidth.own_line import OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Chunk, Message, Vote
 from averaging.transport.frames import Hello, Kind, Lane, frame, read_hello
@@ -33,18 +34,26 @@ def chunk_of(payload: bytes) -> Chunk:
 class Peer:
     """A session, what has come to it, and what it is held up by."""
 
-    def __init__(self, loop: LoopThread, p2p: P2P, number: int, gate: Gate | None = None, run: str = RUN):
+    def __init__(
+        self,
+        loop: LoopThread,
+        p2p: P2P,
+        number: int,
+        gate: Gate | None = None,
+        run: str = RUN,
+        line: OwnLine | None = None,
+    ):
         self.loop, self.p2p = loop, p2p
         self.id = p2p.peer_id.to_base58()
         self.session = f"{self.id}.{number:08x}"
         self.vote = Vote(DIGEST, Ballot(number, self.session), DIGEST)
         self.inbox: list[tuple[str, Message, bytes | None]] = []
         self.held_up_by: Callable[[str], Awaitable[Any] | None] = lambda session: None
-        self.gate, self.run = gate, run
+        self.gate, self.run, self.line = gate, run, line or OwnLine()
 
     async def start(self, limits: Limits = QUICK) -> "Peer":
         """Listen."""
-        self.transport = Transport(self.p2p, self.gate, self.run, self.session, self._deliver, limits)
+        self.transport = Transport(self.p2p, self.gate, self.run, self.session, self._deliver, limits, line=self.line)
         await self.transport.start()
         return self
 

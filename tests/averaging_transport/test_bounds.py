@@ -5,6 +5,8 @@ import resource
 
 import pytest
 
+from averaging.bandwidth.meter import Meter
+from averaging.bandwidth.own_line import OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
 from averaging.transport.frames import Kind, Lane, frame
@@ -73,7 +75,7 @@ def test_a_process_may_open_as_many_files_as_it_has_streams(
 
 def test_a_window_follows_the_time_that_acknowledgements_take():
     clock = Clock()
-    window = Window(clock)
+    window = Window(clock, Meter(clock))
 
     def send_all(seconds: float) -> None:
         while window.in_flight < window.size:
@@ -95,7 +97,7 @@ def test_a_window_follows_the_time_that_acknowledgements_take():
 
 def test_nothing_is_sent_while_the_window_is_full():
     async def story() -> None:
-        window = Window(Clock())
+        window = Window(Clock(), Meter(Clock()))
         await window.room()
         window.sent(FIRST)
         waiting = asyncio.create_task(window.room())
@@ -164,6 +166,7 @@ def test_bytes_of_a_message_count_before_it_is_whole():
             opened_here=True,
             limits=Limits(),
             budget=Budget(2**24, 2**24),
+            line=OwnLine(),
             clock=clock,
             receive=lambda message, payload: None,
             wrong_chunk=lambda: None,

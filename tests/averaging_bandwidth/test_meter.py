@@ -1,0 +1,163 @@
+"""What windows tell of a line, in virtual time: streams with messages of some size share it."""
+
+import asyncio
+from collections import deque
+
+import pytest
+
+from averaging.bandwidth.cap import MEGABIT
+from averaging.bandwidth.meter import Meter
+from averaging.bandwidth.own_line import Caps, OwnLine
+from averaging.transport.window import Window
+from tests.virtual_time import in_virtual_time
+
+SLICE = 2**15  # bytes
+PIECE, SNAPSHOT_CHUNK = 130_000, 2**20
+
+
+class Uplink:
+    """Carries messages of several streams at once, in turns; acknowledgements come back after `latency` seconds."""
+
+    def __init__(self, speed: float, latency: float = 0.03):
+        self.speed, self.latency = speed, latency
+        self.meter = Meter(asyncio.get_running_loop().time)
+        self._queues: deque[deque[tuple[int, Window]]] = deque()
+        self._filled = asyncio.Event()
+
+    async def send(self, sizes: list[int], pause: float = 0.0) -> None:
+        """All messages of a stream, as one writes them; until the last has arrived."""
+        window: Window = Window(asyncio.get_running_loop().time, self.meter)
+        queue: deque[tuple[int, Window]] = deque()
+        self._queues.append(queue)
+        for size in sizes:
+            await window.room()
+            window.sent(size)
+            queue.append((size, window))
+            self._filled.set()
+            await asyncio.sleep(pause)
+        while window.in_flight:
+            await asyncio.sleep(0.1)
+        window.close()
+
+    async def carry(self) -> None:
+        """Go on for ever."""
+        while True:
+            self._filled.clear()
+            while any(self._queues):
+                self._queues.rotate(-1)
+                if not self._queues[-1]:
+                    continue
+                size, window = self._queues[-1].popleft()
+                part = min(size, SLICE)
+                await asyncio.sleep(part / self.speed)
+                if size > part:
+                    self._queues[-1].appendleft((size - part, window))
+                else:
+                    asyncio.get_running_loop().call_later(self.latency, window.received)
+            await self._filled.wait()
+
+
+@pytest.mark.parametrize("size", [PIECE, SNAPSHOT_CHUNK])
+@pytest.mark.parametrize(
+    ("speed", "streams"), [(1.0, 1), (1.0, 4), (20.0, 1), (20.0, 4), (20.0, 20), (500.0, 1), (500.0, 4), (500.0, 20)]
+)
+def test_full_windows_show_what_the_line_carries_and_never_more(speed: float, streams: int, size: int) -> None:
+    async def course() -> None:
+        line, bytes_a_second = Uplink(speed * MEGABIT), speed * MEGABIT
+        carrying = asyncio.create_task(line.carry())
+        seconds = max(20.0, 4 * streams * size / bytes_a_second)
+        count = int(seconds * bytes_a_second / size / streams)
+        for _ in range(2):  # the second time after a pause
+            await asyncio.gather(*[line.send([size] * count) for _ in range(streams)])
+            assert line.meter.speed is not None
+            assert 0.75 * bytes_a_second < line.meter.speed <= bytes_a_second
+            await asyncio.sleep(30.0)
+        carrying.cancel()
+
+    in_virtual_time(course)
+
+
+def test_a_line_with_little_to_carry_teaches_nothing() -> None:
+    async def course() -> None:
+        line = Uplink(20 * MEGABIT)
+        carrying = asyncio.create_task(line.carry())
+        await line.send([PIECE] * 200, pause=0.2)
+        assert line.meter.speed is None
+        await line.send([PIECE] * 40)
+        known = line.meter.speed
+        assert known is not None and known > 15 * MEGABIT
+        await line.send([PIECE] * 3000, pause=0.2)
+        assert line.meter.speed == known
+        carrying.cancel()
+
+    in_virtual_time(course)
+
+
+def test_a_standstill_teaches_nothing_and_a_line_that_was_slow_for_five_minutes_is_slow() -> None:
+    async def course() -> None:
+        line = Uplink(20 * MEGABIT)
+        carrying = asyncio.create_task(line.carry())
+        await line.send([PIECE] * 200)
+        known = line.meter.speed or 0.0
+        assert known > 15 * MEGABIT
+        line.speed = 1.0  # byte a second
+        sending = asyncio.create_task(line.send([PIECE] * 200))
+        await asyncio.sleep(60.0)
+        line.speed = 20 * MEGABIT
+        await sending
+        assert (line.meter.speed or 0.0) >= known
+        line.speed = 2 * MEGABIT
+        await line.send([PIECE] * int(2 * 60 * line.speed / PIECE))
+        assert (line.meter.speed or 0.0) >= known  # others may have waited for one peer behind a thin line
+        await line.send([PIECE] * int(5 * 60 * line.speed / PIECE))
+        assert 1.5 * MEGABIT < (line.meter.speed or 0.0) <= 2 * MEGABIT
+        carrying.cancel()
+
+    in_virtual_time(course)
+
+
+def test_streams_that_break_take_their_part_with_them() -> None:
+    now = [0.0]
+    meter = Meter(lambda: now[0])
+    broken, other = Window(lambda: now[0], meter), Window(lambda: now[0], meter)
+    broken.sent(2**30)
+    broken.close()
+    now[0] = 100.0
+    assert not broken.received()
+    for _ in range(100):
+        other.sent(2**20)
+    for _ in range(100):
+        now[0] += 0.5
+        assert other.received()
+    assert meter.speed == pytest.approx(2**21)
+
+
+@pytest.mark.parametrize(
+    ("upload", "download", "caps", "told"),
+    [
+        (None, None, Caps(), None),
+        (None, 9.0, Caps(), (9.0, 9.0)),
+        (None, 9.0, Caps(upload=5.0), (5.0, 9.0)),
+        (None, None, Caps(upload=5.0), (5.0, 5.0)),
+        (None, None, Caps(download=20.0), (20.0, 20.0)),
+        (None, None, Caps(5.0, 20.0), (5.0, 5.0)),
+        (50.0, None, Caps(), (50.0, 50.0)),
+        (50.0, 30.0, Caps(), (50.0, 50.0)),
+        (50.0, 90.0, Caps(), (50.0, 90.0)),
+        (50.0, 90.0, Caps(5.0, 20.0), (5.0, 20.0)),
+        (3.0, None, Caps(5.0, 2.0), (3.0, 2.0)),
+    ],
+)
+def test_a_peer_tells_what_is_known_within_its_caps(
+    upload: float | None, download: float | None, caps: Caps, told: tuple[float, float] | None
+) -> None:
+    now = [0.0]
+    line = OwnLine(caps, lambda: now[0])
+    for direction, speed in ((line.upload, upload), (line.download, download)):
+        if speed is not None:
+            direction.meter.begin()
+            now[0] += 4.0
+            direction.meter.carried(int(4.0 * speed * MEGABIT))
+            direction.meter.end()
+    bandwidth = line.bandwidth()
+    assert (bandwidth and (bandwidth.upload, bandwidth.download)) == (told and pytest.approx(told))
