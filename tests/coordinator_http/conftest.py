@@ -174,7 +174,9 @@ def serve(
         )
         desk = replace(desk, limits=limits) if limits else desk
         server = Server(make_app(desk), "127.0.0.1", 0)
-        client = httpx.Client(base_url=server.url, timeout=PATIENCE, trust_env=False)
+        # no connection is kept: httpcore may close an idle one in the moment in which another thread takes it
+        once = httpx.Limits(max_keepalive_connections=0)
+        client = httpx.Client(base_url=server.url, timeout=PATIENCE, trust_env=False, limits=once)
         open_services.append(Service(desk, server, client, as_peer(public_keys[0]), step))
         return open_services[-1]
 
