@@ -22,9 +22,7 @@ from swarm.identity import Identity
 from swarm.passes import Authority
 from swarm.run_file import RunFile
 
-LOOK_EVERY = (
-    0.25  # seconds between two looks: whose streams have broken, over which something comes, what a line carries
-)
+LOOK_EVERY = 0.25  # seconds between two looks at the streams: which have broken or carry something, and how much
 GOODBYE = 3.0  # seconds for the last words
 
 

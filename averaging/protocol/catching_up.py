@@ -48,7 +48,7 @@ class CatchingUp:
         self._log: Log | None = None  # with a snapshot that has to be loaded first
         self._source = ""
         self.entries: list[Entry] = []  # that follow our head, in order
-        self._abandoned: set[str] = set()  # digests that were wanted for a log whose holders have gone
+        self._abandoned: set[str] = set()  # digests of a log that was given up when its holders had gone
         self._fetched = -1  # step up to which their updates were asked for
         self.reached = math.inf  # step that the process has the state of; infinite: it is always there at once
 
