@@ -16,8 +16,9 @@ from swarm.private_folder import keep_private
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView
 from trainer.leaving import GRACE
-from trainer.loop import TrainerOptions, train
+from trainer.options import TrainerOptions
 from trainer.steps import Steps
+from trainer.train import train
 
 LONGEST_NAME = 64  # characters; what session records allow
 

@@ -152,6 +152,11 @@ class CollaborativeOptimizer:
         """Of the update before the newest state, if that is one."""
         return self._shell.replay.gradient_norm
 
+    @property
+    def round_seconds(self) -> float | None:
+        """From this peer's call to the commit of the newest header; None if it was not in that round."""
+        return self._shell.machine.voting.round_seconds
+
     def roll_back(self, state: State) -> None:
         """Have the run go on from another state, by the authority of this coordinator: the next header will say so.
 

@@ -3,10 +3,9 @@
     python -m benchmarks.ledger [--peers 1000] [--steps 5000] [--database URL] [--json FILE]
 
 In SQLite, and in PostgreSQL where a server can be started for it (both wait for the disk), or in the empty database
-at a URL. Every peer's report repeats its last 16 contributions, as records do, and the ledger's clock runs as if a
-step took 10 seconds; the benchmark does not wait for it. Before they are written, claims are compared with what was
-averaged, as the coordinator does once a second. What counts: comparing and writing a step takes much less than those
-10 seconds, the leaderboard answers in under 0.1 s at the end, the file stays below 1 GB, and not one contribution is
+at a URL. What each peer brought is read from a header of the log, and the ledger's clock runs as if a step took 10
+seconds; the benchmark does not wait for it. What counts: reading and writing a step takes much less than those 10
+seconds, the leaderboard answers in under 0.1 s at the end, the file stays below 1 GB, and not one contribution is
 missing or counted twice.
 """
 
@@ -15,9 +14,8 @@ import json
 import statistics
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -28,15 +26,14 @@ from rich.progress import track
 from rich.table import Table
 from sqlalchemy import create_engine, make_url, text
 
+from averaging.log.header import Ballot, Header, Kind, Member, Part
 from benchmarks import command
-from coordinator.audit import Audit, Evidence
-from coordinator.flags import SeenRound
-from coordinator.ledger import Contribution, Ledger, SessionReport, open_ledger
+from coordinator.ledger import Ledger, SessionReport, open_ledger
 from coordinator.ledger_backup import backup_of
 from coordinator.ledger_entry import day_of
+from coordinator.recorder import credited, ledger_id
 from swarm.durable import write_file
 from swarm.errors import SahajError
-from swarm.records import CONTRIBUTIONS_KEPT, UNHEARD_TOLD
 from tests.postgres_server import WhyNot, running_server
 
 BEGAN = 1_700_000_000.0  # unix time of the first step
@@ -44,7 +41,7 @@ STEP_SECONDS = 10.0
 DEVICES = 2  # of each user
 LONGEST = 128  # tokens of a sample
 SAMPLES, TOKENS = 4, 4 * LONGEST  # of each contribution
-HEAVIEST = 4096.0  # samples that a peer can weigh
+MASKED = 0.15  # of the tokens
 QUESTIONS = 5  # times that each question is asked; the median counts
 
 
@@ -54,9 +51,8 @@ class Figures:
 
     peers: int
     steps: int
-    settle_seconds_per_step: float  # comparing claims with what was averaged, one reading; the mean
-    settle_seconds_slowest_step: float
-    settle_seconds_after_absence: float  # one in which all peers tell as much as a record takes
+    credit_seconds_per_step: float  # reading a header; the mean
+    credit_seconds_slowest_step: float
     write_seconds_per_step: float  # the mean
     write_seconds_slowest_step: float
     reading_again_seconds: float  # all reports once more, none of them new
@@ -97,19 +93,13 @@ def measure(url: str, folder: Path, peers: int, steps: int) -> Figures:
         SahajError: the sums are not what was reported.
     """
     ledger = open_ledger(url, folder)
-    audit = Audit({}, HEAVIEST, LONGEST, evidence=True)
     times: list[float] = []
-    settling: list[float] = []
+    crediting: list[float] = []
     reports: list[SessionReport] = []
-    for step, told in enumerate(
-        track(_run(peers, steps), make_url(url).get_backend_name(), total=steps, transient=True)
-    ):
-        audit.saw(SeenRound(step, {one.peer_id: SAMPLES for one in told}, gradient_norm=1.0, seconds=5.0))
+    for told, header in track(_run(peers, steps), make_url(url).get_backend_name(), total=steps, transient=True):
         began = time.perf_counter()
-        reports, flags = audit.settle(told, Evidence(), step, now=step * STEP_SECONDS)
-        settling.append(time.perf_counter() - began)
-        if flags:
-            raise SahajError(f"an honest peer was flagged: {flags[0].what}")
+        reports = credited(told, [header], (), MASKED, told[0].last_seen)
+        crediting.append(time.perf_counter() - began)
         began = time.perf_counter()
         ledger.record(reports, now=reports[0].last_seen)
         times.append(time.perf_counter() - began)
@@ -124,9 +114,8 @@ def measure(url: str, folder: Path, peers: int, steps: int) -> Figures:
     figures = Figures(
         peers=peers,
         steps=steps,
-        settle_seconds_per_step=round(statistics.mean(settling), 4),
-        settle_seconds_slowest_step=round(max(settling), 4),
-        settle_seconds_after_absence=_settled_after_absence(reports),
+        credit_seconds_per_step=round(statistics.mean(crediting), 4),
+        credit_seconds_slowest_step=round(max(crediting), 4),
         write_seconds_per_step=round(statistics.mean(times), 4),
         write_seconds_slowest_step=round(max(times), 4),
         reading_again_seconds=round(again, 4),
@@ -144,41 +133,46 @@ def measure(url: str, folder: Path, peers: int, steps: int) -> Figures:
     return figures
 
 
-def _run(peers: int, steps: int) -> Iterator[list[SessionReport]]:
-    """All reports after each global step; a peer's loss falls as the run goes on."""
-    recent: list[deque[Contribution]] = [deque(maxlen=CONTRIBUTIONS_KEPT) for _ in range(peers)]
+def _run(peers: int, steps: int) -> Iterator[tuple[list[SessionReport], Header]]:
+    """All reports after each global step, and its header; a peer's loss falls as the run goes on."""
+    ids = [str(PeerID(b"\x12\x20" + number.to_bytes(32, "big"))) for number in range(peers)]
+    sessions = [f"{one}.{number:08x}" for number, one in enumerate(ids)]
     for step in range(steps):
-        now = BEGAN + (step + 1) * STEP_SECONDS
-        for number, history in enumerate(recent):
-            history.append(Contribution(step, SAMPLES, TOKENS, 9.0 - step / steps + number / peers))
-        yield [
-            SessionReport(
-                session_id=f"{number:032x}",
-                user=f"user-{number // DEVICES}",
-                peer_id=str(PeerID(b"\x12\x20" + number.to_bytes(32, "big"))),
-                client_mode=True,
-                device="Tesla T4, 2 cores",
-                started=BEGAN,
-                last_seen=now,
-                step=step + 1,
-                samples_per_second=12.5,
-                averaging_rounds=step + 1,
-                averaging_failures=0,
-                data_wait_fraction=0.01,
-                left=False,
-                contributions=tuple(history),
+        members = tuple(
+            Member(
+                session,
+                f"user-{number // DEVICES}",
+                (step,),
+                weight=round(TOKENS * MASKED),
+                reachable=False,
+                samples=SAMPLES,
+                loss=9.0 - step / steps + number / peers,
             )
-            for number, history in enumerate(recent)
-        ]
-
-
-def _settled_after_absence(reports: list[SessionReport]) -> float:
-    """Seconds for a reading of all that records have room for, nothing of which the coordinator has seen."""
-    steps = range(CONTRIBUTIONS_KEPT + UNHEARD_TOLD)
-    claims = tuple(Contribution(step, SAMPLES, TOKENS, 9.0) for step in steps)
-    audit = Audit({}, HEAVIEST, LONGEST, evidence=False, went_away=0)
-    told = [replace(one, contributions=claims) for one in reports]
-    return round(_seconds(lambda: audit.settle(told, Evidence(), newest=10 * len(steps), now=0.0)), 4)
+            for number, session in enumerate(sessions)
+        )
+        ballot = Ballot(step + 1, "coordinator.0")
+        parts = (Part(sessions[0], ("0" * 64,)),)
+        yield (
+            [
+                SessionReport(
+                    session_id=ledger_id(session),
+                    user=f"user-{number // DEVICES}",
+                    peer_id=ids[number],
+                    client_mode=True,
+                    device="Tesla T4, 2 cores",
+                    started=BEGAN,
+                    last_seen=BEGAN + (step + 1) * STEP_SECONDS,
+                    step=step + 1,
+                    samples_per_second=12.5,
+                    averaging_rounds=step + 1,
+                    averaging_failures=0,
+                    data_wait_fraction=0.01,
+                    left=False,
+                )
+                for number, session in enumerate(sessions)
+            ],
+            Header("run", step + 1, Kind.UPDATE, "0" * 64, ballot, members=members, parts=parts),
+        )
 
 
 def _check(ledger: Ledger, peers: int, steps: int) -> None:

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 import typer
-from hivemind.compression import CompressionInfo
+from hivemind.compression import CompressionInfo, Float16Compression, SizeAdaptiveCompression, Uniform8BitQuantization
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -37,12 +37,12 @@ from averaging.reduce.reducer import Reducer
 from averaging.reduce.update import decode_update
 from benchmarks import command
 from swarm.durable import write_file
-from trainer.averaging.compression import gradient_compression
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 
 KINDS: tuple[Compression, ...] = ("8bit", "float16", "none")
 NOISE = 2**20  # elements
+LARGE_TENSOR = 2**16  # elements from which hivemind sends 8 bits
 SAMPLES, LENGTH, MASKED, VOCABULARY = 16, 128, 19, 4096  # of one peer's batch
 SECONDS = 0.5  # that a speed is measured
 
@@ -160,7 +160,8 @@ def _hiveminds(gradients: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor
 
 
 def _quantized(tensor: Tensor) -> Tensor:
-    compression, info = gradient_compression("8bit"), CompressionInfo.from_tensor(tensor)
+    info = CompressionInfo.from_tensor(tensor)
+    compression = SizeAdaptiveCompression(LARGE_TENSOR, Float16Compression(), Uniform8BitQuantization())
     back: Tensor = compression.extract(compression.compress(tensor, info))
     return back
 

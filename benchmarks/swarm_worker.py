@@ -6,28 +6,31 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
+from averaging.connection import Membership
+from averaging.log.header import Entry, Kind
+from averaging.optimizer import CollaborativeOptimizer
 from averaging.optimizers.lamb import Lamb
 from swarm.durable import write_file
+from swarm.fingerprint import fingerprint
 from swarm.gate import Gate
 from swarm.identity import Identity
 from swarm.program import program_version
 from swarm.run_file import RunFile, load_run
 from tokenizer.documents import open_documents
-from tokenizer.loading import load_tokenizer
-from trainer.averaging import SwarmOptimizer, make_optimizer
-from trainer.data import Feed
+from tokenizer.loading import load_tokenizer, tokenizer_digest
+from trainer.data import Batch, Feed
 from trainer.leaving import end_helpers
 from trainer.model import PretrainingModel, build_model, parameter_groups
 from trainer.precision import Precision
 
 MICRO_BATCH = 16
-WARM_UP_STEPS = 2  # global steps before the clock starts: matchmaking has learned everybody's speed by then
+WARM_UP_STEPS = 2  # global steps before the clock starts
+PAUSE = 0.01  # seconds between two looks of a trainer that has nothing to compute
 
 
 @dataclass(frozen=True)
@@ -61,64 +64,124 @@ def main() -> None:
     run = load_run(options.run)
     tokenizer = load_tokenizer(run)
     model = build_model(run, tokenizer)
-    swarm = _join(run, model, options.initial_peer, options.url) if options.initial_peer else None
-    hand_over = swarm.step if swarm else _local_steps(run, model)
+    digest = tokenizer_digest(tokenizer)
+    side = Swarm(run, model, digest, options.initial_peer, options.url) if options.initial_peer else Alone(run, model)
     documents = open_documents(run, run.data.train, seed=options.number, repeat=True)
     with Feed(documents, tokenizer, run, batch_size=MICRO_BATCH, seed=options.number) as feed:
-        measured = _measure(model, feed, hand_over, swarm, options.seconds)
+        measured = _measure(model, feed, side, options.seconds)
     write_file(options.output, json.dumps(asdict(measured)))
     end_helpers()
-    os._exit(0)  # the averagers are killed: nothing is left to close in order
+    os._exit(0)  # helpers are killed: nothing is left to close in order
 
 
-def _measure(
-    model: PretrainingModel,
-    feed: Feed,
-    hand_over: Callable[[int], None],
-    swarm: SwarmOptimizer | None,
-    seconds: float,
-) -> Measured:
+def _measure(model: PretrainingModel, feed: Feed, side: "Alone | Swarm", seconds: float) -> Measured:
     precision = Precision(torch.device("cpu"), torch.bfloat16)
-    rounds: list[float] = []
-    failures, samples, first_step = 0, 0, 0
-    warm_until = time.monotonic() + 5.0
+    samples, computed, first_step, first_failures, first_round = 0, 0.0, 0, 0, 0
     began: float | None = None
-    computed = 0.0
     while began is None or time.monotonic() < began + seconds:
+        if not side.trains():
+            time.sleep(PAUSE)
+            continue
         turned_to_it = time.thread_time()
         batch = feed.next()
+        side.begin_batch()
         model.zero_grad(set_to_none=True)
         with precision.autocast():
             loss = model(batch).loss
         loss.backward()
         computed += time.thread_time() - turned_to_it
-        hand_over(batch.samples)
+        side.end_batch(batch, float(loss.detach()))
         samples += batch.samples
-        for report in swarm.ended_rounds() if swarm else ():
-            failures += report.problem is not None
-            if began is not None and report.problem is None:
-                rounds.append(report.seconds)
-        warm = swarm.local_epoch >= WARM_UP_STEPS if swarm else time.monotonic() > warm_until
-        if began is None and warm:
-            began, samples, first_step = time.monotonic(), 0, swarm.local_epoch if swarm else 0
-            computed = 0.0
-    steps = swarm.local_epoch if swarm else 0
+        if began is None and side.is_warm():
+            began, samples, computed = time.monotonic(), 0, 0.0
+            first_step, first_failures, first_round = side.step, side.failures, len(side.rounds)
     took = time.monotonic() - began
-    return Measured(samples, took, computed / took, steps, steps - first_step, rounds, failures)
+    return Measured(
+        samples,
+        took,
+        computed / took,
+        side.step,
+        side.step - first_step,
+        side.rounds[first_round:],
+        side.failures - first_failures,
+    )
 
 
-def _join(run: RunFile, model: PretrainingModel, address: str, url: str | None) -> SwarmOptimizer:
-    from swarm.dht import Network, join_dht
-    from swarm.identity import load_identity
+class Swarm:
+    """A trainer's part in a run."""
 
-    folder = Path(tempfile.mkdtemp())
-    identity = load_identity(folder / "identity.key")
-    gate = _gate(run, url, folder, identity) if url else None
-    network = Network(initial_peers=(address,), listen=("/ip4/127.0.0.1/tcp/0",))
-    dht = join_dht(run.name, identity, network, gate)
-    optimizer = make_optimizer(run, dht, identity, parameter_groups(model, run.optimizer.weight_decay), gate=gate)
-    optimizer.load_state_from_peers()
-    return optimizer
+    def __init__(self, run: RunFile, model: PretrainingModel, digest: str, address: str, url: str | None):
+        from swarm.dht import Network, join_dht
+        from swarm.identity import load_identity
+
+        self.rounds: list[float] = []  # seconds of each
+        self.failures = 0
+        self._newest: Entry | None = None
+        folder = Path(tempfile.mkdtemp())
+        identity = load_identity(folder / "identity.key")
+        gate = _gate(run, url, folder, identity) if url else None
+        network = Network(initial_peers=(address,), listen=("/ip4/127.0.0.1/tcp/0",))
+        dht = join_dht(run.name, identity, network, gate)
+        membership = Membership(run, fingerprint(run, digest).digest, dht, identity, f"worker {os.getpid()}", gate)
+        self._optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), self._applied)
+        self.trains = lambda: self._optimizer.trains
+        self.begin_batch = self._optimizer.begin_batch
+
+    def _applied(self, entry: Entry) -> None:
+        """In another thread."""
+        before, self._newest = self._newest, entry
+        if entry.header.kind is Kind.UPDATE and before is not None:
+            self.failures += max(0, entry.certificate.ballot.number - before.certificate.ballot.number - 1)
+            if (seconds := self._optimizer.round_seconds) is not None:
+                self.rounds.append(seconds)
+
+    @property
+    def step(self) -> int:
+        """The newest one."""
+        return self._optimizer.step
+
+    def is_warm(self) -> bool:
+        """Whether the clock may start."""
+        return self.step >= WARM_UP_STEPS
+
+    def end_batch(self, batch: Batch, loss: float) -> None:
+        """Hand over the gradients."""
+        self._optimizer.end_batch(batch.masked, batch.samples, loss)
+
+
+class Alone:
+    """The same optimizer without peers: gradients add up to the target batch, then a LAMB step."""
+
+    def __init__(self, run: RunFile, model: PretrainingModel):
+        self.step, self.failures, self.rounds = 0, 0, list[float]()
+        self._target, self._warm_until = run.averaging.target_batch_size, time.monotonic() + 5.0
+        self._lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
+        self._parameters = [parameter for group in self._lamb.param_groups for parameter in group["params"]]
+        self._sums = [torch.zeros_like(parameter) for parameter in self._parameters]
+        self._samples = self._batches = 0
+
+    def trains(self) -> bool:
+        """Nobody has to be waited for."""
+        return True
+
+    def is_warm(self) -> bool:
+        """Whether the clock may start."""
+        return time.monotonic() > self._warm_until
+
+    def begin_batch(self) -> None:
+        """The parameters are in the model."""
+
+    @torch.no_grad()
+    def end_batch(self, batch: Batch, _: float) -> None:
+        """Add the gradients up."""
+        torch._foreach_add_(self._sums, [parameter.grad for parameter in self._parameters])
+        self._samples, self._batches = self._samples + batch.samples, self._batches + 1
+        if self._samples >= self._target:
+            for parameter, total in zip(self._parameters, self._sums, strict=True):
+                parameter.grad = total / self._batches
+            self._lamb.step()
+            torch._foreach_zero_(self._sums)
+            self._samples = self._batches = 0
 
 
 def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
@@ -135,28 +198,6 @@ def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
     with Door(url) as door:
         answer = door.join(request, None)
     return Gate(folder, run.name, answer.authority, read_pass(answer.pass_), answer.notices)
-
-
-def _local_steps(run: RunFile, model: PretrainingModel) -> Callable[[int], None]:
-    """The same optimizer without peers: gradients add up to the target batch, then a LAMB step."""
-    optimizer = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    sums = [torch.zeros_like(parameter) for parameter in parameters]
-    gathered = [0, 0]  # samples, batches
-
-    @torch.no_grad()
-    def hand_over(samples: int) -> None:
-        torch._foreach_add_(sums, [parameter.grad for parameter in parameters])
-        gathered[0] += samples
-        gathered[1] += 1
-        if gathered[0] >= run.averaging.target_batch_size:
-            for parameter, total in zip(parameters, sums, strict=True):
-                parameter.grad = total / gathered[1]
-            optimizer.step()
-            torch._foreach_zero_(sums)
-            gathered[:] = [0, 0]
-
-    return hand_over
 
 
 if __name__ == "__main__":

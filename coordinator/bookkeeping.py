@@ -12,7 +12,6 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from averaging.optimizer import LEAVING
-from coordinator.accounts import STOPPING, Accounts
 from coordinator.checkpoints import TrainerState, list_checkpoints, prune, restore_model, save_checkpoint
 from coordinator.evaluation import Evaluation, evaluate
 from coordinator.history import Historian
@@ -22,8 +21,7 @@ from coordinator.public_run import for_everybody
 from coordinator.recall import Recall
 from coordinator.recorder import Recorder
 from coordinator.releasing import Releaser
-from coordinator.replica import Replica, Snapshot
-from coordinator.run_log import RunLog
+from coordinator.run_log import RunLog, Snapshot
 from coordinator.tracking import Tracker
 from swarm import clock
 from swarm.errors import SahajError
@@ -34,12 +32,12 @@ from trainer.data import Batch
 from trainer.model import PretrainingModel
 
 LOOK_EVERY = 1.0  # seconds between two readings of the swarm's records
-LONGEST_PAUSE = 15.0  # seconds between two tries of something that fails; records tell of 16 global steps
+LONGEST_PAUSE = 15.0  # seconds between two tries of something that fails
 
 
 @dataclass(frozen=True)
 class Office:
-    """What the bookkeeping works with. `model` is a copy of its own, not the replica's."""
+    """What the bookkeeping works with. `model` is a copy of its own."""
 
     run: RunFile
     fingerprint: str
@@ -57,22 +55,22 @@ class Office:
 
 
 class Bookkeeper:
-    """Follows the replica and the session records in a thread of its own; the swarm never waits for it."""
+    """Follows the log and the session records in a thread of its own; the swarm never waits for it."""
 
     def __init__(
         self,
         office: Office,
-        replica: Replica | RunLog,
-        accounts: Accounts | Recorder,
+        log: RunLog,
+        recorder: Recorder,
         recall: Recall,
         *,
         evaluated: int,
         saved: int,
     ):
         """`evaluated` and `saved` are the newest global steps with a held-out loss and a checkpoint, or -1."""
-        self._office, self._replica, self._accounts, self._recall = office, replica, accounts, recall
+        self._office, self._log, self._recorder, self._recall = office, log, recorder, recall
         self._evaluated, self._saved = evaluated, saved
-        self._seen = replica.settled_step
+        self._seen = log.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
         self._clock_set_by = 0.0  # seconds, as it was told
 
@@ -80,40 +78,36 @@ class Bookkeeper:
         """Look, write, rest, until `stop` is set; then save what is not saved yet."""
         pause = LOOK_EVERY
         while not stop.wait(pause):
-            well = self._guarded(self._follow_order) & self._guarded(lambda: self._look(stop))
+            well = self._guarded(self._recall.follow_order) & self._guarded(lambda: self._look(stop))
             pause = LOOK_EVERY if well else min(2 * pause, LONGEST_PAUSE)
-        patience = STOPPING if isinstance(self._replica, Replica) else LEAVING
-        self._replica.has_stopped.wait(patience)  # in its last look it may begin a round
-        if self._replica.step > max(self._saved, 0):
-            self._guarded(lambda: self._save(self._replica.snapshot()))
-        self._guarded(lambda: self._accounts.bring_up_to_date(final=True))
-
-    def _follow_order(self) -> None:
-        if self._recall.follow_order():
-            self._save(self._replica.restored())  # or a restarted coordinator would not have it
+        self._log.has_stopped.wait(LEAVING)
+        if self._log.step > max(self._saved, 0):
+            self._guarded(lambda: self._save(self._log.snapshot()))
+        self._guarded(lambda: self._recorder.bring_up_to_date(final=True))
 
     def _look(self, stop: threading.Event) -> None:
-        sessions = self._accounts.bring_up_to_date()
-        step = self._replica.settled_step
+        sessions = self._recorder.bring_up_to_date()
+        if (restored := self._log.restored()) is not None:
+            self._recall.went_back(restored.step)
+            self._save(restored)
+        step = self._log.step
         self._office.historian.note(step)
         if step != self._seen:
             self._seen = step
-            self._recall.reached(step)
             self._tell(step, sessions)
             if self._recall.is_worried(step):
                 self._evaluated = min(self._evaluated, step - self._office.run.coordinator.evaluate_every)  # it is due
         self._tell_of_clock()
         if not any(self._due(step)):
             return
-        snapshot = self._replica.snapshot()
+        snapshot = self._log.snapshot()
         # another step may have been taken since
         evaluation_due, checkpoint_due = self._due(snapshot.step)
         if evaluation_due or (checkpoint_due and snapshot.step > self._evaluated):
             self._scores = self._evaluate(snapshot, stop) if self._office.held_out else None
             self._evaluated = snapshot.step
             if self._scores and self._recall.go_back_if_bad(self._scores.masked_lm_loss):
-                self._save(self._replica.restored())
-                return  # the other snapshot is of what was left behind
+                return
         if checkpoint_due:
             self._save(snapshot)
 

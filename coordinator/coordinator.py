@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.accounts import Accounts
 from coordinator.bookkeeping import Bookkeeper, Office
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, list_checkpoints, load_newest_checkpoint
 from coordinator.evaluation import bfloat16_is_faster
@@ -26,7 +25,6 @@ from coordinator.reception import Reception, open_reception
 from coordinator.recorder import Recorder
 from coordinator.release_restore import restore_from_hub
 from coordinator.releasing import ReleaseOffice, Releaser
-from coordinator.replica import Replica
 from coordinator.run_log import RunLog, set_older_log_aside
 from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
@@ -104,7 +102,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     # hivemind forks its processes: that has to come before threads of ours are running
     dht = join_dht(run.name, identity, network, gate)
     try:
-        replica = open_replica(run, options, ours, dht, identity, model, newest, guard, say)
+        log = open_log(run, options, ours, dht, identity, model, newest, guard, say)
         evaluations = ledger.evaluations()
         with (
             leaving_on_signal(
@@ -125,9 +123,9 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                     fingerprint=ours,
                     tokenizer=tokenizer,
                     ledger=ledger,
-                    step=lambda: replica.step,
-                    gathered=lambda: replica.samples_gathered,
-                    stepped_at=lambda: replica.stepped_at,
+                    step=lambda: log.step,
+                    gathered=lambda: log.samples_gathered,
+                    stepped_at=lambda: log.stepped_at,
                     restore=orders.put,
                     trouble=lambda: watch.trouble,
                     folder=folder,
@@ -136,7 +134,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
                 way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
             write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
-            say(f"Run {run.name} is open at global step {replica.step} of {run.optimizer.total_steps}. To join:")
+            say(f"Run {run.name} is open at global step {log.step} of {run.optimizer.total_steps}. To join:")
             say(f"  {way_in}")
             for warning in warnings:
                 say(warning)
@@ -160,28 +158,16 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             )
             bookkeeper = Bookkeeper(
                 office,
-                replica,
-                Recorder(run, dht, ledger, replica, gate, say, peers=folder / PEERS)
-                if isinstance(replica, RunLog)
-                else Accounts(run, dht, ledger, replica, historian, gate, say, peers=folder / PEERS),
-                Recall(
-                    Reins(
-                        replica=replica,
-                        board=guard.board if guard else None,
-                        orders=orders,
-                        ledger=ledger,
-                        folder=office.folder,
-                        total_steps=run.optimizer.total_steps,
-                        say=say,
-                    )
-                ),
+                log,
+                Recorder(run, dht, ledger, log, historian, gate, say, peers=folder / PEERS),
+                Recall(Reins(log, orders, ledger, office.folder, say)),
                 evaluated=max((one.step for one in evaluations), default=-1),
-                saved=min(newest.trainer_state.step, replica.step) if newest else -1,
+                saved=min(newest.trainer_state.step, log.step) if newest else -1,
             )
             books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
             books.start()
             try:
-                replica.follow(asked_to_leave, say)
+                log.follow(asked_to_leave)
             finally:
                 asked_to_leave.set()
                 books.join()
@@ -190,10 +176,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 releaser.finish()
             if not asked_to_leave.status:
                 watch.stop()
-                if isinstance(replica, Replica):
-                    replica.optimizer.shutdown()
                 dht.shutdown()
-        say(f"The coordinator has stopped at global step {replica.step}. Start it again to go on.")
+        say(f"The coordinator has stopped at global step {log.step}. Start it again to go on.")
     finally:
         ledger.close()
         end_helpers()
@@ -201,7 +185,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         end_process(asked_to_leave.status)
 
 
-def open_replica(
+def open_log(
     run: RunFile,
     options: CoordinatorOptions,
     ours: Fingerprint,
@@ -211,15 +195,14 @@ def open_replica(
     newest: LoadedCheckpoint | None,
     guard: Guard | None,
     say: Callable[[str], None],
-) -> Replica | RunLog:
+) -> RunLog:
     """The coordinator's own peer, in the state from which the run goes on."""
-    gate, log = guard.gate if guard else None, options.state_folder / LOG
-    if not run.averaging.log:
-        return Replica(run, dht, identity, model, newest, gate)
-    aside = set_older_log_aside(log, newest) if options.from_hub and newest else None
+    folder = options.state_folder / LOG
+    aside = set_older_log_aside(folder, newest) if options.from_hub and newest else None
     if aside is not None:
         say(f"The log on the disk is older than the release and lies in {aside} now.")
-    return RunLog(run, ours, dht, identity, model, newest, gate, guard.authority if guard else None, log)
+    gate, authority = (guard.gate, guard.authority) if guard else (None, None)
+    return RunLog(run, ours, dht, identity, model, newest, gate, authority, folder)
 
 
 def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Batch]:

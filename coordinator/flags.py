@@ -1,21 +1,21 @@
-"""What the coordinator can find out about a peer, and what it saw of a round."""
+"""What the coordinator finds out about members from headers, and what it keeps of a round."""
 
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from averaging.log.header import Header
+
 ODD_LOSS = 1.0  # nats above the median from which a loss is odd; batches of 30 samples differ by 0.3
 ENOUGH_LOSSES = 3  # of a global step, to tell which one is odd
+ODD_STEPS = 3  # global steps in a row in which a loss is odd, before anybody hears of it
 
 
 class Kind(str, Enum):
     """What a flag is about."""
 
-    CLAIM = "claim"  # samples that no group got
-    LATE = "late"  # a claim of a global step of long ago
     LOSS = "loss"  # far above the others'
-    NUMBERS = "numbers"  # not finite
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,30 @@ class SeenRound:
         return round(sum(self.samples.values()))
 
 
+class OddLosses:
+    """Watches the members' losses, header by header."""
+
+    def __init__(self) -> None:
+        self._odd_for: dict[str, int] = {}  # global steps in a row, by session
+
+    def take_in(self, header: Header) -> list[Flag]:
+        """Members whose loss has stayed far above the others' for some steps now, each said once."""
+        losses = {one.session: one.loss for one in header.members if one.loss is not None}
+        odd, flags = odd_ones(losses), []
+        for member in header.members:
+            session, count = member.session, self._odd_for.get(member.session, 0)
+            if session in losses:
+                self._odd_for[session] = count + 1 if session in odd else 0
+            if session in odd and count + 1 == ODD_STEPS:
+                what = f"its training loss is {losses[session]:.2f}, the others' about {odd[session]:.2f}"
+                flags.append(Flag(Kind.LOSS, member.user, session.partition(".")[0], header.step - 1, what))
+        self._odd_for = {session: count for session, count in self._odd_for.items() if count}
+        return flags
+
+
 def odd_ones(losses: Mapping[str, float]) -> dict[str, float]:
-    """Peers whose mean loss (nats) in a global step is far above the usual, with the median of all."""
+    """Sessions whose mean loss (nats) in a global step is far above the usual, with the median of all."""
     if len(losses) < ENOUGH_LOSSES:
         return {}
     usual = statistics.median(losses.values())
-    return {peer: usual for peer, loss in losses.items() if loss > usual + ODD_LOSS}
+    return {session: usual for session, loss in losses.items() if not loss <= usual + ODD_LOSS}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from coordinator.ledger import Ledger
 from coordinator.ledger_history import MINUTE
-from trainer.averaging import RoundReport
 
 
 class Historian:
@@ -17,10 +16,9 @@ class Historian:
         self._rounds: list[float] = []  # seconds of those that ended since the last row
         self._noted: int | None = None  # the newest minute with a row
 
-    def round_ended(self, report: RoundReport) -> None:
-        """A round of averaging has ended for the coordinator; alone there was nothing to average."""
-        if report.peers != 1:
-            self._rounds.append(report.seconds)
+    def round_ended(self, seconds: float) -> None:
+        """A round in which the coordinator took part has ended."""
+        self._rounds.append(seconds)
 
     def note(self, step: int) -> None:
         """Write a row if a new minute has begun.

@@ -1,9 +1,8 @@
-"""The ledger: steps, sessions and contributions, each contribution counted exactly once.
+"""The ledger: steps, sessions, and who brought what, each contribution counted exactly once.
 
-Peers repeat their last few contributions in every report, reports come late or twice, and a coordinator
-that was restarted reads them again. The database settles it: a contribution is keyed by session and
-global step, and only the first one with a key is kept. Sums are kept beside them, in the same transaction, so
-that questions are answered from a few rows, and contributions to old steps are rolled up to a bit each.
+Who brought what is in the headers of the log, which a coordinator that was restarted reads again. The database settles
+it: a header has one row, and its members are credited in the transaction that inserts it. Only sums are kept, so that
+questions are answered from a few rows.
 """
 
 import datetime
@@ -72,9 +71,8 @@ def open_ledger(url: str, state_folder: Path, *, patience: float = 10.0) -> "Led
 class Ledger:
     """What the run has done and who did it. Threads may share a ledger; every method is one transaction.
 
-    All methods raise `LedgerError` if the database fails. A failed `record` loses nothing: peers repeat
-    their contributions, and those that were counted are not counted again. `history` is the run over time, `census`
-    is about people and their machines, `audit` about what the coordinator saw of averaging.
+    All methods raise `LedgerError` if the database fails. A failed `record` has changed nothing. `history` is the run
+    over time, `census` is about people and their machines, `audit` about what the coordinator saw of averaging.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -83,7 +81,7 @@ class Ledger:
         self._written: dict[str, SessionReport] = {}  # the newest reports that are in the ledger, by session
 
     def record(self, reports: Iterable[SessionReport], now: float | None = None) -> None:
-        """Keep the newest report of each session, and contributions that were not counted before.
+        """Keep the newest report of each session, and what was not counted before: all members of a header at once.
 
         A session belongs to the user and the peer that reported it first. Reports by others under
         its name are ignored, and so is one with impossible values. `now` is the unix time at which the reports
@@ -94,10 +92,10 @@ class Ledger:
         if changed:
             with writing(self._engine) as connection:
                 standing = sessions_as_they_stand(connection, (report.session_id for report in changed))
-                entry = gather(changed, standing, written, now)
+                entry = gather(changed, standing, now)
                 write_entry(connection, entry, now)
             written = written | entry.accepted
-        # what is there for ever need not be asked again; only sessions that are still spoken of are remembered
+        # a report that has not changed need not be written again; only sessions that are still spoken of are remembered
         read = {report.session_id for report in reports}
         self._written = {name: report for name, report in written.items() if name in read}
 

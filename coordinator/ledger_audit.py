@@ -1,6 +1,6 @@
 """What the coordinator saw of averaging, and what it found out about peers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Engine, select
@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from coordinator.flags import Flag, Kind, SeenRound
 from coordinator.ledger_database import INSERTS, reading, writing
-from coordinator.ledger_schema import Base, ContributionRow, SessionRow
+from coordinator.ledger_schema import Base
 
 # What the ledger keeps
 
@@ -39,14 +39,6 @@ class FlagRow(Base):
 
 
 # What it answers
-
-
-@dataclass(frozen=True)
-class Averaged:
-    """What is known of a global step that was averaged before a restart: samples in all, and by peer and session."""
-
-    samples: int
-    credited: Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
@@ -112,21 +104,6 @@ class AuditBook:
         query = select(RoundRow.gradient_norm).where(RoundRow.step >= since).order_by(RoundRow.step)
         with reading(self._engine) as connection:
             return list(connection.scalars(query))
-
-    def averaged(self, newest: int) -> dict[int, Averaged]:
-        """By global step, of the newest so many with a round: what was averaged, and who was credited for it."""
-        rounds = select(RoundRow.step, RoundRow.samples).order_by(RoundRow.step.desc()).limit(newest)
-        with reading(self._engine) as connection:
-            samples = {row.step: row.samples for row in connection.execute(rounds)}
-            counted = (
-                select(ContributionRow.step, SessionRow.peer_id, SessionRow.session_id, ContributionRow.samples)
-                .join(SessionRow, SessionRow.session_id == ContributionRow.session_id)
-                .where(ContributionRow.step >= min(samples, default=0))
-            )
-            credited: dict[int, dict[tuple[str, str], int]] = {}
-            for step, peer_id, session_id, credit in connection.execute(counted):
-                credited.setdefault(step, {})[peer_id, session_id] = credit
-        return {step: Averaged(one, credited.get(step, {})) for step, one in samples.items()}
 
 
 _AS_THEY_ARE = ("peer_id", "step", "what", "times", "first", "last")

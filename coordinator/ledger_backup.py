@@ -1,8 +1,8 @@
 """A second copy of an SQLite ledger, for the day on which a page of the first cannot be read.
 
 The copy is written by reading every row, so that a broken page is found out while the copy before it is still good. It
-is seldom older than a minute, and peers' records tell again what they did in the last two. PostgreSQL has ways of its
-own to make copies, and its ledgers are left alone.
+is seldom older than a minute, and what was done since is in the headers of the log. PostgreSQL has ways of its own to
+make copies, and its ledgers are left alone.
 """
 
 import datetime
@@ -79,7 +79,7 @@ def put_back(place: URL) -> str | None:
     happened = f"was broken and is now {aside.name}" if was_there else "was not there"
     return (
         f"{ledger}: {happened}; the run goes on from its copy of {made:%H:%M:%S}, and what was "
-        "done since is read from the peers' records again"
+        "done since is read from the log again"
     )
 
 

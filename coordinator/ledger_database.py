@@ -185,7 +185,7 @@ def _way_out(reason: str) -> str:
     if "locked" in reason or "lock timeout" in reason:
         return "another process is writing to it; stop that one or choose another coordinator.ledger"
     if _is_broken(reason):
-        return "the file is broken; move it away, and the ledger starts anew from what peers still report"
+        return "the file is broken; move it away, and the ledger starts anew from the log of the run"
     return "see that the database can be reached and written to"
 
 

@@ -1,8 +1,7 @@
-"""What a reading of the swarm's records changes in the ledger: decided here, without a database.
+"""What a reading of the swarm's records and headers changes in the ledger: decided here, without a database.
 
-Peers repeat their last few contributions in every report, and reports come late or twice. `gather` follows the
-sessions and finds the contributions that may be new. The database then says which of them really are, and `add_up`
-sums up those.
+Reports and headers come late or twice. `gather` follows the sessions and finds the contributions that may be new. The
+database then says which headers really are, and `add_up` sums up their members' contributions.
 """
 
 import datetime
@@ -25,7 +24,7 @@ _RENAMED = {"user": "user_name", "left": "has_left"}
 _REPORTED = [name for name in SessionReport.__dataclass_fields__ if name != "contributions"]
 
 Row = dict[str, Any]  # a row of a table, by column
-Key = tuple[int, str]  # global step and session id
+Key = tuple[str, str]  # digest of a header, and session id
 
 
 @dataclass
@@ -44,7 +43,6 @@ class Entry:
 def gather(
     reports: Iterable[SessionReport],
     standing: Mapping[str, Row],
-    written: Mapping[str, SessionReport],
     now: float,
 ) -> Entry:
     """Follow the sessions from how they stand in the ledger through these reports.
@@ -54,15 +52,12 @@ def gather(
 
     Args:
         standing: rows of sessions, by id.
-        written: reports of these sessions whose contributions are known to be in the ledger.
         now: unix time by the coordinator's clock.
     """
     entry = Entry()
     for report in reports:
         name = report.session_id
-        known = _counted_steps(written.get(name))
-        fresh = [one for one in report.contributions if one.step not in known]
-        if not is_plausible(report, fresh):
+        if not is_plausible(report):
             logger.warning("ignored an impossible report of peer %.64r", report.peer_id)
             continue
         row = entry.sessions.get(name) or standing.get(name)
@@ -77,9 +72,9 @@ def gather(
             if here:
                 entry.presence[report.user] = entry.presence.get(report.user, 0.0) + here
         entry.accepted[name], entry.sessions[name] = report, row
-        for one in fresh:
+        for one in report.contributions:
             if one.samples:
-                entry.candidates.setdefault((one.step, name), one)
+                entry.candidates.setdefault((one.header, name), one)
     return entry
 
 
@@ -92,15 +87,16 @@ class Sums:
     days: dict[str, Row] = field(default_factory=dict)
 
 
-def add_up(entry: Entry, counted: Iterable[Key], now: float) -> Sums:
-    """The rows to write, once it is known which candidates are counted now."""
+def add_up(entry: Entry, new: Collection[str], now: float) -> Sums:
+    """The rows to write, once it is known which headers are new."""
     sums = Sums(sessions={name: dict(row) for name, row in entry.sessions.items()})
     day = day_of(now)
     for user, seconds in entry.presence.items():
         sums.days[user] = {"day": day, "user_name": user, "samples": 0, "tokens": 0, "seconds": seconds}
-    for step, name in counted:
-        one = entry.candidates[step, name]
-        session = sums.sessions[name]
+    for (header, name), one in entry.candidates.items():
+        if header not in new:
+            continue
+        step, session = one.step, sums.sessions[name]
         user = session["user_name"]
         summary = sums.steps.setdefault(
             step, {"step": step, "samples": 0, "tokens": 0, "peers": 0, "loss_sum": 0.0, "time": now}
@@ -125,8 +121,8 @@ def day_of(now: float) -> datetime.date:
     return datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
 
 
-def is_plausible(report: SessionReport, contributions: Collection[Contribution]) -> bool:
-    """Whether a database can hold the report and these of its contributions, and sums stay true with them.
+def is_plausible(report: SessionReport) -> bool:
+    """Whether a database can hold the report, and sums stay true with it.
 
     Record validators check types; a signed infinity or a number beyond 64 bits passes them.
     """
@@ -142,7 +138,7 @@ def is_plausible(report: SessionReport, contributions: Collection[Contribution])
             and 0 <= one.tokens <= _LARGEST
             and math.isfinite(one.loss)
             and abs(one.loss) <= _LARGEST
-            for one in contributions
+            for one in report.contributions
         )
         and all(map(_is_text, (report.session_id, report.user, report.peer_id, report.device)))
         and (report.country is None or re.fullmatch("[A-Z]{2}", report.country) is not None)
@@ -153,10 +149,6 @@ def is_plausible(report: SessionReport, contributions: Collection[Contribution])
 def _is_text(word: str) -> bool:
     """Whether it has no control characters and lone surrogates; joiners are part of names in many scripts."""
     return not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in word)
-
-
-def _counted_steps(report: SessionReport | None) -> set[int]:
-    return {one.step for one in report.contributions if one.samples} if report else set()
 
 
 def _reported(report: SessionReport) -> Row:

@@ -7,15 +7,17 @@ from typing import ClassVar
 from sqlalchemy import BigInteger, Double, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-BLOCK_STEPS = 60  # global steps in a row of `rolled_up`; a positive number of 64 bits has room for a bit of each
-
 # What the ledger is told
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one session brought to one global step: samples, their tokens, and their mean loss in nats."""
+    """What one session brought to one global step: samples, their tokens, and their mean loss in nats.
 
+    `header` is the digest of the header that says so, in 64 hexadecimal digits.
+    """
+
+    header: str
     step: int
     samples: int
     tokens: int
@@ -26,8 +28,8 @@ class Contribution:
 class SessionReport:
     """What one session says about itself; times are unix seconds, counts are since its start.
 
-    `contributions` holds the session's last few global steps, so that a lost report costs nothing. `country` is a code
-    of ISO 3166, where the person said it.
+    `contributions` are what headers say of it that were read since the last report, for all their members at once.
+    `country` is a code of ISO 3166, where the person said it.
     """
 
     session_id: str
@@ -85,40 +87,19 @@ class SessionRow(Base):
     country: Mapped[str | None] = mapped_column(String(2))
 
 
-class ContributionRow(Base):
-    """A contribution to a recent global step: the primary key admits no second row for a session and a step.
+class HeaderRow(Base):
+    """A header of the log whose members are credited: the primary key admits no second time."""
 
-    Rows of one step lie together: new ones are added at one end, and old ones leave at the other.
-    """
-
-    __tablename__ = "contributions"
+    __tablename__ = "headers"
     __table_args__ = ({"sqlite_with_rowid": False},)
-    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    session_id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    samples: Mapped[int]
-    tokens: Mapped[int]
-    loss: Mapped[float]
-
-
-class RolledUpRow(Base):
-    """What a session contributed to `BLOCK_STEPS` old global steps, the first of them `block * BLOCK_STEPS`.
-
-    Bit i of `counted` says that its contribution to the i-th of them is in the sums, so that none is counted again.
-    """
-
-    __tablename__ = "rolled_up"
-    __table_args__ = ({"sqlite_with_rowid": False},)
-    block: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    session_id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    counted: Mapped[int]
-    samples: Mapped[int]
-    tokens: Mapped[int]
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    step: Mapped[int]
 
 
 class StepRow(Base):
     """One global step over all its peers, kept for ever. `loss_sum` is in nats, summed over samples.
 
-    `time` is when the coordinator first counted something for it, unknown in ledgers of older programs.
+    `time` is when the coordinator first counted something for it.
     """
 
     __tablename__ = "steps"
@@ -127,7 +108,7 @@ class StepRow(Base):
     tokens: Mapped[int]
     peers: Mapped[int]
     loss_sum: Mapped[float]
-    time: Mapped[float | None] = mapped_column(index=True)
+    time: Mapped[float] = mapped_column(index=True)
 
 
 class DayRow(Base):

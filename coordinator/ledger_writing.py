@@ -1,7 +1,6 @@
-"""Writing into the ledger: many rows in one statement, contributions counted once, old ones rolled up.
+"""Writing into the ledger: many rows in one statement, and the members of each header credited once.
 
-A contribution is counted if its row is really inserted, and if it is not among those that were rolled up: a bit for
-each of those says so for ever. All of this happens in one transaction, and one transaction writes at a time.
+A header's members are credited if its row is really inserted, in one transaction; one transaction writes at a time.
 """
 
 import datetime
@@ -9,29 +8,12 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Connection,
-    Integer,
-    Table,
-    Text,
-    bindparam,
-    cast,
-    column,
-    delete,
-    func,
-    literal,
-    select,
-    tuple_,
-)
+from sqlalchemy import JSON, Connection, Table, Text, bindparam, cast, column, func, select
 
 from coordinator.ledger_database import INSERTS
-from coordinator.ledger_entry import Entry, Key, Row, add_up
-from coordinator.ledger_schema import BLOCK_STEPS, Base, ContributionRow, DayRow, RolledUpRow, SessionRow, StepRow
+from coordinator.ledger_entry import Entry, Row, add_up
+from coordinator.ledger_schema import Base, DayRow, HeaderRow, SessionRow, StepRow
 
-KEPT_STEPS = 10 * BLOCK_STEPS  # newest global steps whose contributions stay as they came
-ROLLED_AT_ONCE = 10 * BLOCK_STEPS  # global steps: an old ledger that has many is rolled up little by little
 _ASKED_AT_ONCE = 500  # keys in a query; a database has limits, and PostgreSQL is slow with longer lists
 
 
@@ -46,86 +28,19 @@ def sessions_as_they_stand(connection: Connection, names: Iterable[str]) -> dict
 
 def write_entry(connection: Connection, entry: Entry, now: float) -> None:
     """Count what is new in the entry, and bring all sums up to date; `now` is the coordinator's unix time."""
-    counted = _insert_contributions(connection, entry)
-    sums = add_up(entry, counted, now)
+    sums = add_up(entry, _insert_headers(connection, entry), now)
     _upsert(connection, SessionRow, list(sums.sessions.values()))
     _upsert(connection, StepRow, list(sums.steps.values()), adding=True, kept=("time",))
     _upsert(connection, DayRow, list(sums.days.values()), adding=True)
-    if counted:
-        _roll_up(connection)
 
 
-def roll_up_before(newest: int) -> int:
-    """The global step before which contributions are rolled up: the first of a block."""
-    return max(0, newest - KEPT_STEPS + 1) // BLOCK_STEPS * BLOCK_STEPS
-
-
-def _insert_contributions(connection: Connection, entry: Entry) -> list[Key]:
-    """The keys of those that were not in the ledger before."""
-    rolled_up = _rolled_up(connection, entry.candidates)
-    rows = [
-        {"step": step, "session_id": name, "samples": one.samples, "tokens": one.tokens, "loss": one.loss}
-        for (step, name), one in entry.candidates.items()
-        if not rolled_up.get((step // BLOCK_STEPS, name), 0) >> step % BLOCK_STEPS & 1
-    ]
-    if not rows:
-        return []
-    insert, values = _insert(connection, ContributionRow, rows)
-    insert = insert.on_conflict_do_nothing().returning(ContributionRow.step, ContributionRow.session_id)
-    return [(step, name) for step, name in connection.execute(insert, values)]
-
-
-def _rolled_up(connection: Connection, keys: Iterable[Key]) -> dict[Key, int]:
-    """By block and session, a bit for each step that was rolled up, as far as the keys are concerned."""
-    newest = connection.scalar(select(func.max(RolledUpRow.block)))
-    if newest is None:
-        return {}
-    asked = sorted({(step // BLOCK_STEPS, name) for step, name in keys if step // BLOCK_STEPS <= newest})
-    found: dict[Key, int] = {}
-    for some in _portions(asked):
-        query = select(RolledUpRow.block, RolledUpRow.session_id, RolledUpRow.counted).where(
-            tuple_(RolledUpRow.block, RolledUpRow.session_id).in_(some)
-        )
-        found.update(((block, name), counted) for block, name, counted in connection.execute(query))
-    return found
-
-
-def _roll_up(connection: Connection) -> None:
-    """Move contributions to old steps into their blocks, where one that comes later still finds its place."""
-    newest = connection.scalar(select(func.max(StepRow.step)))
-    oldest = connection.scalar(select(func.min(ContributionRow.step)))
-    before = min(roll_up_before(newest or 0), (oldest or 0) + ROLLED_AT_ONCE)
-    if oldest is None or oldest >= before:
-        return
-    block = ContributionRow.step // BLOCK_STEPS
-    # a step of a session is there once: the sum of different powers of two is a set of bits
-    bit = literal(1, BigInteger).bitwise_lshift(cast(ContributionRow.step % BLOCK_STEPS, Integer))
-    old = (
-        select(
-            block,
-            ContributionRow.session_id,
-            cast(func.sum(bit), BigInteger),
-            cast(func.sum(ContributionRow.samples), BigInteger),
-            cast(func.sum(ContributionRow.tokens), BigInteger),
-        )
-        .where(ContributionRow.step < before)
-        .group_by(block, ContributionRow.session_id)
-    )
-    insert = INSERTS[connection.dialect.name](RolledUpRow).from_select(
-        ["block", "session_id", "counted", "samples", "tokens"], old
-    )
-    new = insert.excluded
-    connection.execute(
-        insert.on_conflict_do_update(
-            index_elements=["block", "session_id"],
-            set_={
-                "counted": RolledUpRow.counted.bitwise_or(new.counted),
-                "samples": RolledUpRow.samples + new.samples,
-                "tokens": RolledUpRow.tokens + new.tokens,
-            },
-        )
-    )
-    connection.execute(delete(ContributionRow).where(ContributionRow.step < before))
+def _insert_headers(connection: Connection, entry: Entry) -> set[str]:
+    """The digests of those that were not in the ledger before."""
+    steps = {header: one.step for (header, _), one in entry.candidates.items()}
+    if not steps:
+        return set()
+    insert, values = _insert(connection, HeaderRow, [{"digest": one, "step": step} for one, step in steps.items()])
+    return set(connection.scalars(insert.on_conflict_do_nothing().returning(HeaderRow.digest), values))
 
 
 def _upsert(

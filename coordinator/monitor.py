@@ -1,14 +1,13 @@
 """Reading what peers signed."""
 
 import logging
-import math
 import random
 from collections.abc import Iterable
 
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
-from coordinator.ledger import Contribution, SessionReport
+from coordinator.ledger import SessionReport
 from swarm.countries import COUNTRIES
 from swarm.dht import is_loopback, leads_to
 from swarm.gate import Gate
@@ -76,11 +75,6 @@ def session_reports(records: Iterable[tuple[PeerID, SessionRecord]]) -> list[Ses
             averaging_failures=record.averaging_failures,
             data_wait_fraction=record.data_wait_fraction,
             left=record.left,
-            contributions=tuple(
-                Contribution(step=one.step, samples=one.samples, tokens=one.tokens, loss=one.loss)
-                for one in record.contributions
-                if math.isfinite(one.loss)
-            ),
         )
         for signer, record in records
     ]

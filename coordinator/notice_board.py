@@ -26,7 +26,6 @@ class Decisions:
     announcement: str = ""
     paused: bool = False
     stopped: bool = False
-    restored_at: int = 0  # global step
     time: float = 0.0
     pass_time: float = 0.0  # unix seconds, by which passes expired then
 
@@ -96,10 +95,6 @@ class NoticeBoard:
         """Declare the run over: trainers leave."""
         self._decide(stopped=True)
 
-    def restored(self, step: int) -> None:
-        """Call everybody to this global step, at which the coordinator has an older state."""
-        self._decide(restored_at=step)
-
     def _decide(self, **changes: object) -> None:
         """Write a decision down, then let it count.
 
@@ -124,7 +119,6 @@ class NoticeBoard:
             announcement=decided.announcement,
             paused=decided.paused,
             stopped=decided.stopped,
-            restored_at=decided.restored_at,
             url=self.url,
             coordinator=self.coordinator,
             pass_time=self.pass_time,
@@ -151,7 +145,6 @@ def _read(path: Path) -> Decisions:
             announcement=str(content["announcement"]),
             paused=content["paused"] is True,
             stopped=content["stopped"] is True,
-            restored_at=int(content["restored_at"]),
             time=float(content["time"]),
             pass_time=float(content["pass_time"]),
         )

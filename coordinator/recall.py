@@ -2,27 +2,14 @@
 
 import math
 import queue
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.checkpoints import Checkpoint, list_checkpoints, load_checkpoint
 from coordinator.ledger import Ledger
-from coordinator.notice_board import NoticeBoard
-from coordinator.replica import Replica
-from coordinator.rollback import (
-    BAD_STEPS,
-    RECENT_STEPS,
-    CannotGoBack,
-    Pace,
-    has_exploded,
-    is_bad,
-    newest_good,
-    step_to_go_on_at,
-)
+from coordinator.rollback import BAD_STEPS, RECENT_STEPS, CannotGoBack, has_exploded, is_bad, newest_good
 from coordinator.run_log import RunLog
-from trainer.averaging import RoundFailed
 
 WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses and gradients are compared
 
@@ -31,12 +18,10 @@ WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses and gradi
 class Reins:
     """What it takes to call the swarm back."""
 
-    replica: Replica | RunLog
-    board: NoticeBoard | None  # on which peers are called; none where no passes are given
+    log: RunLog
     orders: "queue.SimpleQueue[int]"  # global steps whose checkpoint the organizer wants to go back to
     ledger: Ledger
     folder: Path  # of checkpoints
-    total_steps: int
     say: Callable[[str], None]
 
 
@@ -45,13 +30,9 @@ class Recall:
 
     def __init__(self, reins: Reins):
         self._reins = reins
-        self._pace = Pace()
-        self._went_on_at = reins.replica.step  # global step since which training losses are compared
+        self._went_on_at = reins.log.step  # global step since which training losses are compared
+        self._wanted: tuple[int, str] | None = None  # step of the state that was ordered back, and why
         self._left_behind: list[range] = []  # global steps after the state that the swarm went back to
-
-    def reached(self, step: int) -> None:
-        """The swarm is at this global step now."""
-        self._pace.reached(step, time.monotonic())
 
     def is_left_behind(self, step: int) -> bool:
         """Whether the swarm has gone back from what it was at this global step."""
@@ -75,54 +56,36 @@ class Recall:
         """Call the swarm back if a held-out loss is that of a model that has gone astray; returns whether it was.
 
         Raises:
-            CannotGoBack, RoundFailed, CheckpointError: nothing was changed.
+            CannotGoBack, CheckpointError, StorageError: nothing was changed.
         """
         best = min((one.loss for one in self._reins.ledger.evaluations()), default=math.inf)
         if not is_bad(loss, best):
             return False
-        why = f"The held-out loss has risen from {best:.2f} to {loss:.2f}"
-        self._go_back(newest_good(list_checkpoints(self._reins.folder), best), why)
+        if self._wanted is None:  # else it was called, and a quorum has not agreed yet
+            why = f"The held-out loss has risen from {best:.2f} to {loss:.2f}"
+            self._call_back(newest_good(list_checkpoints(self._reins.folder), best), why)
         return True
 
-    def follow_order(self) -> bool:
-        """Go back to the checkpoint that the organizer wants, if there is an order; returns whether there was.
+    def follow_order(self) -> None:
+        """Call the swarm back to the checkpoint that the organizer wants, if there is an order.
 
         Raises:
-            CannotGoBack, CheckpointError: nothing was changed.
-            RoundFailed: nothing was changed, and the order stands.
+            CannotGoBack, CheckpointError, StorageError: nothing was changed.
         """
-        if self._reins.orders.empty():
-            return False
-        wanted = self._reins.orders.get()
-        there = [one for one in list_checkpoints(self._reins.folder) if one.step == wanted]
-        try:
-            self._go_back(there[0] if there else None, "The organizer wants it")
-        except RoundFailed:
-            self._reins.orders.put(wanted)
-            raise
-        return True
+        if not self._reins.orders.empty():
+            wanted = self._reins.orders.get()
+            there = [one for one in list_checkpoints(self._reins.folder) if one.step == wanted]
+            self._call_back(there[0] if there else None, "The organizer wants it")
 
-    def _go_back(self, checkpoint: Checkpoint | None, why: str) -> None:
-        board, total = self._reins.board, self._reins.total_steps
+    def _call_back(self, checkpoint: Checkpoint | None, why: str) -> None:
         if checkpoint is None:
             raise CannotGoBack(f"{why}, but there is no good checkpoint to go back to")
-        if board is None and not isinstance(self._reins.replica, RunLog):
-            raise CannotGoBack(
-                f"{why}, but in a run that gives no passes nobody can be called back; stop all peers, remove the "
-                f"checkpoints after {checkpoint.path}, and start the coordinator again"
-            )
+        self._reins.log.roll_back(load_checkpoint(checkpoint.path))
+        self._wanted = checkpoint.step, why
 
-        def call_everybody(newest: int) -> int:
-            assert board is not None
-            step = step_to_go_on_at(newest, self._pace.step_seconds)
-            if step >= total:
-                raise CannotGoBack(f"{why}, but the run is nearly over; use {checkpoint.path}")
-            board.restored(step)  # first: a step that nobody is at does no harm
-            return step
-
-        step = self._reins.replica.go_back(load_checkpoint(checkpoint.path), call_everybody)
-        self._went_on_at = step
-        self._left_behind.append(range(checkpoint.step + 1, step))
-        self._reins.say(
-            f"{why}: the swarm goes back to the state of global step {checkpoint.step}, as global step {step}"
-        )
+    def went_back(self, step: int) -> None:
+        """The swarm has gone back, which is this global step."""
+        older, why = self._wanted or (step - 1, "It was decided before this coordinator began")
+        self._wanted, self._went_on_at = None, step
+        self._left_behind.append(range(older + 1, step))
+        self._reins.say(f"{why}: the swarm goes back to the state of global step {older}, as global step {step}")

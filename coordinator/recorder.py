@@ -11,8 +11,8 @@ from hivemind.dht import DHT
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, Kind, Member
-from coordinator.accounts import BACK_UP_EVERY
-from coordinator.flags import SeenRound
+from coordinator.flags import Flag, OddLosses, SeenRound
+from coordinator.history import Historian
 from coordinator.ledger import Contribution, Ledger, SessionReport
 from coordinator.ledger_database import LedgerBroken
 from coordinator.monitor import named_by_pass, reachable, session_reports
@@ -22,6 +22,7 @@ from swarm.gate import Gate
 from swarm.records import is_present, read_sessions
 from swarm.run_file import RunFile
 
+BACK_UP_EVERY = 60.0  # seconds
 LONG_AGO = 0.0  # unix seconds: a report that changes nothing but what is credited
 
 
@@ -34,14 +35,17 @@ class Recorder:
         dht: DHT,
         ledger: Ledger,
         log: RunLog,
+        historian: Historian,
         gate: Gate | None,
         say: Callable[[str], None],
         peers: Path,
     ):
         """`peers` is the file in which peers are remembered for the next start."""
         self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
-        self._say, self._peers = say, peers
+        self._historian, self._say, self._peers = historian, say, peers
         self._unwritten: list[Committed] = []
+        self._flags: list[Flag] = []  # not written yet
+        self._losses = OddLosses()
         self._backed_up = -math.inf  # monotonic seconds
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
@@ -61,7 +65,7 @@ class Recorder:
             return self._bring_up_to_date(final)
 
     def _bring_up_to_date(self, final: bool) -> int:
-        self._unwritten += self._log.committed()
+        self._take_in(self._log.committed())
         records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
         fraction = self._run.data.masked_fraction
         reports = [as_its_own(one) for one in session_reports(records)]
@@ -69,14 +73,23 @@ class Recorder:
         unheard = {ledger_id(member.session) for header in headers for member in header.members}
         known = self._ledger.known_sessions(unheard.difference(one.session_id for one in reports))
         self._ledger.record(credited(reports, headers, known, fraction, clock.now()))
-        self._ledger.audit.write([one for one in map(seen_round, self._unwritten) if one], [], clock.now())
-        self._unwritten = []
+        self._ledger.audit.write([one for one in map(seen_round, self._unwritten) if one], self._flags, clock.now())
+        self._unwritten, self._flags = [], []
         if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
             self._ledger.back_up()
             if ways := reachable(records, loopback=True):
                 known_peers.remember(self._peers, ways)
             self._backed_up = time.monotonic()
         return sum(is_present(record) for _, record in records)
+
+    def _take_in(self, committed: Sequence[Committed]) -> None:
+        self._unwritten += committed
+        for one in committed:
+            if one.seconds is not None:
+                self._historian.round_ended(one.seconds)
+            for flag in self._losses.take_in(one.entry.header):
+                self._flags.append(flag)
+                self._say(f"attention: {flag.user} {flag.what}")
 
 
 def ledger_id(session: str) -> str:
@@ -117,6 +130,7 @@ def credited(
                 by_id[name] = _unheard_of(member, header.step, LONG_AGO if name in known else now)
             brought.setdefault(name, []).append(
                 Contribution(
+                    header=header.digest,
                     step=header.step - 1,
                     samples=round(one.samples),
                     tokens=round(float(one.tokens) / masked_fraction),

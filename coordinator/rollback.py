@@ -1,13 +1,6 @@
-"""Going back: the swarm goes on from an older state of the model, under a newer global step.
+"""When a run has to go on from an older state of the model, and from which one."""
 
-Peers follow newer global steps and never older ones. So the old state comes back under a step that nobody can have
-reached when everybody has heard of it; the authority signs its number (`swarm/notices.py`), and peers take the state
-over from the coordinator as they do whenever others are ahead.
-"""
-
-import math
 import statistics
-from collections import deque
 from collections.abc import Sequence
 
 from coordinator.checkpoint_folder import Checkpoint
@@ -18,12 +11,10 @@ ENOUGH_STEPS = 10  # of which the usual loss is known, before anything is called
 RECENT_STEPS = 20  # that say what is usual; the loss falls, and what was usual long ago is not
 SMALLEST_JUMP = 1.0  # nats above the usual
 SPREADS = 8.0  # of the usual losses; of those of a normal distribution not one in 10**15 is so far off
-GUESS = 1.0  # seconds of a global step, while none was seen; too many steps do little harm, too few very much
-HEARD = 60.0  # seconds until every peer has heard a notice
 
 
 class CannotGoBack(SahajError):
-    """There is no older state to go back to, or nobody who could be called."""
+    """There is no older state to go back to."""
 
 
 def is_bad(loss: float, best: float) -> bool:
@@ -49,29 +40,3 @@ def has_exploded(losses: Sequence[float]) -> bool:
     usual = statistics.median(before)
     spread = 1.4826 * statistics.median(abs(loss - usual) for loss in before)
     return all(not loss <= usual + max(SMALLEST_JUMP, SPREADS * spread) for loss in last)  # a NaN is above, too
-
-
-def step_to_go_on_at(step: int, step_seconds: float) -> int:
-    """A global step that nobody reaches before everybody has heard of it, for a swarm that is at `step`."""
-    return step + 2 + math.ceil(HEARD / max(step_seconds, 0.1))
-
-
-class Pace:
-    """How long global steps take, by the last few of them."""
-
-    def __init__(self) -> None:
-        self._reached: deque[tuple[int, float]] = deque(maxlen=8)  # step, monotonic time
-
-    def reached(self, step: int, now: float) -> None:
-        """The swarm is at this step now; steps that were leapt over took no time and say nothing."""
-        if self._reached and step != self._reached[-1][0] + 1:
-            self._reached.clear()
-        self._reached.append((step, now))
-
-    @property
-    def step_seconds(self) -> float:
-        """The mean of them; a guess while there were none."""
-        if not self._reached:
-            return GUESS
-        (first, began), (last, ended) = self._reached[0], self._reached[-1]
-        return (ended - began) / (last - first) if last > first else GUESS

@@ -1,8 +1,8 @@
-"""The coordinator's own peer of a run that is a log: it computes nothing, convenes the rounds and has every state."""
+"""The coordinator's own peer: it computes nothing, convenes the rounds and has every state."""
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from averaging.log.log_file import LogFile
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint
-from coordinator.replica import Snapshot
 from swarm import clock
 from swarm.durable import storage_errors
 from swarm.errors import SwarmError
@@ -29,7 +28,15 @@ from swarm.run_file import RunFile
 from trainer.model import PretrainingModel
 
 POLL = 0.2  # seconds
-ROLLING_BACK = 120.0  # seconds that others may take to agree
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state after `step` global steps: parameters by name, and the optimizer's."""
+
+    step: int
+    model_state: dict[str, torch.Tensor]
+    optimizer_state: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Committed:
 
     entry: Entry
     gradient_norm: float | None = None
-    seconds: float | None = None  # since the header before it
+    seconds: float | None = None  # of its round
 
 
 class RunLog:
@@ -60,9 +67,8 @@ class RunLog:
         self.stepped_at = clock.now()  # unix time, seconds: when the newest global step was taken, or this began
         self.has_stopped = threading.Event()
         self._committed: queue.SimpleQueue[Committed] = queue.SimpleQueue()
-        self._applied_at: float | None = None
-        self._rolled_back, self._is_made = threading.Event(), threading.Event()
-        self._restored: State | None = None  # the state after the newest rollback
+        self._is_made = threading.Event()
+        self._restored: queue.SimpleQueue[State] = queue.SimpleQueue()  # states after rollbacks
         membership = Membership(
             run,
             ours.digest,
@@ -86,14 +92,11 @@ class RunLog:
     def _apply(self, entry: Entry) -> None:
         """In another thread, perhaps before the optimizer is made."""
         self._is_made.wait()
-        now = clock.now()
-        seconds = None if self._applied_at is None else now - self._applied_at
-        self.stepped_at = self._applied_at = now
+        self.stepped_at = clock.now()
         norm = self.optimizer.gradient_norm if entry.header.kind is Kind.UPDATE else None
-        self._committed.put(Committed(entry, norm, seconds))
-        if entry.header.kind is Kind.ROLLBACK:
-            self._restored = self.optimizer.state
-            self._rolled_back.set()
+        self._committed.put(Committed(entry, norm, self.optimizer.round_seconds))
+        if entry.header.kind is Kind.ROLLBACK and (state := self.optimizer.state) is not None:
+            self._restored.put(state)
 
     def _miss(self, entries: Sequence[Entry]) -> None:
         """In another thread."""
@@ -104,8 +107,6 @@ class RunLog:
     def step(self) -> int:
         """Global steps that were taken."""
         return max(0, self.optimizer.step)
-
-    settled_step = step  # nothing that is applied is undone
 
     @property
     def samples_gathered(self) -> int:
@@ -119,7 +120,7 @@ class RunLog:
             found.append(self._committed.get())
         return found
 
-    def follow(self, stop: threading.Event, say: Callable[[str], None]) -> None:
+    def follow(self, stop: threading.Event) -> None:
         """Take part until `stop` is set.
 
         Raises:
@@ -132,23 +133,20 @@ class RunLog:
             self.optimizer.shutdown()  # what is saved now is the newest state
             self.has_stopped.set()
 
-    def go_back(self, older: LoadedCheckpoint, choose_step: Callable[[int], int]) -> int:
-        """Have the run go on from this older state; returns the step of the header that says so.
+    def roll_back(self, older: LoadedCheckpoint) -> None:
+        """Have the run go on from this older state, once a quorum agrees; `restored` tells when it has.
 
         Raises:
             CheckpointError: it does not fit the model.
-            SwarmError: the others have not agreed in time; they may do so later.
         """
-        self._rolled_back.clear()
         self.optimizer.roll_back(state_of(older, self.optimizer.layout))
-        until = clock.now() + ROLLING_BACK
-        while not self._rolled_back.wait(POLL):
-            if clock.now() >= until or self.has_stopped.is_set():
-                raise SwarmError(
-                    f"no quorum has agreed in {ROLLING_BACK:.0f} s to go back; the run does so once there is one"
-                )
-        assert self._restored is not None
-        return self._restored.step
+
+    def restored(self) -> Snapshot | None:
+        """The state that the run has gone back to since this was last asked; it may have gone on since."""
+        newest = None
+        while not self._restored.empty():
+            newest = self._restored.get()
+        return None if newest is None else self._snapshot_of(newest)
 
     def snapshot(self) -> Snapshot:
         """The newest whole state."""
@@ -157,11 +155,6 @@ class RunLog:
             if self.has_stopped.is_set():
                 raise SwarmError("there is no state of the run yet, so none can be saved")
         return self._snapshot_of(state)
-
-    def restored(self) -> Snapshot:
-        """The state that the run went back to last; it may have gone on since."""
-        assert self._restored is not None
-        return self._snapshot_of(self._restored)
 
     def _snapshot_of(self, state: State) -> Snapshot:
         layout = self.optimizer.layout

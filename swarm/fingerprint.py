@@ -2,7 +2,7 @@
 
 It covers what changes the meaning of a gradient or the bytes on the wire: the model, the tokenizer, how text becomes
 samples, the optimizer and which version of it computes the step, and how averaging adds up, overlaps and compresses. It
-leaves out what each peer may choose for itself: where its text comes from and how long it waits for others.
+leaves out what each peer may choose for itself: where its text comes from and how much of its line it gives.
 """
 
 import hashlib
@@ -22,7 +22,6 @@ AVERAGING_FIELDS = frozenset(
         "state_every",
         "overlap",
         "compression",
-        "log",
         "snapshot_every",
         "target_group_size",
         "rounds_per_step",

@@ -23,23 +23,10 @@ class Rule:
 # Each was seen in logs of swarms in which nothing was wrong, or a peer had only left.
 RULES = (
     Rule(
-        "nobody to average with",
-        "hivemind",
-        re.compile(r"MatchmakingException\('?(nobody else was looking for a group|no group was found in time)"),
-        "a search for a group that found none: gradients go on adding up and the next search begins. Where a round was "
-        "lost with it, the program says so itself",
-    ),
-    Rule(
-        "a search that was not needed",
-        "hivemind.averaging.control",
-        re.compile(r"Deleted an averaging StepControl, but the step was not triggered"),
-        "the search for a group was begun in time and given up before a round: the peer leaves, or others were ahead",
-    ),
-    Rule(
         "the caller has hung up",
         "hivemind.p2p.p2p_daemon",
         re.compile(r"Exception while receiving requests.*(ConnectionResetError|IncompleteReadError|BrokenPipeError)"),
-        "whoever asks closes the stream once it has the whole answer (trainer/averaging/streams.py), or it has left",
+        "the other side has closed the stream: it has the whole answer, or it has left",
     ),
     Rule(
         "the node outlives its peer",
@@ -52,7 +39,7 @@ RULES = (
         "asyncio",
         re.compile(
             r"exception was never retrieved.*(P2PHandlerError|P2PDaemonError|ControlFailure|DispatchFailure"
-            r"|StreamCutShort|ConnectionResetError|BrokenPipeError|IncompleteReadError|CancelledError|MatchmakingException)",
+            r"|ConnectionResetError|BrokenPipeError|IncompleteReadError|CancelledError)",
             re.IGNORECASE | re.DOTALL,
         ),
         "hivemind has given up the call, and nobody waits for its end. What it was for tells whether it worked",

@@ -15,7 +15,7 @@ from pathlib import Path
 from swarm.log_file import LogFile, redacted
 from swarm.log_noise import NotAgain, Repeats, known_noise
 
-OURS = ("app", "coordinator", "sahaj", "swarm", "tokenizer", "trainer", "hivemind")
+OURS = ("app", "averaging", "coordinator", "sahaj", "swarm", "tokenizer", "trainer", "hivemind")
 FOLDER = "logs"  # beside what a peer keeps
 WAITING = 1000  # messages until the file is known
 

@@ -21,9 +21,8 @@ class Notices:
     announcement: str = ""
     paused: bool = False  # newcomers are asked to come back later; those who train go on
     stopped: bool = False  # the run is over: trainers say thank you and leave
-    restored_at: int = 0  # global step at which the swarm goes on from an older state; 0: it never had to
     url: str = ""  # of the coordinator's HTTP service now, should it have moved to another machine
-    coordinator: str = ""  # its libp2p peer id: it renews passes, and gives states
+    coordinator: str = ""  # its libp2p peer id: it renews passes
 
     def bans(self, user: str, peer_id: str) -> bool:
         """Whether this peer may not take part any more."""

@@ -1,8 +1,7 @@
 """The records peers sign and publish, and the validators that reject anything else.
 
-Each session keeps one record under its own public key: what it is, how fast, and what it brought
-to the last global steps. Readers merge by (session, step), so a record may be read, lost or
-repeated any number of times.
+Each session keeps one record under its own public key: what it is, and how fast. A record may be read, lost or repeated
+any number of times. What a session brought stands in the headers of the log.
 """
 
 from collections.abc import Sequence
@@ -32,30 +31,9 @@ from swarm.identity import Identity, peer_id_of
 
 logger = get_logger(__name__)
 
-CONTRIBUTIONS_KEPT = 16  # global steps of history in a record: a reader may miss so many and lose nothing
-UNHEARD_TOLD = 128  # more of them in a record of a peer that has brought things of which the coordinator did not hear
-MOST_SIGHTINGS = 4  # in a contribution; records travel through the DHT
-PEER_MARK = 8  # last bytes of a peer id, enough to tell members of a group apart
-RECORD_LIFETIME = LONGEST_LIFE - 10.0  # seconds; who has gone is credited if the coordinator is back in that time
+RECORD_LIFETIME = LONGEST_LIFE - 10.0  # seconds
 CONTACT_LIFETIME = 30.0  # seconds for which a session is listed after its last word
 PRESENT_SECONDS = 120.0  # a peer that has been silent for longer is gone
-
-
-class Sighting(BaseModel):
-    """What the author of a record saw another member of its group bring to a global step."""
-
-    peer: conbytes(min_length=PEER_MARK, max_length=PEER_MARK, strict=True)  # type: ignore[valid-type]
-    samples: conint(ge=0, strict=True)  # type: ignore[valid-type]
-
-
-class Contribution(BaseModel):
-    """What one session brought to one global step, and what it saw others bring where the coordinator was not there."""
-
-    step: conint(ge=0, strict=True)  # type: ignore[valid-type]
-    samples: conint(ge=0, strict=True)  # type: ignore[valid-type]
-    tokens: conint(ge=0, strict=True)  # type: ignore[valid-type]
-    loss: StrictFloat  # mean over the samples, in nats
-    seen: conlist(Sighting, max_items=MOST_SIGHTINGS) = []  # type: ignore[valid-type]
 
 
 class SessionRecord(BaseModel):
@@ -80,9 +58,6 @@ class SessionRecord(BaseModel):
     averaging_failures: conint(ge=0, strict=True)  # type: ignore[valid-type]
     data_wait_fraction: confloat(ge=0.0, le=1.0, strict=True)  # type: ignore[valid-type]
     left: StrictBool
-    contributions: conlist(  # type: ignore[valid-type]
-        Contribution, max_items=CONTRIBUTIONS_KEPT + UNHEARD_TOLD
-    )
 
 
 class ContactRecord(BaseModel):
@@ -177,11 +152,6 @@ def _parse(items: Sequence[tuple[bytes, ValueWithExpiration]]) -> list[tuple[Pee
         except (ValidationError, ValueError) as error:
             logger.debug(f"ignored a malformed session record: {error!r}")
     return sessions
-
-
-def mark_of(peer_id: PeerID) -> bytes:
-    """How a sighting names a peer."""
-    return bytes(peer_id.to_bytes()[-PEER_MARK:])
 
 
 def signer(subkey: bytes) -> PeerID:

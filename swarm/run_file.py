@@ -130,16 +130,11 @@ class AveragingSection(Section):
     """How peers agree on one gradient (DeDLOC)."""
 
     target_batch_size: Count = Field(4096, description="samples of all peers in a global step")
-    matchmaking_time: Seconds = Field(15.0, description="seconds in which peers find each other before a round")
-    request_timeout: Seconds = Field(3.0, description="seconds to wait for a group leader's answer")
-    averaging_timeout: Seconds = Field(120.0, description="seconds after which a round counts as failed")
-    chunk_timeout: Seconds = Field(30.0, description="seconds of silence after which a peer is left out of a round")
     state_every: Count = Field(5, description="global steps between two rounds that average the parameters too")
     overlap: bool = Field(True, description="go on computing while gradients are averaged (one step of staleness)")
     compression: Literal["8bit", "float16", "none"] = Field(
         "8bit", description="of gradients and states on the wire; 8bit sends small tensors as float16"
     )
-    log: bool = Field(False, description="agree on each update in a log that all peers apply alike (not finished)")
     snapshot_every: Count = Field(
         10, description="global steps between two snapshots of the log, from which newcomers begin"
     )
@@ -158,22 +153,6 @@ class AveragingSection(Section):
             raise ValueError(f"target_group_size must be a power of two, got {size}")
         if size is None and self.rounds_per_step is not None:
             raise ValueError(f"rounds_per_step needs target_group_size, got {self.rounds_per_step} without it")
-        return self
-
-    @model_validator(mode="after")
-    def times_fit(self) -> "AveragingSection":
-        """A round has time for what happens in it."""
-        # with request_timeout above matchmaking_time two peers can wait for each other until the end
-        if self.request_timeout >= self.matchmaking_time:
-            raise ValueError(
-                f"request_timeout must be below matchmaking_time, "
-                f"got {self.request_timeout} and {self.matchmaking_time}"
-            )
-        if self.averaging_timeout <= self.matchmaking_time:
-            raise ValueError(
-                f"averaging_timeout must be above matchmaking_time, "
-                f"got {self.averaging_timeout} and {self.matchmaking_time}"
-            )
         return self
 
 

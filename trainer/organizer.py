@@ -10,20 +10,14 @@ class Organizer:
     def __init__(self, gate: Gate | None, identity: Identity):
         self._gate, self._peer_id = gate, str(identity.peer_id)
         self._announced = ""
-        self._restored_at = gate.notices.restored_at if gate else 0  # no news for a newcomer
 
     def news(self) -> list[str]:
         """What was not told before."""
         if self._gate is None:
             return []
-        notices, told = self._gate.notices, []
-        if notices.restored_at > self._restored_at:
-            self._restored_at = notices.restored_at
-            told.append(f"The swarm goes back to an older state of the model, as global step {notices.restored_at:,}.")
-        if notices.announcement != self._announced:
-            self._announced = notices.announcement
-            told += [f"From the organizer: {self._announced}"] if self._announced else []
-        return told
+        announced, before = self._gate.notices.announcement, self._announced
+        self._announced = announced
+        return [f"From the organizer: {announced}"] if announced not in ("", before) else []
 
     def ending(self) -> str | None:
         """Why this peer has to leave, if it has to."""

@@ -1,4 +1,4 @@
-"""A volunteer's part in a run that is a log: join, train until the end, leave."""
+"""A volunteer's part in a run: join, train until the end, leave."""
 
 import queue
 import time
@@ -6,6 +6,7 @@ import zlib
 
 from averaging.bandwidth.own_line import Caps
 from averaging.connection import Membership
+from averaging.log.credit import session_id
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from swarm.dht import join_dht
@@ -19,9 +20,9 @@ from trainer.console import ConsoleView
 from trainer.credited import Credited
 from trainer.data import Feed
 from trainer.leaving import end_helpers, end_process, leaving_on_signal
-from trainer.loop import TrainerOptions
 from trainer.micro_batch import find_pace
 from trainer.model import build_model
+from trainer.options import TrainerOptions
 from trainer.organizer import Organizer
 from trainer.precision import device_name, pick_device, use_fast_arithmetic
 from trainer.session import Session
@@ -66,11 +67,12 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             run.name,
             identity,
             dht,
+            id=session_id(optimizer.session),
             name=options.name,
             device=device_name(device),
+            credited=credited,
             country=options.country,
             gate=options.gate,
-            contributions=credited,
         )
         for begin in options.when_joined:
             begin(dht)

@@ -215,7 +215,8 @@ def _train(
         from app.joining.spot import Spot
         from swarm.dht import Network
         from trainer.leaving import GRACE
-        from trainer.loop import TrainerOptions, train
+        from trainer.options import TrainerOptions
+        from trainer.train import train
 
     answer, peers = admitted.answer, admitted.folder / PEERS
     current = known_peers.usable(answer.initial_peers)

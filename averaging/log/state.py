@@ -44,6 +44,6 @@ class State:
     """
 
     step: int  # of the header
-    updates: int  # that were applied on the way, which is what the optimizer and the learning rate count
+    updates: int  # that were applied on the way, by which the optimizer corrects the bias of its moments
     parameters: Tensor
     moments: tuple[Tensor, ...]  # of the optimizer: with Adam and LAMB those of the gradient and of its square

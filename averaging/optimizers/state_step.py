@@ -58,7 +58,7 @@ class StateOptimizer:
             )
         gradients = self.layout.views(gradient)
         scale = gradient_scale(gradients, self.settings.max_gradient_norm)
-        learning_rate = learning_rate_at(self.settings, state.updates)
+        learning_rate = learning_rate_at(self.settings, state.step)
         vectors = (self.layout.views(vector) for vector in (state.parameters, *state.moments))
         for parameter, mean, square, own, decays in zip(*vectors, gradients, self.layout.decays, strict=True):
             move_tensor(

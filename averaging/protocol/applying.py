@@ -60,6 +60,7 @@ class Applying:
         """The next header is committed, and what it needs is here."""
         header = entry.header
         self._act(Apply(entry))
+        self._voting.decided(now)
         self._log.append(entry)
         for member in header.members:
             if member.session == self._session:

@@ -103,7 +103,7 @@ class Leading:
             self._act,
             now,
         )
-        self.round.called(me.session, self._voting.call(ballot), now)
+        self.round.called(me.session, self._voting.call(ballot, now), now)
 
     def _continue(self, current: Round, now: float) -> Entry | None:
         current.advance(now)

@@ -36,6 +36,7 @@ class Voting:
         self.computes = False  # a batch is being computed
         self._contacts, self._buffers, self._fetching, self._timing = contacts, buffers, fetching, timing
         self._objection, self._credentials, self._send = objection, credentials, send
+        self.round_seconds: float | None = None  # of the newest decision that this peer has called for
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_by, self._met_at = "", 0.0
@@ -46,6 +47,10 @@ class Voting:
     def instance(self) -> str:
         """Digest of the header before the one that is decided about."""
         return self.voter.instance
+
+    def decided(self, now: float) -> None:
+        """The next header is committed."""
+        self.round_seconds = now - self._called_at if self._called_at > 0 else None
 
     def new_step(self, instance: str, ballot: Ballot) -> None:
         """A header was applied that was proposed in this ballot first."""
@@ -74,8 +79,9 @@ class Voting:
         self.voter.promise(ballot)
         return ballot
 
-    def call(self, ballot: Ballot) -> Call:
+    def call(self, ballot: Ballot, now: float) -> Call:
         """What this peer says to a convener that it has promised a ballot."""
+        self._called_at = now
         return Call(self.instance, ballot, self._buffers.offer(), self._accepted, self.bandwidth)
 
     @property
@@ -103,8 +109,7 @@ class Voting:
             return
         meet, self._meet = self._meet, None
         if meet.ballot == self.voter.promised:
-            self._called_at = now
-            self._send(self._met_by, self.call(meet.ballot))
+            self._send(self._met_by, self.call(meet.ballot, now))
 
     def propose(self, sender: str, proposal: Propose, now: float) -> None:
         """Get what a proposal for the present step needs; `vote` follows."""

@@ -34,17 +34,6 @@ class Reducer:
     def __init__(self, grid: Grid, kind: Compression):
         self.grid, self.kind = grid, kind
 
-    def check(self, piece: bytes | memoryview, chunk: int, weight: int | None) -> None:
-        """Decode a piece as it arrives, and forget it again.
-
-        Args:
-            weight: masked tokens that the sender has called with; None: it is not in the plan.
-
-        Raises:
-            ValueError: the piece is not what its sender was to send, in one line.
-        """
-        decode_piece(piece, weight, self.grid.size(chunk), self.kind)
-
     def average(
         self, pieces: Sequence[tuple[str, bytes | memoryview]], chunk: int, weights: Mapping[str, int]
     ) -> EncodedMean:

@@ -103,8 +103,3 @@ class GradientBuffers:
     def keep(self, numbers: Collection[int]) -> None:
         """Forget all other buffers."""
         self.drop(set(self._sums).difference(numbers))
-
-    def clear(self) -> None:
-        """Forget everything: the state that the gradients belong to has been left behind."""
-        self.drop(list(self._sums))
-        self._planned, self._pieces = (), {}

@@ -9,15 +9,6 @@ from averaging.reduce.encoding import Compression, decode
 from averaging.reduce.grid import Grid
 
 
-def check_chunk(encoded: bytes | memoryview, chunk: int, grid: Grid, kind: Compression) -> None:
-    """Refuse what could not be applied, before it is voted for.
-
-    Raises:
-        ValueError: there is no such chunk, or these bytes are not one.
-    """
-    decode(encoded, grid.size(chunk), kind)
-
-
 def decode_update(chunks: Sequence[bytes | memoryview], grid: Grid, kind: Compression) -> Tensor:
     """The mean gradient of a global step, of shape [elements], float32 on the processor.
 

@@ -59,7 +59,7 @@ class Stream:
         self.window = Window(clock, line.upload.meter)
         self.active_at = self._written_at = clock()
         self.pongs = 0
-        self.sent_bytes = self.received_bytes = 0
+        self.received_bytes = 0
 
     async def run(self, outbox: Outbox) -> None:
         """Send what is in the queue and take in what comes, until either side closes the stream.
@@ -179,7 +179,6 @@ class Stream:
             if self.lane is Lane.BULK:
                 self.window.sent(len(body))
             await self._write_frame(memoryview(frame(Kind.MESSAGE, body)))
-            self.sent_bytes += len(body)
 
     async def _write_frame(self, framed: memoryview) -> None:
         upload = self._line.upload

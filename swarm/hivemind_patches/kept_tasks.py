@@ -2,8 +2,8 @@
 
 asyncio refers to a task weakly, and so does a stream's protocol to its reader. Whoever waits for an answer of libp2p's
 daemon is often referred to by nothing else: then the garbage collection may take the task away while it waits. Upstream
-keeps no reference to what it begins for other processes, so now and then one of their questions to the DHT, or one of
-their rounds of averaging, was never answered.
+keeps no reference to what it begins for other processes, so now and then one of their questions to the DHT was never
+answered.
 
 What serves a stream of another peer is not kept: its connection has it, and it ends with that. Kept, a stranger could
 leave behind handlers that wait for ever.
@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-import hivemind.averaging.averager
 import hivemind.dht.dht
 
 _upstreams = hivemind.dht.dht.switch_to_uvloop
@@ -22,8 +21,7 @@ _tasks: set["asyncio.Task[Any]"] = set()
 
 def keep_tasks() -> None:
     """Have hivemind's processes that are forked from now on keep their tasks."""
-    for module in (hivemind.dht.dht, hivemind.averaging.averager):
-        module.switch_to_uvloop = _begin_loop
+    hivemind.dht.dht.switch_to_uvloop = _begin_loop
 
 
 def _begin_loop() -> asyncio.AbstractEventLoop:

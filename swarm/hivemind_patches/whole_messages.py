@@ -1,9 +1,9 @@
 """Commands to hivemind's processes arrive whole, whatever their size and however many threads and processes send them.
 
-Upstream's DHT and averagers get their commands through a `multiprocessing` pipe that their event loop watches. To watch
+Upstream's DHT gets its commands through a `multiprocessing` pipe that their event loop watches. To watch
 it, uvloop makes the reading end non-blocking, and `Connection.recv` gives up in the middle of a message that is not
 all there yet: what is left of it is then taken for the length of the next one, and no command is understood any more.
-Nothing keeps two senders apart either, be they threads of a peer or its averagers' processes: one that waits for room
+Nothing keeps two senders apart either, be they threads or processes of a peer: one that waits for room
 in the pipe lets another one write into the middle of its message. Commands of up to 16 KiB, which are written at once,
 mostly survived both; a session record or the organizer's notices may be larger.
 
@@ -52,7 +52,7 @@ class Whole:
 
 
 class WholeMessages:
-    """A mixin for hivemind's DHT and averagers: their pipes are `Whole`. It stands before them among the bases."""
+    """A mixin for hivemind's DHT: its pipes are `Whole`. It stands before it among the bases."""
 
     _inner_pipe: Any
     _outer_pipe: Any

@@ -73,12 +73,15 @@ def test_a_step_leaves_the_state_that_others_read_and_the_gradient_as_they_are()
     assert not set(bits(after)) & set(before)
 
 
-def test_the_learning_rate_and_the_corrections_count_updates_not_headers():
+def test_the_learning_rate_goes_by_steps_and_the_corrections_by_updates():
+    """After resets and rollbacks there are fewer updates than steps, and the rate is zero at the run's last step."""
     optimizer, gradient = StateOptimizer(LAYOUT, SETTINGS), LAYOUT.flat(drawn(1))
-    plain, later = (initial_state(LAYOUT, drawn(0)) for _ in range(2))
-    later.step = 7  # after headers without an update
-    plain, later = optimizer.step(plain, gradient), optimizer.step(later, gradient)
-    assert bits(plain) == bits(later) and (later.step, later.updates) == (8, 1)
+    first, last = (initial_state(LAYOUT, drawn(0)) for _ in range(2))
+    last.step = SETTINGS.total_steps  # after headers without an update
+    first, last = optimizer.step(first, gradient), optimizer.step(last, gradient)
+    assert torch.equal(last.parameters, LAYOUT.flat(drawn(0))) and not torch.equal(first.parameters, last.parameters)
+    assert all(torch.equal(one, other) for one, other in zip(first.moments, last.moments, strict=True))
+    assert (last.step, last.updates) == (SETTINGS.total_steps + 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hivemind.compression import CompressionInfo, Uniform8BitQuantization
 from transformers import AlbertConfig
 
 from averaging.reduce.encoding import BLOCK, LARGEST, Compression, Floats, decode, encode, encoded_bytes
-from tests.averaging.fixed_batches import VOCABULARY, fixed_batch
+from tests.averaging_reduce.fixed_batches import VOCABULARY, fixed_batch
 from trainer.model import PretrainingModel
 
 KINDS: tuple[Compression, ...] = ("8bit", "float16", "none")

@@ -75,9 +75,6 @@ def test_a_liar_loses_its_own_share_alone(kind: Compression, attack: str):
     without = averaged({session: piece for session, piece in pieces.items() if session != "liar"}, kind)
     pieces["liar"] = ATTACKS[attack](pieces["liar"], kind)
     assert averaged(pieces, kind) == EncodedMean(without.encoded, ("liar",))
-    with pytest.raises(ValueError) as refused:
-        Reducer(GRID, kind).check(pieces["liar"], CHUNK, WEIGHTS["liar"])
-    assert str(refused.value) and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,8 +88,6 @@ def test_a_liar_that_sends_first_or_last_changes_nothing_either(kind: Compressio
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_honest_pieces_pass_and_their_mean_is_near(kind: Compression):
-    for session, piece in honest(kind).items():
-        Reducer(GRID, kind).check(piece, CHUNK, WEIGHTS[session])
     mean = averaged(honest(kind), kind)
     exact = sum(weight * drawn(seed).astype(float) for seed, weight in enumerate(WEIGHTS.values())) / 1020
     assert mean.excluded == ()
@@ -151,8 +146,8 @@ def test_what_a_sender_sends_sets_the_size_of_nothing():
     large = with_weight(bytes(HEADER) + bytes(encoded_bytes(10**7, "none")), 5)
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match="elements take"):
-            Reducer(GRID, "none").check(large, CHUNK, 5)
+        with pytest.raises(ValueError, match="no piece of the chunk can be used"):
+            Reducer(GRID, "none").average([("liar", large)], CHUNK, {"liar": 5})
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

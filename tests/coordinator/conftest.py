@@ -56,7 +56,10 @@ def ledger(ledger_url: str, tmp_path: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def report() -> Callable[..., SessionReport]:
-    """`report("a", user="asha", steps={1: (32, 9.5)})`: session a with 32 samples of loss 9.5 in step 1."""
+    """`report("a", user="asha", steps={1: (32, 9.5)})`: session a with 32 samples of loss 9.5 in step 1.
+
+    Each contribution is in a header of its own.
+    """
 
     def make(session: str, *, steps: dict[int, tuple[int, float]] | None = None, **changes: object) -> SessionReport:
         values: dict[str, object] = {
@@ -74,7 +77,7 @@ def report() -> Callable[..., SessionReport]:
             "data_wait_fraction": 0.0,
             "left": False,
             "contributions": tuple(
-                Contribution(step=step, samples=samples, tokens=128 * samples, loss=loss)
+                Contribution(f"{session}{step}".rjust(64, "0"), step, samples, 128 * samples, loss)
                 for step, (samples, loss) in (steps or {}).items()
             ),
         }

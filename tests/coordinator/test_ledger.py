@@ -1,7 +1,6 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, replace
-from itertools import permutations
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -30,17 +29,14 @@ def test_a_later_record_for_the_same_step_never_adds_or_changes(ledger: Ledger, 
     assert [(one.samples, one.tokens, one.loss) for one in ledger.steps()] == [(32, 4096, 9.0)]
 
 
-def test_overlapping_late_and_shuffled_reports_all_give_the_same_sums(ledger: Ledger, report: Report) -> None:
-    reports = [
-        report("a", steps=dict.fromkeys(range(first, first + 16), (10, 5.0)), last_seen=1000.0 + first)
-        for first in (1, 9, 17, 25)
-    ]
-    for number, order in enumerate(permutations(reports)):
-        session, user = f"{number:032x}", f"user {number}"
-        ledger.record(replace(one, session_id=session, user=user) for one in order)
-    board = ledger.leaderboard()
-    assert len(board) == 24
-    assert {leader.samples for leader in board} == {400}
+def test_a_step_that_two_chains_took_counts_on_both(ledger: Ledger, report: Report) -> None:
+    """A chain may be beaten by another one at the same step; what was brought to it stays credited."""
+    beaten, winner = (Contribution(digest * 64, 4, 10, 1280, 5.0) for digest in "bw")
+    ledger.record([report("a", contributions=(beaten,))])
+    ledger.record([report("a", contributions=(winner,), last_seen=1200.0)])
+    ledger.record([report("a", contributions=(beaten, winner), last_seen=1300.0)])
+    (session,) = ledger.sessions()
+    assert session.samples == ledger.totals().samples == 20
 
 
 def test_a_late_report_counts_but_does_not_turn_the_session_back(ledger: Ledger, report: Report) -> None:
@@ -165,9 +161,9 @@ def test_a_session_cannot_be_taken_over_by_another_peer_or_user(ledger: Ledger, 
         {"user": "a\0b"},
         {"device": "\x1b[2J"},
         {"user": "\ud800"},
-        {"contributions": (Contribution(1, 4, 4, float("nan")),)},
-        {"contributions": (Contribution(1, 2**63, 4, 1.0),)},
-        {"contributions": (Contribution(1, -5, 4, 1.0),)},
+        {"contributions": (Contribution("h", 1, 4, 4, float("nan")),)},
+        {"contributions": (Contribution("h", 1, 2**63, 4, 1.0),)},
+        {"contributions": (Contribution("h", 1, -5, 4, 1.0),)},
     ],
     ids=str,
 )

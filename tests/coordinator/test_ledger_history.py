@@ -4,10 +4,8 @@ import math
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import text
 
 from coordinator.ledger import Ledger, SessionReport
-from coordinator.ledger_database import writing
 from coordinator.ledger_history import FilledSentence, spread
 
 Report = Callable[..., SessionReport]
@@ -106,12 +104,3 @@ def test_of_many_fills_and_evaluations_some_are_told_the_newest_among_them(ledge
     assert [one.step for one in ledger.history.fills(4)] == [0, 3, 6, 9]
     assert [one.step for one in ledger.history.evaluations(4)] == [0, 3, 6, 9]
     assert spread([1, 2, 3], 3) == [1, 2, 3]
-
-
-def test_steps_that_an_older_program_counted_have_no_time(ledger: Ledger, report: Report) -> None:
-    ledger.record([report("a", steps={1: (10, 5.0)})], now=2000.0)
-    with writing(ledger._engine) as connection:
-        connection.execute(text("UPDATE steps SET time = NULL"))
-    ledger.record([report("b", user="bo", steps={1: (10, 5.0)})], now=2001.0)
-    assert [one.time for one in ledger.history.steps(50)] == [None]
-    assert ledger.history.started() is None

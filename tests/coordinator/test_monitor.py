@@ -6,12 +6,12 @@ from pydantic.v1 import ValidationError
 
 from coordinator.monitor import reachable, session_reports
 from swarm import clock
-from swarm.records import PRESENT_SECONDS, Contribution, SessionRecord
+from swarm.records import PRESENT_SECONDS, SessionRecord
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 
 
-def record(*steps: int, loss: float = 5.0, country: str = "") -> SessionRecord:
+def record(country: str = "") -> SessionRecord:
     return SessionRecord(
         session_id="0" * 32,
         name="asha",
@@ -28,18 +28,7 @@ def record(*steps: int, loss: float = 5.0, country: str = "") -> SessionRecord:
         averaging_failures=0,
         data_wait_fraction=0.0,
         left=False,
-        contributions=[Contribution(step=step, samples=32, tokens=1000, loss=loss) for step in steps],
     )
-
-
-def told(one: SessionRecord) -> list[int]:
-    (report,) = session_reports([(PEER, one)])
-    return [contribution.step for contribution in report.contributions]
-
-
-def test_a_contribution_without_a_loss_is_none():
-    assert told(record(6)) == [6]
-    assert told(record(6, loss=float("nan"))) == []
 
 
 @pytest.mark.parametrize(("said", "kept"), [("BD", "BD"), ("", None), ("XX", None)])

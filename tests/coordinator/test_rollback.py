@@ -5,17 +5,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.checkpoint_folder import Checkpoint, TrainerState
-from coordinator.rollback import (
-    BAD_STEPS,
-    ENOUGH_STEPS,
-    GUESS,
-    HEARD,
-    Pace,
-    has_exploded,
-    is_bad,
-    newest_good,
-    step_to_go_on_at,
-)
+from coordinator.rollback import BAD_STEPS, ENOUGH_STEPS, has_exploded, is_bad, newest_good
 
 FALLING = [9.0 * 0.97**step + 2.0 for step in range(60)]
 JUMP = [8.0] * BAD_STEPS
@@ -48,28 +38,6 @@ def test_noise_is_no_explosion() -> None:
     draw = random.Random(1)
     losses = [5.0 + draw.gauss(0.0, 0.5) for _ in range(2000)]
     assert not any(has_exploded(losses[max(0, end - 60) : end]) for end in range(len(losses)))
-
-
-def test_the_swarm_goes_on_beyond_what_anybody_reaches_until_he_has_heard() -> None:
-    for step_seconds in (0.5, 3.0, 20.0, 600.0):
-        leap = step_to_go_on_at(100, step_seconds) - 100
-        assert leap * step_seconds > HEARD and leap <= HEARD / step_seconds + 3
-    assert step_to_go_on_at(100, 0.0) > 100
-
-
-def test_the_pace_is_that_of_the_last_steps() -> None:
-    pace = Pace()
-    assert pace.step_seconds == GUESS
-    pace.reached(5, 1000.0)
-    assert pace.step_seconds == GUESS
-    pace.reached(6, 1004.0)
-    pace.reached(7, 1010.0)
-    assert pace.step_seconds == pytest.approx(5.0)
-    for step in range(8, 30):
-        pace.reached(step, 1010.0 + 2.0 * (step - 7))
-    assert pace.step_seconds == pytest.approx(2.0)
-    pace.reached(300, 1200.0)
-    assert pace.step_seconds == GUESS
 
 
 def test_the_newest_checkpoint_that_is_in_order_is_chosen() -> None:

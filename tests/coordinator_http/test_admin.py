@@ -129,9 +129,9 @@ def test_flags_are_for_the_organizer_alone(serve: Serve) -> None:
     key = {"Authorization": f"Bearer {service.desk.admin_key}"}
     assert service.client.get("/api/admin/flags").status_code == 401
     assert service.client.get("/api/admin/flags", headers=key).json() == []
-    flag = Flag(Kind.CLAIM, "~eve", "peer-e", 4, "claimed 9 samples of global step 5, of which 0 were averaged")
+    flag = Flag(Kind.LOSS, "~eve", "peer-e", 4, "its training loss is 9.50, the others' about 6.20")
     service.desk.ledger.audit.write([], [flag], now=50.0)
     answer = service.client.get("/api/admin/flags", headers=key)
     assert answer.headers["cache-control"] == "no-store"
-    about = {"user": "~eve", "peer_id": "peer-e", "kind": "claim", "what": flag.what, "step": 4}
+    about = {"user": "~eve", "peer_id": "peer-e", "kind": "loss", "what": flag.what, "step": 4}
     assert answer.json() == [about | {"times": 1, "first": 50.0, "last": 50.0}]

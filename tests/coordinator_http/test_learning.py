@@ -54,7 +54,7 @@ def contribute(ledger: Ledger, user: str, step: int, now: float) -> None:
                 averaging_failures=0,
                 data_wait_fraction=0.0,
                 left=False,
-                contributions=(Contribution(step, 10, 1000, 5.0),),
+                contributions=(Contribution(f"{user}{step}", step, 10, 1000, 5.0),),
             )
         ],
         now,

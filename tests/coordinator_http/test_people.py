@@ -32,7 +32,7 @@ def add(ledger: Ledger, user: str, samples: int, **changes: object) -> None:
         "averaging_failures": 0,
         "data_wait_fraction": 0.0,
         "left": False,
-        "contributions": (Contribution(3, samples, 128 * samples, 9.5),),
+        "contributions": (Contribution(user, 3, samples, 128 * samples, 9.5),),
         "country": "BD",
     }
     ledger.record([SessionReport(**values | changes)])  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.http.kept import KEPT
-from coordinator.ledger import Contribution, SessionReport, open_ledger
+from coordinator.ledger import open_ledger
 from swarm.run_file import RunFile
 from tests.recorded_month.__main__ import State, record
 from tests.recorded_month.people import AWKWARD
@@ -87,23 +87,6 @@ def test_the_same_month_is_written_again(tmp_path: Path) -> None:
     assert dumps[0] == dumps[1] and dumps[0][0]
 
 
-def test_no_contribution_of_the_month_is_counted_again(served: Served) -> None:
-    ledger = served.desk.ledger
-    before = ledger.totals()
-    one = next(one for one in reversed(ledger.sessions()) if one.left)
-    first, last = ledger.steps()[0].step, ledger.steps()[-1].step
-    counted = [Contribution(step, 10**6, 10**6, 1.0) for step in range(max(first, one.step - 8), one.step)]
-    assert last > one.step - 8
-    report = {
-        name: getattr(one, name)
-        for name in SessionReport.__dataclass_fields__
-        if name not in ("contributions", "country")
-    }
-    ledger.record([SessionReport(**report, contributions=tuple(counted))])
-    assert ledger.totals().samples == before.samples
-
-
-@pytest.mark.faults
 def test_answers_take_little_of_the_processor(served: Served) -> None:
     spent: dict[str, list[float]] = {path: [] for path in PATHS}
     for path in PATHS:

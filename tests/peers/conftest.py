@@ -38,21 +38,15 @@ def tokenizer_folder(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder / "tokenizer"
 
 
-@pytest.fixture(params=["log", pytest.param("rounds", marks=pytest.mark.faults)])
-def small_swarm(
-    corpus: Path, tokenizer_folder: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Callable[..., SmallSwarm]]:
+@pytest.fixture
+def small_swarm(corpus: Path, tokenizer_folder: Path, tmp_path: Path) -> Iterator[Callable[..., SmallSwarm]]:
     """`small_swarm(total_steps=3)`: a run whose coordinator is up; all its processes are killed in the end.
 
-    A test has it twice: as a log of updates, and with rounds of averaging. Its peers are honest: nobody may be flagged.
+    Its peers are honest: nobody may be flagged.
     """
     made: list[SmallSwarm] = []
 
-    def make(averaging: dict[str, object] | None = None, **settings: Any) -> SmallSwarm:
-        averaging = {"log": request.param == "log"} | (averaging or {})
-        if averaging["log"] and "target_group_size" in averaging:
-            pytest.skip("groups of Moshpit average beside the log")
-        settings["averaging"] = averaging
+    def make(**settings: Any) -> SmallSwarm:
         made.append(SmallSwarm(tmp_path, corpus, tokenizer_folder, **settings))
         made[-1].coordinator()
         return made[-1]

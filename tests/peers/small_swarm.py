@@ -207,14 +207,7 @@ def run_content(corpus: Path, *, target_batch_size: int, total_steps: int) -> di
             "shuffle_buffer": 100,
         },
         "optimizer": {"learning_rate": 1e-2, "warmup_steps": 2, "total_steps": total_steps},
-        "averaging": {
-            "target_batch_size": target_batch_size,
-            "matchmaking_time": 2.5,
-            "request_timeout": 1.2,
-            "averaging_timeout": 20.0,
-            "chunk_timeout": 5.0,
-            "state_every": 4,
-        },
+        "averaging": {"target_batch_size": target_batch_size},
         "coordinator": {"evaluate_every": 100, "checkpoint_every": 1, "keep_checkpoints": 3},
     }
 

@@ -2,11 +2,9 @@
 
 import threading
 import time
-from collections import deque
 
 from coordinator.history import Historian
 from coordinator.ledger import Contribution, Ledger, SessionReport
-from swarm.records import CONTRIBUTIONS_KEPT
 from swarm.run_file import RunFile
 from tests.recorded_month.training import KEPT_OF_SPEED
 from tests.recorded_month.writing import TOKENS, filled
@@ -25,9 +23,7 @@ class GoingOn:
         progress = ledger.progress()
         self.step, self._loss = progress.step + 1, progress.loss or 10.4
         self._gathered, self._rounds = 0.0, 0
-        self._recent: dict[str, deque[Contribution]] = {
-            one.session_id: deque(maxlen=CONTRIBUTIONS_KEPT) for one in self._here
-        }
+        self._brought: dict[str, list[Contribution]] = {one.session_id: [] for one in self._here}  # and not told yet
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="going-on", daemon=True)
 
@@ -62,12 +58,14 @@ class GoingOn:
                     averaging_failures=one.averaging_failures,
                     data_wait_fraction=one.data_wait_fraction,
                     left=False,
-                    contributions=tuple(self._recent[one.session_id]),
+                    contributions=tuple(self._brought[one.session_id]),
                 )
                 for one in self._here
             ],
             now,
         )
+        for brought in self._brought.values():
+            brought.clear()
         self._historian.note(self.step)
 
     def _work(self) -> None:
@@ -84,7 +82,8 @@ class GoingOn:
         target = self._run.averaging.target_batch_size
         for one in self._here:
             samples = round(target * one.samples_per_second * KEPT_OF_SPEED / self._speed)
-            self._recent[one.session_id].append(Contribution(self.step, samples, samples * TOKENS, self._loss))
+            digest = f"{self.step:064x}"
+            self._brought[one.session_id].append(Contribution(digest, self.step, samples, samples * TOKENS, self._loss))
         self._gathered -= target
         self._rounds += 1
         self.step += 1

@@ -13,16 +13,12 @@ from coordinator.ledger_database import writing
 from coordinator.ledger_entry import day_of
 from coordinator.ledger_history import FilledSentence, FillRow, MinuteRow
 from coordinator.ledger_schema import (
-    BLOCK_STEPS,
     Base,
-    ContributionRow,
     DayRow,
     EvaluationRow,
-    RolledUpRow,
     SessionRow,
     StepRow,
 )
-from coordinator.ledger_writing import roll_up_before
 from swarm.run_file import RunFile
 from tests.recorded_month.people import DAY, Sitting
 from tests.recorded_month.training import Brought, Training, learned, minute_is_told
@@ -48,7 +44,6 @@ def write_month(folder: Path, run: RunFile, training: Training, began: float, no
         (MinuteRow, _minutes(training, began, now)),
         (EvaluationRow, _evaluations(run, training)),
         (FillRow, _fills(run, training)),
-        *_contributions(training).items(),
     ]
     for kind, rows in tables:
         _write(ledger, kind, rows)
@@ -213,33 +208,3 @@ def filled(probes: list[str], position: int) -> list[FilledSentence]:
         best = sorted(guesses.items(), key=lambda one: -one[1])[:5]
         found.append(FilledSentence(text, tuple(best)))
     return found
-
-
-def _contributions(training: Training) -> dict[type[Base], list[Row]]:
-    """The newest as they came, the older ones rolled up, so that none of them could be counted again."""
-    before = roll_up_before(int(training.numbers[-1])) if len(training.numbers) else 0
-    kept: list[Row] = []
-    rolled: list[Row] = []
-    for one in training.brought:
-        blocks: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
-        numbers = training.numbers[one.first : one.first + len(one.samples)].tolist()
-        for offset, (step, samples) in enumerate(zip(numbers, one.samples.tolist(), strict=True)):
-            if samples and step < before:
-                block = blocks[step // BLOCK_STEPS]
-                block[0] |= 1 << step % BLOCK_STEPS
-                block[1] += samples
-            elif samples:
-                loss = float(training.losses[one.first + offset])
-                words = {"step": step, "session_id": one.sitting.session_id}
-                kept.append({**words, "samples": samples, "tokens": samples * TOKENS, "loss": loss})
-        rolled += [
-            {
-                "block": block,
-                "session_id": one.sitting.session_id,
-                "counted": bits,
-                "samples": samples,
-                "tokens": samples * TOKENS,
-            }
-            for block, (bits, samples) in blocks.items()
-        ]
-    return {ContributionRow: kept, RolledUpRow: rolled}

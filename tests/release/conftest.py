@@ -141,7 +141,9 @@ def _report(session: str, user: str, samples: int, device: str, now: float) -> S
         averaging_failures=0,
         data_wait_fraction=0.0,
         left=False,
-        contributions=tuple(Contribution(step, samples // 2, 64 * samples // 2, 9.0 - step) for step in (0, 1)),
+        contributions=tuple(
+            Contribution(f"{step:064x}", step, samples // 2, 64 * samples // 2, 9.0 - step) for step in (0, 1)
+        ),
     )
 
 

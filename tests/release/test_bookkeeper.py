@@ -18,7 +18,7 @@ from coordinator.ledger import Ledger
 from coordinator.public_run import for_everybody
 from coordinator.recall import Recall, Reins
 from coordinator.releasing import ReleaseOffice, Releaser
-from coordinator.replica import Snapshot
+from coordinator.run_log import Snapshot
 from coordinator.tracking import Tracker
 from swarm.run_file import RunFile, load_run
 from tests.hub_repositories import Line
@@ -41,15 +41,14 @@ class Swarm:
     def __post_init__(self) -> None:
         self.has_stopped.set()
 
-    @property
-    def settled_step(self) -> int:
-        """The step; no round is open."""
-        return self.step
-
     def snapshot(self) -> Snapshot:
         """The newest state."""
         state = {name: one.detach() + float(self.step) for name, one in self.model.named_parameters()}
         return Snapshot(self.step, state, {"state": {0: {"exp_avg": torch.ones(4)}}})
+
+    def restored(self) -> Snapshot | None:
+        """The swarm has not gone back."""
+        return None
 
     def is_left_behind(self, step: int) -> bool:
         """Whether the swarm has gone back from there."""
@@ -59,12 +58,8 @@ class Swarm:
         """There are no sessions."""
         return 0
 
-    def reached(self, step: int) -> None:
-        """Nothing to compare."""
-
-    def follow_order(self) -> bool:
+    def follow_order(self) -> None:
         """There is none."""
-        return False
 
     def is_worried(self, step: int) -> bool:
         """No."""
@@ -136,16 +131,18 @@ def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
     ]
 
 
-def test_what_the_swarm_has_gone_back_from_is_known(make_checkpoint: MakeCheckpoint):
-    good, orders = make_checkpoint(100), queue.SimpleQueue[int]()
-    replica: Any = SimpleNamespace(step=190, go_back=lambda state, call_everybody: 300)
+def test_what_the_swarm_has_gone_back_from_is_known_once_it_has_agreed(make_checkpoint: MakeCheckpoint):
+    good, orders, said = make_checkpoint(100), queue.SimpleQueue[int](), list[str]()
+    ordered: list[int] = []
+    log: Any = SimpleNamespace(step=190, roll_back=lambda older: ordered.append(older.trainer_state.step))
     nobody: Any = None
-    board: Any = object()
-    recall = Recall(Reins(replica, board, orders, nobody, good.path.parent, 1000, print))
-    assert not recall.is_left_behind(150)
+    recall = Recall(Reins(log, orders, nobody, good.path.parent, said.append))
     orders.put(100)
-    assert recall.follow_order()
+    recall.follow_order()
+    assert ordered == [100] and not recall.is_left_behind(150)
+    recall.went_back(300)  # minutes later perhaps: a quorum has to agree
     assert [step for step in (50, 100, 101, 190, 299, 300, 310) if recall.is_left_behind(step)] == [101, 190, 299]
+    assert said == ["The organizer wants it: the swarm goes back to the state of global step 100, as global step 300"]
 
 
 def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, tmp_path: Path):

@@ -47,7 +47,7 @@ def test_a_whole_number_and_the_same_with_a_point_are_one_value():
         ({"model": {"seed": 1}}, "model.seed: 0 here, 1 there"),
         ({"averaging": {"compression": "none"}}, "averaging.compression: 8bit here, none there"),
         ({"averaging": {"overlap": False}}, "averaging.overlap: true here, false there"),
-        ({"averaging": {"state_every": 7}}, "averaging.state_every: 5 here, 7 there"),
+        ({"averaging": {"snapshot_every": 7}}, "averaging.snapshot_every: 10 here, 7 there"),
         ({"averaging": {"target_group_size": 8}}, "averaging.target_group_size: absent here, 8 there"),
         ({"averaging": {"target_batch_size": 64}}, "averaging.target_batch_size: 4096 here, 64 there"),
         ({"data": {"max_length": 128}}, "data.max_length: 512 here, 128 there"),
@@ -91,7 +91,6 @@ def test_a_key_that_only_one_side_knows_is_called_absent():
         {"description": "another text"},
         {"tokenizer": {"path": "elsewhere"}},
         {"data": {"train": [{"hub": "some/corpus"}], "shuffle_buffer": 5}},
-        {"averaging": {"matchmaking_time": 30.0, "averaging_timeout": 60.0}},
         {"coordinator": {"checkpoint_every": 7}},
     ],
 )

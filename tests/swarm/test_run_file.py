@@ -212,14 +212,6 @@ MISTAKES = [
         SMALLEST + "optimizer: {warmup_steps: 10, total_steps: 10}",
         "optimizer: warmup_steps must be below total_steps, got 10 and 10",
     ),
-    (
-        SMALLEST + "averaging: {matchmaking_time: 2.0}",
-        "averaging: request_timeout must be below matchmaking_time, got 3.0 and 2.0",
-    ),
-    (
-        SMALLEST + "averaging: {averaging_timeout: 15.0}",
-        "averaging: averaging_timeout must be above matchmaking_time, got 15.0 and 15.0",
-    ),
     (SMALLEST + "averaging: {target_group_size: 1}", "averaging.target_group_size must be at least 2, got 1"),
     (
         SMALLEST + "averaging: {target_group_size: 12}",

@@ -3,7 +3,6 @@ import logging
 from pathlib import Path
 
 import pytest
-from hivemind.averaging.matchmaking import MatchmakingException
 from hivemind.p2p.p2p_daemon_bindings.utils import P2PHandlerError
 
 from swarm import log_noise, logs
@@ -18,20 +17,7 @@ def record(
     return logging.LogRecord(logger, level, __file__, 1, message, None, info)
 
 
-ALONE = MatchmakingException("no group was found in time")
 NOISE = {
-    "nobody to average with": [
-        record("hivemind.averaging.averager", str(ALONE), ALONE),
-        record(
-            "hivemind.averaging.averager",
-            "SwarmGradientAverager caught MatchmakingException('nobody else was looking for a group'), retrying",
-        ),
-    ],
-    "a search that was not needed": [
-        record(
-            "hivemind.averaging.control", "Deleted an averaging StepControl, but the step was not triggered. This may"
-        )
-    ],
     "the caller has hung up": [
         record("hivemind.p2p.p2p_daemon", "Exception while receiving requests:", ConnectionResetError(104, "reset")),
         record(
@@ -52,12 +38,11 @@ NOISE = {
     "an unfinished task at the end": [record("asyncio", "Task was destroyed but it is pending!\ntask: <Task ...>")],
 }
 WORTH_READING = [
-    record("hivemind.averaging.averager", "division by zero", ZeroDivisionError("division by zero")),
+    record("averaging.shell", "division by zero", ZeroDivisionError("division by zero")),
     record("hivemind.p2p.p2p_daemon", "Handler failed with the exception:", ZeroDivisionError("division by zero")),
     record("hivemind.p2p.p2p_daemon", "Exception while receiving requests:", ZeroDivisionError("division by zero")),
     record("hivemind.dht.dht", "the loop has failed", ZeroDivisionError("division by zero")),
     record("asyncio", "Task exception was never retrieved", ZeroDivisionError("division by zero")),
-    record("trainer.averaging", "no group was found in time", ALONE),
 ]
 
 
@@ -96,11 +81,11 @@ def test_what_is_said_over_and_over_is_counted(monkeypatch: pytest.MonkeyPatch) 
     repeats = Repeats(but_of="sahaj")
     now = [100.0]
     monkeypatch.setattr(log_noise.time, "monotonic", lambda: now[0])
-    passed = [repeats.filter(record("trainer.averaging.groups", "refused")) for _ in range(log_noise.MOST + 7)]
+    passed = [repeats.filter(record("averaging.transport", "refused")) for _ in range(log_noise.MOST + 7)]
     assert passed == [True] * log_noise.MOST + [False] * 7
     assert all(repeats.filter(record("sahaj", "global step")) for _ in range(2 * log_noise.MOST))
     now[0] += log_noise.WINDOW
-    later = record("trainer.averaging.groups", "refused")
+    later = record("averaging.transport", "refused")
     assert repeats.filter(later)
     assert later.getMessage() == "refused [7 more like this were left out]"
 

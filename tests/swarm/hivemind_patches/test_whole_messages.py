@@ -15,7 +15,6 @@ import pytest
 from swarm import clock
 from swarm.dht import Network, join_dht
 from swarm.identity import load_identity
-from tests.averaging.averagers import averager
 from tests.forked import runs_well
 from tests.waiting import PATIENCE
 from trainer.leaving import end_process
@@ -32,10 +31,6 @@ def test_a_thousand_long_commands_are_all_understood_by_a_busy_node(tmp_path: Pa
 
 def test_long_answers_of_a_node_come_back_whole(tmp_path: Path):
     runs_well(ask_for_answers, tmp_path)
-
-
-def test_an_averager_understands_long_commands_and_gives_long_answers(tmp_path: Path):
-    runs_well(send_bits, tmp_path)
 
 
 def send_commands(folder: Path) -> None:
@@ -70,19 +65,6 @@ def ask_for_answers(folder: Path) -> None:
 
     in_threads(ask)
     dht.shutdown()
-    end_process()
-
-
-def send_bits(folder: Path) -> None:
-    """The bits of a group's key are all that a program may tell an averager at any length."""
-    with averager(folder, 0, []) as one:
-
-        def send_and_ask(number: int) -> None:
-            for bits in ("01" * (MIB // 2), "1" * MIB):
-                one.set_group_bits(bits, wait=False).result(ANSWER_WITHIN)
-                assert len(one.get_group_bits(wait=False).result(ANSWER_WITHIN)) == MIB
-
-        in_threads(send_and_ask)
     end_process()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trainer.averaging.lines.caps import MEGABIT
+MEGABIT = 1e6 / 8
 from trainer.averaging.planning.plan import Peer, Plan, Role
 
 

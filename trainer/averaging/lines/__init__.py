@@ -1,1 +1,0 @@
-"""What the lines of peers carry: measured, told, capped."""
