@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 12288  # some six seconds of two trainers: TCP tries again only seconds after the cable is back
 ALONE = "nobody answers; waiting for the others"
 AWAY = 12.0  # seconds; others wait five for a part of a mean
-CASES = [("bela", phase) for phase in ("accumulating", "matchmaking", "reducing", "stepping")]
-CASES += [("coordinator", phase) for phase in ("matchmaking", "reducing", "stepping", "saving")]
+CASES = [("bela", phase) for phase in ("accumulating", "meeting", "reducing", "voting", "stepping")]
+CASES += [("coordinator", phase) for phase in ("meeting", "reducing", "proposing", "stepping", "saving")]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,6 @@ def test_a_trainer_that_is_cut_off_for_long_takes_no_steps_of_its_own(swarm: Fau
     swarm.wait(lambda: swarm.newest() > before, "global step after that")
 
 
-def test_after_all_of_that_the_accounts_agree(swarm: FaultySwarm):
+def test_after_all_of_that_ledger_and_logs_agree(swarm: FaultySwarm):
     swarm.wait_for_agreement()
     assert swarm.ledger.audit.flags() == []
