@@ -38,7 +38,7 @@ def compare(peers: Path, state: Path, ledger: Ledger) -> Agreement:
     """
     in_headers = brought(headers(state / LOG))
     in_ledger: Counter[object] = Counter({one.step + 1: one.samples for one in ledger.steps()})  # which counts from 0
-    credited: Counter[object] = Counter({one.user.removeprefix("~").lower(): one.samples for one in ledger.leaderboard()})
+    credited: Counter[object] = Counter({folder_of(one.user): one.samples for one in ledger.leaderboard()})
     unheard = said(peers) - in_headers
     lost, double, places = unheard.total(), 0, [f"{one}: {unheard[one]} are in no header" for one in sorted(unheard)]
     for have, should in ((in_ledger, total(in_headers, 0)), (credited, total(in_headers, 1))):
@@ -59,7 +59,7 @@ def brought(updates: Iterable[Header]) -> Counter[tuple[int, str]]:
     counted: Counter[tuple[int, str]] = Counter()
     for header in updates:
         for one in contributions(header):
-            counted[one.step, one.user.removeprefix("~").lower()] += round(one.samples)
+            counted[one.step, folder_of(one.user)] += round(one.samples)
     return counted
 
 
@@ -71,6 +71,11 @@ def said(peers: Path) -> Counter[tuple[int, str]]:
             if found := BROUGHT.match(json.loads(line)["message"]):
                 counted[int(found[1]), log.parts[-3].lower()] += int(found[2])
     return counted
+
+
+def folder_of(user: str) -> str:
+    """The name of a person's folder."""
+    return user.removeprefix("~").lower()
 
 
 def total(counted: Counter[tuple[int, str]], place: int) -> Counter[object]:

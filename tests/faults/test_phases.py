@@ -12,7 +12,7 @@ from tests.peers.small_swarm import COUNTING, newest_step_said, signal_group
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 8192  # some four seconds of two trainers
-STOPPED = 8.0  # seconds; a reducer waits five for a piece
+STOPPED = 8.0  # seconds; a reducer waits three for a piece
 OF_TRAINERS = ("accumulating", "meeting", "reducing", "voting", "stepping")
 OF_COORDINATOR = ("meeting", "reducing", "proposing", "stepping", "saving")
 
