@@ -110,8 +110,7 @@ class Intruder:
                 self.ping(protocol, peer),
                 self.find(protocol, peer),
                 self.store_own(protocol, peer, credentials),
-                self.report(peer, shown),
-                self.download(peer, shown),
+                self.converse(peer, shown),
             )
             return [f"{gain} from {peer}" for gain in found if gain]
 
@@ -158,30 +157,22 @@ class Intruder:
         """As one session of this peer."""
         return Hello(self.scene.fingerprint, f"{self.identity.peer_id}.0bad0bad", shown)
 
-    async def report(self, peer: PeerID, shown: bytes) -> str:
-        """To be heard by a peer, and to be told where the run is."""
+    async def converse(self, peer: PeerID, shown: bytes) -> str:
+        """To be heard by a peer of the log, and to get the state of the run."""
+        got = []
 
-        async def ask() -> Status:
+        async def ask() -> None:
             async with conversation(self.p2p, peer, self.hello(shown)) as one:
-                status, _ = await one.ask(Report(None, 0), Status)
-                return status
-
-        return "a status" if await self.attempt(ask) is not None else ""
-
-    async def download(self, peer: PeerID, shown: bytes) -> str:
-        """To get the log and the state of the run."""
-        got = 0
-
-        async def read() -> None:
-            nonlocal got
-            async with conversation(self.p2p, peer, self.hello(shown)) as one:
+                got.append("a hello")
+                await one.ask(Report(None, 0), Status)
+                got.append("a status")
                 log, _ = await one.ask(WantLog(None), Log)
                 assert log.snapshot is not None
                 _, manifest = await one.ask(Want((log.snapshot.digest,)), Chunk)
-                got += len(manifest)
+                got.append(f"{len(manifest)} bytes of the state")
 
-        await self.attempt(read)
-        return f"{got} bytes of the state" if got else ""
+        await self.attempt(ask)
+        return ", ".join(got)
 
 
 def ask_at_door(url: str, identity: Identity, name: str, source: str = SOURCE) -> httpx.Response:

@@ -54,8 +54,7 @@ async def siege(scene: Scene, seconds: float) -> dict[str, Any]:
             lambda peer: outsider.ping(stranger, peer),
             lambda peer: outsider.find(forger, peer),
             lambda peer: outsider.store_own(forger, peer, forged),
-            lambda peer: outsider.download(peer, forged.shown),
-            lambda peer: outsider.report(peer, forged.shown),
+            lambda peer: outsider.converse(peer, forged.shown),
             lie,
         ]
         await asyncio.gather(
