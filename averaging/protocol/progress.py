@@ -6,7 +6,7 @@ DeDLOC, section 3.1: peers gather gradients until all of them together have the 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from averaging.log.header import Head
+from averaging.log.header import Head, peer_of
 
 HEARD = 5.0  # seconds after its last word in which a peer is taken to be there
 MISSES = 2  # rounds in a row that a peer may miss, or send nothing in, before nobody counts on it
@@ -33,7 +33,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.peers: dict[str, PeerView] = {}
-        self._silent: dict[str, tuple[int, float]] = {}  # rounds in a row without a piece of a member, and the last one
+        self._silent: dict[str, tuple[int, float]] = {}  # rounds in a row without a piece of a peer, and the last one
 
     def note(self, session: str, head: Head | None, samples: int, now: float) -> None:
         """Take in a report."""
@@ -73,14 +73,14 @@ class Progress:
 
     def committed(self, senders: Collection[str], silent: Collection[str], now: float) -> None:
         """Note which members of a round have sent pieces, and which have called and sent none."""
-        for session in senders:
-            self._silent.pop(session, None)
-        for session in silent:
-            self._silent[session] = self._silent.get(session, (0, now))[0] + 1, now
+        for peer in map(peer_of, senders):
+            self._silent.pop(peer, None)
+        for peer in map(peer_of, silent):
+            self._silent[peer] = self._silent.get(peer, (0, now))[0] + 1, now
 
     def sends(self, session: str, now: float) -> bool:
         """Whether pieces of it can be expected to come, so that rounds may plan with what it brings."""
-        rounds, at = self._silent.get(session, (0, now))
+        rounds, at = self._silent.get(peer_of(session), (0, now))
         return rounds < MISSES or now >= at + FORGIVEN
 
     def forget(self, session: str) -> None:
@@ -90,7 +90,7 @@ class Progress:
     def forget_silent(self, now: float, seconds: float) -> None:
         """Drop peers that have not been heard of for long."""
         self.peers = {session: peer for session, peer in self.peers.items() if now - peer.heard_at <= seconds}
-        self._silent = {session: one for session, one in self._silent.items() if session in self.peers}
+        self._silent = {peer: one for peer, one in self._silent.items() if now - one[1] <= seconds}
 
 
 def _samples(peers: Mapping[str, PeerView]) -> int:

@@ -325,7 +325,8 @@ def test_a_peer_that_says_to_be_ahead_and_does_not_show_it_holds_nobody_up_for_l
     held_up = 0.0
     for half in range(int(2 * DOUBT)):
         now = half / 2
-        machine.receive("eve.0", Status(Head(10**6, "made up"), None, convenes=False), now)
+        session = f"eve.{half // 10}"  # a peer can begin as many as it likes
+        machine.receive(session, Status(Head(10**6, "made up"), None, convenes=False), now)
         machine.tick(now)
         held_up += machine.is_behind / 2
     assert held_up <= (VAIN + 1) * SETTINGS.timing.fetch

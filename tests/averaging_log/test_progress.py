@@ -52,13 +52,14 @@ def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while(
     """It makes no more than two steps on a part of the batch, and holds no more rounds up."""
     machine = Peer(ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), 0.0, held=("old",))
     machine.start(Chain(chain_of(1, kind=Kind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
-    asha, eve = replace(ASHA, reachable=False), Contact("eve.0", "eve", reachable=False)
-    machine.contacts([eve, asha], 0.0)  # eve calls first
+    asha = replace(ASHA, reachable=False)
     steps: list[tuple[float, int]] = []  # when each was taken, and its samples
     now, gathered = 0.0, 1
     while now < 60.0:
         now += 0.25
         gathered += now % 1 == 0
+        eve = Contact(f"eve.{now // 6:.0f}", "eve", reachable=False)  # another session now and then
+        machine.contacts([eve, asha], now)  # she calls first
         for session, samples in ((asha.session, gathered), (eve.session, 10**6)):
             machine.receive(session, Report(machine.head, samples), now)
         machine.tick(now)
