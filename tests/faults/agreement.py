@@ -9,7 +9,7 @@ from pathlib import Path
 
 from averaging.log.credit import contributions
 from averaging.log.disk import LOG_FILE
-from averaging.log.header import Header, Kind
+from averaging.log.header import Header
 from averaging.log.log_file import LogFile
 from coordinator.ledger import Ledger
 from coordinator.state_folder import LOG
@@ -49,15 +49,15 @@ def compare(peers: Path, state: Path, ledger: Ledger) -> Agreement:
 
 
 def headers(folder: Path) -> list[Header]:
-    """The updates on a coordinator's disk, those of chains that have lost included."""
+    """All that are on a coordinator's disk, those of chains that have lost included."""
     entries = [*LogFile(folder / LOG_FILE).load(), *LogFile(folder / "older", is_chain=False).load()]
-    return list({one.header.digest: one.header for one in entries if one.header.kind is Kind.UPDATE}.values())
+    return list({one.header.digest: one.header for one in entries}.values())
 
 
-def brought(updates: Iterable[Header]) -> Counter[tuple[int, str]]:
+def brought(found: Iterable[Header]) -> Counter[tuple[int, str]]:
     """Samples by global step and person, as headers say."""
     counted: Counter[tuple[int, str]] = Counter()
-    for header in updates:
+    for header in found:
         for one in contributions(header):
             counted[one.step, folder_of(one.user)] += round(one.samples)
     return counted
