@@ -37,6 +37,7 @@ from averaging.protocol.messages import (
     Meet,
     Propose,
     Refused,
+    Report,
     Status,
     Vote,
     WantLog,
@@ -330,6 +331,19 @@ def test_a_peer_that_says_to_be_ahead_and_does_not_show_it_holds_nobody_up_for_l
         machine.tick(now)
         held_up += machine.is_behind / 2
     assert held_up <= (VAIN + 1) * SETTINGS.timing.fetch
+
+
+def test_a_peer_that_is_no_voter_and_says_to_convene_does_not_keep_voters_from_taking_over() -> None:
+    run = Run()
+    bob = run.peer("bob.0", run.entries)
+    head, asked = run.entries[-1].header.head, False
+    for half in range(int(4 * SETTINGS.timing.absence)):  # in which the coordinator and ann say nothing
+        now = half / 2
+        bob.receive("zoe.0", Status(head, None, convenes=True), now)
+        bob.receive("eve.0", Report(head, SETTINGS.target_samples), now)
+        bob.tick(now)
+        asked |= any(isinstance(one, Send) and isinstance(one.message, Meet) for one in bob.take_actions())
+    assert asked
 
 
 # -- resets and rollbacks
