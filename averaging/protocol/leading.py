@@ -139,10 +139,14 @@ class Leading:
             self.round.called(sender, call if is_planned else replace(call, buffers=()), now)
 
     def on_refused(self, sender: str, refused: Refused, now: float) -> None:
-        """A peer has promised a higher ballot."""
+        """A peer has promised a higher ballot; a voter's promise ends the round, others are not needed."""
         self._voting.knows_of(refused.promised)
-        if self.round is not None and refused.ballot == self.round.ballot:
+        if self.round is None or refused.ballot != self.round.ballot:
+            return
+        if sender in self._log.tip.voters and not self._voting.is_leap(refused.promised):
             self.round.refused(refused.promised)
+        else:
+            self.round.is_absent(sender, now)
 
     def on_reducing(self, sender: str, news: Reducing, now: float) -> None:
         """A reducer is at work."""

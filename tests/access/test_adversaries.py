@@ -144,7 +144,7 @@ def test_a_thousand_attempts_to_join(outside: Attack, inside: Inside):
 
 def test_replayed_records(inside: Inside):
     told = inside.attack.got("replayed")
-    assert told["taken"] >= 3 * len(TRAINERS) and told["got"] == []
+    assert told["taken"] > 2 * len(TRAINERS) and told["got"] == []
 
 
 def test_records_for_another_user(swarm: GuardedSwarm, inside: Inside):

@@ -460,3 +460,18 @@ def test_nobody_uses_up_the_numbers_of_ballots() -> None:
     sent = [one.message for one in bob.take_actions() if isinstance(one, Send)]
     assert any(isinstance(one, Call) for one in sent) and not any(isinstance(one, Refused) for one in sent)
     assert bob.voting.new_ballot().number < 1000
+
+
+def test_a_round_is_ended_by_no_refusal_of_a_peer_that_is_not_needed_or_lies() -> None:
+    run = Run()
+    tip = run.entries[-1].header
+    coordinator = run.peer(COORDINATOR, run.entries)
+    coordinator.receive("ann.0", Report(tip.head, SETTINGS.target_samples), 1.0)
+    coordinator.tick(1.0)
+    current = coordinator.leading.round
+    assert current is not None
+    for session, promised in (("zoe.0", Ballot(99, "zoe.0")), ("eve.0", Ballot(2**62, "eve.0"))):
+        coordinator.receive(session, Refused(tip.digest, current.ballot, promised), 1.5)
+        assert coordinator.leading.round is current and not current.is_over
+    coordinator.receive("eve.0", Refused(tip.digest, current.ballot, Ballot(99, "eve.0")), 1.5)
+    assert coordinator.leading.round is not current
