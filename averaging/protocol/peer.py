@@ -338,7 +338,9 @@ class Peer:
         self.fetching.on_chunk(sender, chunk, now)
 
     def _on_plan(self, sender: str, plan: Plan, now: float) -> None:
-        if plan.instance == self.voting.instance:
+        promised = self.voting.voter.promised
+        is_its = sender == plan.ballot.convener and promised is not None and plan.ballot <= promised
+        if is_its and plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
 
     def _on_propose(self, sender: str, proposal: Propose, now: float) -> None:

@@ -29,13 +29,17 @@ from averaging.protocol.actions import Load, Send
 from averaging.protocol.catching_up import DOUBT, VAIN
 from averaging.protocol.messages import (
     Anchor,
+    Assignment,
     Call,
     Commit,
     Contact,
     Goodbye,
     Log,
     Meet,
+    Offer,
+    Plan,
     Propose,
+    Reduced,
     Refused,
     Report,
     Status,
@@ -43,6 +47,7 @@ from averaging.protocol.messages import (
     WantLog,
 )
 from averaging.protocol.peer import Peer
+from averaging.protocol.round import Phase
 from averaging.protocol.settings import Settings
 from averaging.protocol.trust import REMEMBERED
 from averaging.protocol.voter import Voter
@@ -475,3 +480,42 @@ def test_a_round_is_ended_by_no_refusal_of_a_peer_that_is_not_needed_or_lies() -
         assert coordinator.leading.round is current and not current.is_over
     coordinator.receive("eve.0", Refused(tip.digest, current.ballot, Ballot(99, "eve.0")), 1.5)
     assert coordinator.leading.round is not current
+
+
+def test_a_plan_counts_that_comes_from_the_convener_of_a_ballot_that_was_promised() -> None:
+    run = Run()
+    tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
+    members, parts = (("ann.0", (0,)), ("bob.0", ())), (Assignment(0, 1, "ann.0", 0),)
+    real = Plan(tip.digest, Ballot(tip.step + 1, "ann.0"), members, parts, (1, 0))
+    higher = replace(real, ballot=Ballot(2**62, "eve.0"))
+    bob.receive("eve.0", higher, 1.0)
+    bob.receive("ann.0", Meet(tip.digest, tip.step, real.ballot), 1.5)
+    bob.receive("eve.0", higher, 2.0)
+    bob.receive("eve.0", replace(real, parts=(Assignment(0, 1, "eve.0", 1),)), 2.0)
+    assert bob.reducing.plan is None
+    bob.receive("ann.0", real, 2.5)
+    assert bob.reducing.plan == real
+
+
+def test_a_mean_counts_that_comes_from_a_reducer_that_was_asked_for_it() -> None:
+    run = Run()
+    tip, coordinator = run.entries[-1].header, run.peer(COORDINATOR, run.entries)
+    for session in VOTERS:
+        coordinator.receive(session, Report(tip.head, SETTINGS.target_samples), 1.0)
+    coordinator.tick(1.0)
+    current = coordinator.leading.round
+    assert current is not None
+    for session in VOTERS:
+        offer = Offer(0, 1, SETTINGS.target_samples, 1.0)
+        coordinator.receive(session, Call(tip.digest, current.ballot, (offer,), None), 1.5)
+    (part,) = next(
+        one.message.parts
+        for one in coordinator.take_actions()
+        if isinstance(one, Send) and isinstance(one.message, Plan)
+    )
+    assert part.reducer == "ann.0"
+    coordinator.receive("eve.0", Reduced(current.ballot, part, ("hers",), ()), 2.0)
+    coordinator.receive("ann.0", Reduced(current.ballot, part, ("one", "too many"), ()), 2.0)
+    assert current.phase is Phase.REDUCING
+    coordinator.receive("ann.0", Reduced(current.ballot, part, ("right",), ()), 2.0)
+    assert current.header is not None and current.header.chunks == ("right",)
