@@ -314,6 +314,8 @@ class Peer:
 
     def _on_meet(self, sender: str, meet: Meet, now: float) -> None:
         self.voting.knows_of(meet.ballot)
+        if sender != meet.ballot.convener:
+            return
         if meet.instance != self.voting.instance or self.is_behind:
             self._outbox.send(sender, self.gathering.status(now))
         elif self.voting.meet(sender, meet, now):

@@ -519,3 +519,12 @@ def test_a_mean_counts_that_comes_from_a_reducer_that_was_asked_for_it() -> None
     assert current.phase is Phase.REDUCING
     coordinator.receive("ann.0", Reduced(current.ballot, part, ("right",), ()), 2.0)
     assert current.header is not None and current.header.chunks == ("right",)
+
+
+def test_nobody_is_asked_to_promise_in_the_name_of_another_convener() -> None:
+    run = Run()
+    tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
+    bob.receive("eve.0", Meet(tip.digest, tip.step, Ballot(tip.step + 50, "ann.0")), 1.0)
+    bob.receive("ann.0", Meet(tip.digest, tip.step, Ballot(tip.step + 1, "ann.0")), 1.5)
+    calls = [one.message for one in bob.take_actions() if isinstance(one, Send) and isinstance(one.message, Call)]
+    assert [call.ballot.number for call in calls] == [tip.step + 1]
