@@ -107,6 +107,7 @@ class Peer:
             self.fetching,
             self.catching_up,
             self.backfilling,
+            self._trust,
             self.reducing,
             self.voting,
             self.gathering,
@@ -307,7 +308,7 @@ class Peer:
     # -- messages that concern more than one part
 
     def _on_status(self, sender: str, status: Status, now: float) -> None:
-        if status.anchor is not None and self._credentials.is_guarded and self._trust.heard(status.anchor, now):
+        if self._credentials.is_guarded and self._trust.heard(status.anchor, now):
             self.log.told(status.anchor)
         self.gathering.on_status(sender, status, now)
         self.leading.on_status(sender, status, now)
