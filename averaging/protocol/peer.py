@@ -71,7 +71,7 @@ class Peer:
         plan: Planner = parts_by_line,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
-        self.me, self._chunks, self._credentials = me, settings.chunks, credentials
+        self.me, self._settings, self._credentials = me, settings, credentials
         self.buffers = Buffers()
         self._outbox = Outbox(me.session)
         send, act, timing = self._outbox.send, self._outbox.act, settings.timing
@@ -185,14 +185,18 @@ class Peer:
     def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count, from the newest state or the one before.
 
-        `loss` is the sum over them, in nats.
+        `loss` is the sum over them, in nats. See `has_room`.
         """
         self.voting.computes = False
-        if weight:
+        if weight and self.has_room(samples):
             self.buffers.add(weight, gradient, samples, loss)
             self.gathering.computed(now)
         self.voting.call_after_batch(now)
         self._after(now)
+
+    def has_room(self, samples: int) -> bool:
+        """Whether a batch of so many would not make this peer's offer larger than others believe."""
+        return self.buffers.samples + samples <= self._settings.most_samples
 
     def measured(self, bandwidth: Bandwidth) -> None:
         """What this peer's line carries; the next call tells it."""
@@ -303,7 +307,7 @@ class Peer:
         snapshots = {one.step: one.digest for one in self.log.snapshots}
         recent = self.log.chain.last(quorum.WINDOW)
         closed, credentials = self.buffers.closed, self._credentials
-        return objection(header, recent, self._chunks, self._contacts, closed, snapshots, credentials)
+        return objection(header, recent, self._settings, self._contacts, closed, snapshots, credentials)
 
     # -- messages that concern more than one part
 
