@@ -8,6 +8,7 @@ from averaging.protocol.actions import Action, Apply
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
+from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.gathering import Gathering
 from averaging.protocol.held_log import HeldLog
@@ -22,7 +23,7 @@ class Applying:
 
     def __init__(
         self,
-        session: str,
+        contacts: Contacts,
         log: HeldLog,
         buffers: Buffers,
         fetching: Fetching,
@@ -35,7 +36,7 @@ class Applying:
         leading: Leading,
         act: Callable[[Action], None],
     ):
-        self._session, self._log, self._buffers, self._fetching = session, log, buffers, fetching
+        self._contacts, self._log, self._buffers, self._fetching = contacts, log, buffers, fetching
         self._catching_up, self._backfilling, self._trust, self._reducing = catching_up, backfilling, trust, reducing
         self._voting, self._gathering, self._leading, self._act = voting, gathering, leading, act
 
@@ -68,7 +69,7 @@ class Applying:
         self._voting.decided(now)
         self._log.append(entry)
         for member in header.members:
-            if member.session == self._session:
+            if member.session == self._contacts.me.session:
                 self._buffers.remove(member.buffers)
         if header.kind is Kind.ROLLBACK:
             self._buffers.drop()
@@ -88,6 +89,7 @@ class Applying:
     def _new_step(self) -> None:
         self._log.told(self._trust.anchor)
         tip = self._log.tip
+        self._contacts.forget_goodbyes(tip)
         self._voting.new_step(tip.digest, tip.ballot)
         self._leading.new_step()
         self._gathering.new_step(tip.digest)

@@ -76,12 +76,12 @@ class CatchingUp:
     def _is_doubted(self, session: str, now: float) -> bool:
         """Whether it tells of a log that it does not show; such a peer must not hold up the others."""
         times, at = self._vain.get(session, (0, now))
-        if now >= at + DOUBT:
-            self._vain.pop(session, None)
         return times >= VAIN and now < at + DOUBT
 
     def tick(self, ours: Head | None, now: float) -> None:
         """Ask for the log of a peer that is ahead, each time another one."""
+        if self._vain:
+            self._vain = {session: one for session, one in self._vain.items() if now < one[1] + DOUBT}
         if self._claims:
             self._claims = {
                 session: claim
@@ -197,6 +197,7 @@ class CatchingUp:
             return None
         if not self._fetching.holds(self.entries[0].header.needed):
             return None
+        self._abandoned.clear()  # nothing but what is wanted is fetched after a step
         return self.entries.pop(0)
 
     def wanted(self) -> set[str]:

@@ -82,7 +82,7 @@ class Peer:
         self.log = HeldLog(self.fetching, send, act, headers, credentials)
         self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
         self.catching_up = CatchingUp(self.fetching, self._trust, send, act, timing)
-        self.reducing = Reduction(me.session, send, act, timing)
+        self.reducing = Reduction(me.session, settings, send, act)
         self.voting = Voting(self._contacts, self.buffers, self.fetching, timing, self._objection, credentials, send)
         self.gathering = Gathering(
             self._contacts, settings, self.log, self.buffers, self.voting, self.catching_up, send, now
@@ -101,7 +101,7 @@ class Peer:
             act,
         )
         self._applying = Applying(
-            me.session,
+            self._contacts,
             self.log,
             self.buffers,
             self.fetching,
@@ -170,6 +170,7 @@ class Peer:
     def contacts(self, contacts: Iterable[Contact], now: float) -> None:
         """The peers that the DHT lists now; instead of a tick, when they have changed."""
         self._contacts.listed(contacts)
+        self._forget_goodbyes()
         self.tick(now)
 
     def receive(self, sender: str, message: Message, now: float) -> None:
@@ -330,8 +331,13 @@ class Peer:
             return
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
+        self._forget_goodbyes()
         self.gathering.progress.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
+
+    def _forget_goodbyes(self) -> None:
+        if self.log.chain is not None:
+            self._contacts.forget_goodbyes(self.log.chain.tip)
 
     def _on_piece(self, sender: str, piece: Piece, now: float) -> None:
         self.gathering.convening.round_moves(now)

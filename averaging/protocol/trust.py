@@ -69,7 +69,7 @@ class Trust:
         at = self._anchored(log, chain, told)
         if at is None and previous is None:
             return log.snapshot is not None and self._agreed(session, log, log.snapshot.step, chain is not None, now)
-        self._since = None
+        self._since, self._told = None, {}
         follows = entries if at is None else entries[at + 1 :]
         first = previous if at is None else entries[at].header
         assert first is not None

@@ -30,6 +30,7 @@ from averaging.protocol.messages import (
     Log,
     Message,
     Offer,
+    Piece,
     Propose,
     Status,
     Want,
@@ -71,6 +72,7 @@ class Liar:
                 self._gone,
                 self._head,
                 self._too_much,
+                self._flood,
             )
             lie = lies[self._count % len(lies)]
             self._count += 1
@@ -166,6 +168,13 @@ class Liar:
         many, few = Offer(0, 10**6, 10**6, 0.0), Offer(0, 10**6, 1, 0.0)
         offers = self._random.choice([(many,), (few,), (replace(few, weight=-1),)])
         self._process.machine.buffers.offer = lambda: offers  # type: ignore[method-assign]
+
+    def _flood(self, chain: Chain) -> None:
+        """Pieces of rounds that nobody has opened."""
+        for one in self._world.living():
+            for number in range(self._count, self._count + 20):
+                ballot = Ballot(10**6 + number, self._me)
+                self._say(one.session, Piece(ballot, number % self._world.settings.chunks, number), ())
 
     # -- lies about the log
 
