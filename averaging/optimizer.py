@@ -82,6 +82,7 @@ class CollaborativeOptimizer:
             target_samples=averaging.target_batch_size,
             chunks=grid.count,
             snapshot_every=averaging.snapshot_every,
+            most_masked=math.ceil(one.run.data.max_length * one.run.data.masked_fraction),
             last_step=one.run.optimizer.total_steps,
         )
         memory = max(IN_MEMORY, most_bytes(self._layout.size, averaging.snapshot_every))
@@ -210,10 +211,16 @@ class CollaborativeOptimizer:
             loss: the mean over the masked tokens, in nats.
 
         Raises:
-            ValueError: they are not finite.
+            ValueError: they are not finite, or of more than others believe.
         """
         if not tokens:
             return self._shell.contribute(None, 0)
+        if not self._shell.settings.may_bring(samples, tokens):
+            most = self._shell.settings.most_samples
+            raise ValueError(
+                f"a batch of {samples} samples with {tokens} masked tokens: {most} samples, of the run's "
+                "length and share of masked tokens, are most that a peer may bring to a global step"
+            )
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._parameters]
         gradient = self._layout.flat(gradients).mul_(tokens)
         return self._shell.contribute(gradient, tokens, samples=samples, loss=loss * tokens)

@@ -222,7 +222,7 @@ class Shell:
         """Gradient and loss of the batch that was begun, summed over its masked tokens.
 
         Without a gradient the batch is over, and nothing else. Returns whether it counts: it does if at most one step
-        was decided meanwhile, and no load and no rollback.
+        was decided meanwhile, and no load and no rollback, and the peer has not gathered more than others believe.
 
         Raises:
             ValueError: the gradient is not finite, or has another size.
@@ -231,7 +231,8 @@ class Shell:
             step, loaded = self._batch
             head = self.machine.head
             is_fresh = head is not None and head.step <= step + STALENESS and loaded == self._guarded.loads
-            counts = gradient is not None and is_fresh and not self.machine.is_behind
+            is_useful = is_fresh and not self.machine.is_behind and self.machine.has_room(samples)
+            counts = gradient is not None and is_useful
             try:
                 if gradient is not None and counts:
                     self._guarded.gradients.add(self.machine.buffers.open_number, gradient, tokens)

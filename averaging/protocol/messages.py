@@ -242,9 +242,9 @@ class Commit:
 
 @dataclass(frozen=True)
 class WantLog:
-    """Tell me what follows this head; without one, a snapshot and what follows it."""
+    """Tell me what follows the head at which I stand, or else a snapshot and what follows it."""
 
-    after: Head | None
+    head: Head | None  # None: I have no state yet
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Round:
         self.phase = Phase.MEETING
         self.failure = ""
         self.lacks_chunks = False  # it failed because nobody sent those of an accepted header
-        self.meeting = Meeting(situation, send)
+        self.meeting = Meeting(situation, settings, send)
         self._assignments: Assignments | None = None
         self.header: Header | None = None
         self._votes: dict[str, bytes] = {}  # signature by session

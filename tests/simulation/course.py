@@ -52,6 +52,7 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
         target_samples=int(sum(speeds) * (LONG_STEP if aims else STEP)),
         chunks=draw.choice([2, 4, 6]),
         snapshot_every=draw.choice([3, 5, 8]),
+        most_masked=1,
         headers=HEADERS,
     )
     window = SHORT_WINDOW if seed % 3 == 0 else quorum.WINDOW

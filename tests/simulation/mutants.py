@@ -18,6 +18,7 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.meeting import Meeting
 from averaging.protocol.messages import Accepted, Goodbye, Offer, Propose
 from averaging.protocol.peer import Peer
+from averaging.protocol.settings import Settings
 from averaging.protocol.trust import Trust
 from averaging.protocol.voter import Voter
 from averaging.protocol.voting import Voting
@@ -268,5 +269,6 @@ MUTANTS = (
     Mutant("votes are not signed", (lambda: patch.object(quorum, "_is_signed", lambda *asked: True),)),
     Mutant("anybody resets", (_resets_of_anybody,)),
     Mutant("any log is believed", (_any_log,)),
+    Mutant("any weight is believed", (lambda: patch.object(Settings, "may_bring", lambda *brought: True),)),
     Mutant("snapshots are not named by headers", (lambda: patch.object(trust, "_is_named", lambda *known: True),)),
 )
