@@ -18,6 +18,11 @@ import msgpack
 FORMAT = 1  # of the encoding below
 
 
+def peer_of(session: str) -> str:
+    """The peer that has begun a session. It may begin any number, so what is held against one counts for all."""
+    return session.partition(".")[0]
+
+
 class Kind(str, Enum):
     """What a header does to the state."""
 

@@ -58,8 +58,10 @@ class Assignments:
 
     def reduced(self, session: str, result: Reduced) -> None:
         """A part is done. The first reducer that has done it wins; members fetch by digest what they lack of it."""
-        done = replace(result, assignment=replace(result.assignment, reducer=session))
-        self._results.setdefault(result.assignment.first, done)
+        part = next((one for one in self._plan.parts if one.first == result.assignment.first), None)
+        if part is not None and session in self._tried[part.first] and len(result.chunks) == part.count:
+            done = replace(result, assignment=replace(part, reducer=session))
+            self._results.setdefault(part.first, done)
 
     def results(self, now: float) -> list[Reduced] | None:
         """One for each part, in their order; None while some are missing, whose late reducers are replaced."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, Head, extends, newest, supersedes
+from averaging.log.header import Entry, Head, extends, newest, peer_of, supersedes
 from averaging.protocol.actions import Action, Forget, Load, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Log, Message, WantLog
@@ -41,7 +41,7 @@ class CatchingUp:
     ):
         self._fetching, self._trust, self._send, self._act, self._timing = fetching, trust, send, act, timing
         self._claims: dict[str, _Claim] = {}
-        self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last
+        self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last; by peer id
         self._asked_at = -1e9
         self._asked = 0
         self._told_at = -1e9  # when the entries or the log came
@@ -75,7 +75,7 @@ class CatchingUp:
 
     def _is_doubted(self, session: str, now: float) -> bool:
         """Whether it tells of a log that it does not show; such a peer must not hold up the others."""
-        times, at = self._vain.get(session, (0, now))
+        times, at = self._vain.get(peer_of(session), (0, now))
         return times >= VAIN and now < at + DOUBT
 
     def tick(self, ours: Head | None, now: float) -> None:
@@ -105,16 +105,16 @@ class CatchingUp:
         holders = sorted(one for one, claim in self._claims.items() if not supersedes(best, claim.head))
         self._asked, self._asked_at = self._asked + 1, now
         source = holders[self._asked % len(holders)]
-        self._vain[source] = self._vain.get(source, (0, now))[0] + 1, now
+        self._vain[peer_of(source)] = self._vain.get(peer_of(source), (0, now))[0] + 1, now
         self._send(source, WantLog(ours))
 
     def log(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """An answer: entries that follow ours, or a snapshot and what follows it."""
-        if not log.entries or session not in self._vain:  # it was not asked
+        if not log.entries or peer_of(session) not in self._vain:  # it was not asked
             return
         ours = chain.head if chain else None
         if _is_ahead(log.entries[-1].header.head, ours) and self._trust.believes(session, log, chain, now):
-            del self._vain[session]
+            del self._vain[peer_of(session)]
             self.believed(session, log, chain, now)
 
     def believed(self, session: str, log: Log, chain: Chain | None, now: float) -> None:

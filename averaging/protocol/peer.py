@@ -320,6 +320,8 @@ class Peer:
 
     def _on_meet(self, sender: str, meet: Meet, now: float) -> None:
         self.voting.knows_of(meet.ballot)
+        if sender != meet.ballot.convener:
+            return
         if meet.instance != self.voting.instance or self.is_behind:
             self._outbox.send(sender, self.gathering.status(now))
         elif self.voting.meet(sender, meet, now):
@@ -349,7 +351,9 @@ class Peer:
         self.fetching.on_chunk(sender, chunk, now)
 
     def _on_plan(self, sender: str, plan: Plan, now: float) -> None:
-        if plan.instance == self.voting.instance:
+        promised = self.voting.voter.promised
+        is_its = sender == plan.ballot.convener and promised is not None and plan.ballot <= promised
+        if is_its and plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
 
     def _on_propose(self, sender: str, proposal: Propose, now: float) -> None:

@@ -132,6 +132,15 @@ class Round:
         """Whether nothing more will come of it."""
         return self.phase in (Phase.COMMITTED, Phase.FAILED)
 
+    @property
+    def senders(self) -> tuple[set[str], set[str]]:
+        """Members whose gradients are in the header of this ballot, and those that have offered some and sent none."""
+        if self.header is None or self.header.ballot != self.ballot:
+            return set(), set()
+        offered = {session for session, call in self.meeting.calls.items() if call.buffers}
+        brought = {member.session for member in self.header.members if member.buffers}
+        return brought, offered - brought
+
     def advance(self, now: float) -> None:
         """Go on as far as possible."""
         if not self.is_over and now >= self._moved_at + self._settings.timing.ballot:
