@@ -52,8 +52,9 @@ from averaging.protocol.messages import (
 )
 from averaging.protocol.objections import objection
 from averaging.protocol.outbox import Outbox
-from averaging.protocol.parts import Planner, parts_by_line
+from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.reducing import Reduction
+from averaging.protocol.resting import Resting
 from averaging.protocol.settings import Settings
 from averaging.protocol.trust import Trust
 from averaging.protocol.voting import Voting
@@ -68,7 +69,7 @@ class Peer:
         settings: Settings,
         now: float,
         held: Iterable[str] = (),
-        plan: Planner = parts_by_line,
+        plan: Planner = equal_parts,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
         self.me, self._settings, self._credentials = me, settings, credentials
@@ -83,7 +84,10 @@ class Peer:
         self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
         self.catching_up = CatchingUp(self.fetching, self._trust, send, act, timing)
         self.reducing = Reduction(me.session, settings, send, act)
-        self.voting = Voting(self._contacts, self.buffers, self.fetching, timing, self._objection, credentials, send)
+        self.resting = Resting(me.session)
+        self.voting = Voting(
+            self._contacts, self.buffers, self.fetching, timing, self._objection, credentials, self.resting, send
+        )
         self.gathering = Gathering(
             self._contacts, settings, self.log, self.buffers, self.voting, self.catching_up, send, now
         )
@@ -203,6 +207,10 @@ class Peer:
         """What this peer's line carries; the next call tells it."""
         self.voting.bandwidth = bandwidth
 
+    def computes_at(self, speed: float) -> None:
+        """How many samples a second this peer computes, or would; the next call tells it."""
+        self.voting.speed = speed
+
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
     ) -> None:
@@ -263,6 +271,7 @@ class Peer:
         self.reducing.tick(now)
         self.catching_up.tick(self.head, now)
         self.voting.call_after_batch(now)
+        self.resting.tick(self._contacts.others, now)
         self.gathering.tick(now)
         self.backfilling.tick(now)
         self._after(now)
@@ -355,6 +364,8 @@ class Peer:
         is_its = sender == plan.ballot.convener and promised is not None and plan.ballot <= promised
         if is_its and plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
+            if plan.ballot == promised:
+                self.resting.planned(plan, now)
 
     def _on_propose(self, sender: str, proposal: Propose, now: float) -> None:
         if self.log.chain is None or proposal.instance != self.voting.instance:
