@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Log
+from averaging.protocol.parts import Planner
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from averaging.reduce.sender import GradientBuffers
@@ -14,11 +15,17 @@ class Guarded:
     """The machine of a peer and its gradients; `lock` is to be held where one of the two threads changes them."""
 
     def __init__(
-        self, me: Contact, settings: Settings, gradients: GradientBuffers, credentials: Credentials, now: float
+        self,
+        me: Contact,
+        settings: Settings,
+        gradients: GradientBuffers,
+        planner: Planner,
+        credentials: Credentials,
+        now: float,
     ):
         self.lock = threading.Lock()
-        self.settings, self.gradients, self._credentials = settings, gradients, credentials
-        self.machine = Peer(me, settings, now, credentials=credentials)
+        self.settings, self.gradients, self._planner, self._credentials = settings, gradients, planner, credentials
+        self.machine = Peer(me, settings, now, plan=planner, credentials=credentials)
         self._loads_before = 0  # of earlier sessions
 
     @property
@@ -31,7 +38,8 @@ class Guarded:
         old = self.machine
         self._loads_before = loads  # what the old session has ordered since is not done any more
         self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
-        self.machine = Peer(me, self.settings, now, old.fetching.held, credentials=self._credentials)
+        self.machine = Peer(me, self.settings, now, old.fetching.held, self._planner, self._credentials)
+        self.machine.computes_at(old.voting.speed)
         if log.snapshot is not None:
             self.machine.fetching.made(log.snapshot.digest, chunks, now)
         self.machine.reached(-1, now)

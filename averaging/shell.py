@@ -26,6 +26,7 @@ from averaging.means import Means
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Accepted, Bandwidth, Chunk, Contact, Message, Piece
+from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from averaging.reduce.sender import GradientBuffers
@@ -57,6 +58,8 @@ class Progress:
     peers: int  # that are listed, this one included
     in_round: bool  # the step is being averaged
     is_behind: bool  # others have a newer state, or this peer has none yet
+    rests: bool = False  # it is to compute no gradients
+    share: float = 0.0  # of the averaging that it does
 
 
 class Shell:
@@ -64,6 +67,7 @@ class Shell:
 
     Args:
         aside: does one thing at a time, in a thread.
+        planner: deals out parts and roles when this peer convenes.
         renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
         applied: is told of each header after its step was taken, in that thread.
         missed: is told of older headers whose states this peer never had, in the same thread; and at the start of all
@@ -82,13 +86,14 @@ class Shell:
         *,
         disk: Disk | None = None,
         renew: Callable[[], Contact],
+        planner: Planner = equal_parts,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
         applied: Callable[[Entry], None] = lambda entry: None,
         missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
     ):
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
-        self._guarded = guarded = Guarded(me, settings, gradients, credentials, self._loop.time())
+        self._guarded = guarded = Guarded(me, settings, gradients, planner, credentials, self._loop.time())
         self._arrivals = Arrivals(guarded, replay, store)
         self._means = Means(guarded, self._arrivals, store, aside)
         self._stepping = Stepping(
@@ -191,7 +196,7 @@ class Shell:
             machine, loaded, state = self.machine, self.replay.loaded, self.replay.state
             if state is None or machine.head is None or machine.is_behind or loaded != self._guarded.loads:
                 return False
-            if machine.buffers.samples >= self.settings.target_samples:
+            if machine.resting.rests or machine.buffers.samples >= self.settings.target_samples:
                 return False
             if overlap:
                 return machine.head.step <= state.step + STALENESS
@@ -207,7 +212,14 @@ class Shell:
                 peers=1 + len(machine.others),
                 in_round=machine.voting.in_round(now),
                 is_behind=machine.is_behind,
+                rests=machine.resting.rests,
+                share=machine.resting.share,
             )
+
+    def computes_at(self, speed: float) -> None:
+        """How many samples a second this peer computes, or would: conveners plan with it."""
+        with self._guarded.lock:
+            self.machine.computes_at(speed)
 
     def begin_batch(self) -> State:
         """The state that the next batch is to be computed from; there must be one."""
@@ -222,7 +234,7 @@ class Shell:
         """Gradient and loss of the batch that was begun, summed over its masked tokens.
 
         Without a gradient the batch is over, and nothing else. Returns whether it counts: it does if at most one step
-        was decided meanwhile, and no load and no rollback.
+        was decided meanwhile, and no load and no rollback, and the peer has not gathered more than others believe.
 
         Raises:
             ValueError: the gradient is not finite, or has another size.
@@ -231,7 +243,8 @@ class Shell:
             step, loaded = self._batch
             head = self.machine.head
             is_fresh = head is not None and head.step <= step + STALENESS and loaded == self._guarded.loads
-            counts = gradient is not None and is_fresh and not self.machine.is_behind
+            is_useful = is_fresh and not self.machine.is_behind and self.machine.has_room(samples)
+            counts = gradient is not None and is_useful
             try:
                 if gradient is not None and counts:
                     self._guarded.gradients.add(self.machine.buffers.open_number, gradient, tokens)

@@ -25,14 +25,17 @@ class Assignments:
         reducers = [line.session for line in lines if line.reachable]
         self._me, self._timing, self._reducers, self._send = situation.me.session, settings.timing, reducers, send
         self._members = list(calls)
+        planned = planner(settings.chunks, lines)
         self._plan = Plan(
             instance=situation.previous.digest,
             ballot=situation.ballot,
             members=tuple(
                 (session, tuple(offer.number for offer in call.buffers)) for session, call in sorted(calls.items())
             ),
-            parts=checked(planner(settings.chunks, lines), settings.chunks, lines),
+            parts=checked(planned.parts, settings.chunks, lines),
             weights=tuple(sum(offer.weight for offer in call.buffers) for _, call in sorted(calls.items())),
+            resting=planned.resting,
+            step_seconds=planned.step_seconds,
         )
         self._results: dict[int, Reduced] = {}  # by first chunk
         self._assigned_at = {part.first: now for part in self._plan.parts}

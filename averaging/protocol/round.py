@@ -60,7 +60,7 @@ class Round:
         self.phase = Phase.MEETING
         self.failure = ""
         self.lacks_chunks = False  # it failed because nobody sent those of an accepted header
-        self.meeting = Meeting(situation, send)
+        self.meeting = Meeting(situation, settings, send)
         self._assignments: Assignments | None = None
         self.header: Header | None = None
         self._votes: dict[str, bytes] = {}  # signature by session
@@ -199,7 +199,14 @@ class Round:
             self._fail(f"peers brought {samples} of {self._settings.target_samples} samples")
             return
         lines = [
-            Line(session, bool(call.buffers), self.meeting.contacts[session].reachable, call.bandwidth)
+            Line(
+                session,
+                sends=bool(call.buffers),
+                reachable=self.meeting.contacts[session].reachable,
+                bandwidth=call.bandwidth,
+                speed=call.speed,
+                rests=call.rests,
+            )
             for session, call in sorted(calls.items())
         ]
         if not any(line.reachable for line in lines):

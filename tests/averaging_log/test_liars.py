@@ -88,7 +88,7 @@ class Run:
     def next(self, previous: Header, convener: str, **fields: object) -> Header:
         """An update to which nobody objects."""
         step = previous.step + 1
-        members = tuple(Member(one, one[:3], (0,), 5, True) for one in VOTERS)
+        members = tuple(Member(one, one[:3], (0,), 5, True, 5) for one in VOTERS)
         named = SnapshotName(SNAPSHOT, "state") if step == SNAPSHOT + 1 else previous.snapshot
         plain: dict[str, object] = {
             "members": members,
@@ -405,7 +405,7 @@ def test_contacts_that_their_sessions_have_not_signed_give_no_power(is_guarded: 
     tip = run.entries[-1].header
     eve = run.of["eve.0"]
     ghosts = [eve.introduced(Contact(f"ghost{one}.0", f"ghost {one}", True)) for one in range(3)]
-    members = tuple(Member(one.session, one.user, (0,), 5, True) for one in ghosts)
+    members = tuple(Member(one.session, one.user, (0,), 5, True, 5) for one in ghosts)
     recent = Chain(run.entries).last(quorum.WINDOW)
     own = eve.introduced(Contact("eve.1", "eve", True, is_coordinator=True))
     lies = (
@@ -414,7 +414,7 @@ def test_contacts_that_their_sessions_have_not_signed_give_no_power(is_guarded: 
     )
     for contacts, header in lies:
         ann = run.peer("ann.0", run.entries)
-        ann.buffers.add(5)
+        ann.buffers.add(5, samples=5)
         ann.buffers.offer()
         ann.receive("eve.0", Propose(tip.digest, header.ballot, header, tuple(contacts)), 1.0)
         votes = [one for one in ann.take_actions() if isinstance(one, Send) and isinstance(one.message, Vote)]
@@ -424,11 +424,11 @@ def test_contacts_that_their_sessions_have_not_signed_give_no_power(is_guarded: 
 def test_an_honest_proposal_with_the_contacts_of_strangers_is_voted_for() -> None:
     run = Run()
     tip = run.entries[-1].header
-    members = tuple(Member(f"{one}.0", one, (0,), 5, True) for one in ("ann", "zoe"))
+    members = tuple(Member(f"{one}.0", one, (0,), 5, True, 5) for one in ("ann", "zoe"))
     recent = Chain(run.entries).last(quorum.WINDOW)
     header = run.next(tip, "bob.0", members=members, voters=quorum.choose_voters(members, recent))
     ann = run.peer("ann.0", run.entries, knows=("bob.0", COORDINATOR))
-    ann.buffers.add(5)
+    ann.buffers.add(5, samples=5)
     ann.buffers.offer()
     ann.receive("bob.0", Propose(tip.digest, header.ballot, header, (run.contacts["zoe.0"],)), 1.0)
     assert any(isinstance(one, Send) and isinstance(one.message, Vote) for one in ann.take_actions())
