@@ -274,6 +274,6 @@ class CollaborativeOptimizer:
 
 
 def most_bytes(elements: int, snapshot_every: int) -> int:
-    """What a peer holds: two snapshots and one that is made, updates since the last but one, and open rounds."""
+    """What a peer holds: two snapshots, a new one, one to compare, updates since the last but one, and open rounds."""
     update = 4 * elements  # of float32; other encodings have less
-    return 3 * 8 * elements + (2 * snapshot_every + ROUNDS) * update
+    return 4 * 8 * elements + (2 * snapshot_every + ROUNDS) * update

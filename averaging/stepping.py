@@ -16,7 +16,7 @@ from averaging.log.disk import Disk
 from averaging.log.header import Entry, SnapshotName
 from averaging.log.journal import Journal
 from averaging.log.snapshot import Manifest
-from averaging.protocol.actions import Action, Apply, Credit, Forget, Load, Rejoin, SaveProposal
+from averaging.protocol.actions import Action, Adopt, Apply, Compare, Credit, Forget, Load, Rejoin, SaveProposal
 from averaging.protocol.messages import Accepted, Contact, Log
 from averaging.protocol.peer import Peer
 from averaging.replay import Contents, Replay
@@ -91,6 +91,16 @@ class Stepping:
             case Load(entry, snapshot):
                 await self._in_thread(partial(self._load, entry, snapshot))
                 self._reached(machine, entry)
+            case Compare(other, own, before):
+                names = [one.digest for one in (other, own, before)]
+                is_near = await self._in_thread(partial(self._replay.is_near, *names))
+                with self._guarded.lock:
+                    machine.compared(other, is_near=is_near)
+            case Adopt(snapshot, following):
+                await self._in_thread(partial(self._replay.adopt, snapshot, following))
+                logger.warning("this processor computes other bits: the run's snapshot of step %d was taken over",
+                               snapshot.step)  # fmt: skip
+                await self._write_snapshots(machine)
             case SaveProposal(accepted):
                 await self._save(machine, accepted)
             case Credit(entries):
@@ -108,6 +118,10 @@ class Stepping:
     async def _snapshot_made(self, machine: Peer, manifest: Manifest) -> None:
         with self._guarded.lock:
             machine.snapshot_made(manifest.step, manifest.digest, manifest.chunks, self._loop.time())
+        await self._write_snapshots(machine)
+
+    async def _write_snapshots(self, machine: Peer) -> None:
+        with self._guarded.lock:
             names = list(machine.log.snapshots)
         await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names)))
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from averaging.log.header import Entry
+from averaging.log.header import Entry, SnapshotName
 from averaging.protocol.messages import Accepted, Log, Message, Plan
 
 
@@ -48,6 +48,23 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Compare:
+    """Tell with `compared` whether another snapshot of a step is near to the own one, as numbers."""
+
+    other: SnapshotName
+    own: SnapshotName
+    before: SnapshotName  # the one before, which tells how far the state has moved
+
+
+@dataclass(frozen=True)
+class Adopt:
+    """Go on from another snapshot of a step: take its state, and the steps of these entries again."""
+
+    snapshot: SnapshotName
+    following: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
 class Credit:
     """Older headers that were missing: their members are to be credited. A coordinator writes them to disk."""
 
@@ -68,4 +85,4 @@ class Rejoin:
     log: Log
 
 
-Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Credit | Forget | Rejoin
+Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Kind, SnapshotName
 from averaging.protocol.actions import Action, Apply
+from averaging.protocol.adopting import Adopting
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
@@ -30,6 +31,7 @@ class Applying:
         catching_up: CatchingUp,
         backfilling: Backfilling,
         trust: Trust,
+        adopting: Adopting,
         reducing: Reduction,
         voting: Voting,
         gathering: Gathering,
@@ -38,6 +40,7 @@ class Applying:
     ):
         self._contacts, self._log, self._buffers, self._fetching = contacts, log, buffers, fetching
         self._catching_up, self._backfilling, self._trust, self._reducing = catching_up, backfilling, trust, reducing
+        self._adopting = adopting
         self._voting, self._gathering, self._leading, self._act = voting, gathering, leading, act
 
     def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
@@ -82,8 +85,10 @@ class Applying:
             self._gathering.progress.round_closed(header.previous, members, now)
         self._reducing.end(entry.certificate.ballot)
         self._new_step()
-        self._fetching.want_only(self._catching_up.wanted())
-        self._log.forget_old(self._catching_up.wanted())
+        self._adopting.committed(header.snapshot, [entry.certificate.ballot.convener, *self._contacts.others], now)
+        wanted = self._catching_up.wanted() | self._adopting.wanted()
+        self._fetching.want_only(wanted)
+        self._log.forget_old(wanted)
         self._gathering.report(now)
 
     def _new_step(self) -> None:

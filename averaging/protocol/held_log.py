@@ -106,6 +106,11 @@ class HeldLog:
         self.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
         self._sign_head()
 
+    def take_instead(self, snapshot: SnapshotName) -> None:
+        """Give this one, in place of another of its step."""
+        self.snapshots = [snapshot if one.step == snapshot.step else one for one in self.snapshots]
+        self._sign_head()
+
     def forget_old(self, wanted: Collection[str], *, is_decided: bool = True) -> None:
         """Drop what is older than the snapshots, except for what is wanted.
 

@@ -8,13 +8,25 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from averaging.log.chain import Chain
 from averaging.log.credit import Ledger
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, SnapshotName
-from averaging.protocol.actions import Action, Apply, Average, Credit, Forget, Load, Rejoin, SaveProposal, Send
+from averaging.protocol.actions import (
+    Action,
+    Adopt,
+    Apply,
+    Average,
+    Compare,
+    Credit,
+    Forget,
+    Load,
+    Rejoin,
+    SaveProposal,
+    Send,
+)
 from averaging.protocol.messages import Accepted, Chunk, Commit, Contact, Message, Piece, Propose
 from averaging.protocol.peer import Peer
 from tests.simulation.oracle import Oracle, loss_of
@@ -36,15 +48,23 @@ class State:
 
     parameters: str
     moments: str
+    drift: str = ""  # of a processor that computes other bits, and of those that go on from its snapshots
 
-    def stepped(self, update: tuple[Any, ...]) -> "State":
+    def stepped(self, update: tuple[Any, ...], *, drifts: bool) -> "State":
         """The state after an update."""
-        return State(digest_of((self, update)), digest_of((self.moments, update)))
+        drift = digest_of((self.drift, update)) if drifts else self.drift
+        exact = self.exact
+        return State(digest_of((exact, update)), digest_of((exact.moments, update)), drift)
+
+    @property
+    def exact(self) -> "State":
+        """The state to which it is near."""
+        return replace(self, drift="")
 
     def rebased(self) -> "State":
         """Moments as they are after they were encoded and decoded; a second time changes nothing."""
         coarse = self.moments if self.moments.startswith("coarse ") else f"coarse {self.moments[:20]}"
-        return State(self.parameters, coarse)
+        return replace(self, moments=coarse)
 
 
 FIRST = State("zero", "coarse zero")
@@ -246,18 +266,28 @@ class Process:
                 self._average(action)
             case SaveProposal(accepted):
                 self._save_proposal(accepted)
-            case Apply(entry):
-                self._apply(entry)
-            case Load(entry, snapshot):
-                self._load(entry, snapshot)
-            case Credit(entries):
-                self._credit(entries)
             case Forget(digests):
                 for digest in digests:
                     if not self.machine.fetching.holds([digest]):
                         self.contents.pop(digest, None)
             case Rejoin(log):
                 self._rejoin(log)
+            case _:
+                self._change_state(action)
+
+    def _change_state(self, action: Action) -> None:
+        match action:
+            case Apply(entry):
+                self._apply(entry)
+            case Load(entry, snapshot):
+                self._load(entry, snapshot)
+            case Compare(other, own, before):
+                one, mine, _ = (self.contents[name.digest] for name in (other, own, before))
+                self.machine.compared(other, is_near=one.exact == mine.exact)
+            case Adopt(snapshot, following):
+                self._adopt(snapshot, following)
+            case Credit(entries):
+                self._credit(entries)
 
     def _payload(self, message: Message) -> Any:
         if isinstance(message, Chunk):
@@ -299,7 +329,8 @@ class Process:
             assert header.snapshot is not None
             loaded: State = self.contents[header.snapshot.digest]
             return loaded
-        after = state.stepped(self.update_of(header)) if header.parts else state
+        drifts = self.contact.user in self.world.other_bits
+        after = state.stepped(self.update_of(header), drifts=drifts) if header.parts else state
         return self.rebase(after) if header.step % self.world.settings.snapshot_every == 0 else after
 
     def rebase(self, state: State) -> State:
@@ -332,6 +363,16 @@ class Process:
         self.state = state
         self.world.note("loads", self.session, entry.header.step)
         self.oracle.loaded(self, entry)
+        if self.disk is not None:
+            self._write_down()
+
+    def _adopt(self, snapshot: SnapshotName, following: Collection[Entry]) -> None:
+        state: State = self.contents[snapshot.digest]
+        for entry in following:
+            state = self._after(state, entry.header)
+        assert self.state is not None and state.exact == self.state.exact
+        self.state = state
+        self.oracle.adopted += 1
         if self.disk is not None:
             self._write_down()
 
