@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from averaging.log.header import Ballot
 from averaging.protocol.messages import Assignment, Call, Message, Plan, Reduced, Reducing
 from averaging.protocol.parts import Line, Planner, checked
 from averaging.protocol.settings import Settings
-from averaging.protocol.situation import Situation
 
 
 class Assignments:
@@ -14,7 +14,9 @@ class Assignments:
 
     def __init__(
         self,
-        situation: Situation,
+        me: str,
+        instance: str,
+        ballot: Ballot,
         settings: Settings,
         calls: Mapping[str, Call],
         lines: Sequence[Line],
@@ -23,11 +25,11 @@ class Assignments:
         now: float,
     ):
         reducers = [line.session for line in lines if line.reachable]
-        self._me, self._timing, self._reducers, self._send = situation.me.session, settings.timing, reducers, send
+        self._me, self._timing, self._reducers, self._send = me, settings.timing, reducers, send
         self._members = list(calls)
-        self._plan = Plan(
-            instance=situation.previous.digest,
-            ballot=situation.ballot,
+        self.plan = Plan(
+            instance=instance,
+            ballot=ballot,
             members=tuple(
                 (session, tuple(offer.number for offer in call.buffers)) for session, call in sorted(calls.items())
             ),
@@ -35,24 +37,24 @@ class Assignments:
             weights=tuple(sum(offer.weight for offer in call.buffers) for _, call in sorted(calls.items())),
         )
         self._results: dict[int, Reduced] = {}  # by first chunk
-        self._assigned_at = {part.first: now for part in self._plan.parts}
-        self._tried = {part.first: {part.reducer} for part in self._plan.parts}
+        self._assigned_at = {part.first: now for part in self.plan.parts}
+        self._tried = {part.first: {part.reducer} for part in self.plan.parts}
         self.tell()
 
     def tell(self) -> None:
         """Send the plan to its members."""
         for session in self._members:
-            self._send(session, self._plan)
+            self._send(session, self.plan)
 
     def reducing(self, session: str, news: Reducing, now: float) -> None:
         """A reducer is at work, so that it is not late."""
-        for part in self._plan.parts:
+        for part in self.plan.parts:
             if (part.reducer, part.first, part.attempt) == (session, news.first, news.attempt):
                 self._assigned_at[part.first] = now
 
     def lost(self, session: str) -> None:
         """The connection to a reducer has broken: it is late."""
-        for part in self._plan.parts:
+        for part in self.plan.parts:
             if part.reducer == session:
                 self._assigned_at[part.first] = float("-inf")
 
@@ -63,13 +65,13 @@ class Assignments:
 
     def results(self, now: float) -> list[Reduced] | None:
         """One for each part, in their order; None while some are missing, whose late reducers are replaced."""
-        waiting = [part for part in self._plan.parts if part.first not in self._results]
+        waiting = [part for part in self.plan.parts if part.first not in self._results]
         if not waiting:
             return [self._results[first] for first in sorted(self._results)]
         late = [part for part in waiting if now >= self._assigned_at[part.first] + self._timing.part]
         if late:
-            parts = tuple(self._reassigned(part, now) if part in late else part for part in self._plan.parts)
-            self._plan = replace(self._plan, parts=parts)
+            parts = tuple(self._reassigned(part, now) if part in late else part for part in self.plan.parts)
+            self.plan = replace(self.plan, parts=parts)
             self.tell()
         return None
 
