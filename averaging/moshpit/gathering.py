@@ -4,6 +4,7 @@ That is the coordinator, or, while it is silent, the first reachable peer in the
 time cost a step some of its peers, which go on without it.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable
 
@@ -30,26 +31,29 @@ class Gathering:
         self.announced: Groups | None = None  # the newest step that began
         self.announced_at = 0.0
         self._contacts, self._settings, self._buffers, self._head, self._send = contacts, settings, buffers, head, send
-        self._heard: dict[str, float] = {}  # when those that may count have said something
+        self._counter, self._waits_since = "", 0.0  # whom this peer reports to, and since when without an answer
+        self._silent: set[str] = set()  # sessions that should have counted, and said nothing
         self._reported_at, self._reported_samples, self._gathered = -1e9, 0, 0
         self._told = -1  # step of the one that counts
 
     def heard(self, sender: str, now: float) -> None:
         """Any word of a peer."""
         self.progress.heard(sender, now)
-        self._heard[sender] = now
+        self._silent.discard(sender)
+        if sender == self._counter:
+            self._waits_since = now
 
     def counter(self, now: float) -> str:
         """The session that counts."""
-        contacts = [*self._contacts.others.values(), self._contacts.me]
-        order = sorted(
-            (one for one in contacts if one.reachable),
-            key=lambda one: (not one.is_coordinator, hashlib.sha256(one.session.encode()).digest()),
-        )
-        for one in order:
-            heard = self._heard.setdefault(one.session, now)
-            if one.session == self._contacts.me.session or now < heard + self._settings.timing.absence:
-                return one.session
+        me = self._contacts.me
+        contacts = [one for one in (*self._contacts.others.values(), me) if one.reachable]
+        while candidates := [one for one in contacts if one.session not in self._silent]:
+            first = min(candidates, key=lambda one: (not one.is_coordinator, _drawn(one.session))).session
+            if first != self._counter:
+                self._counter, self._waits_since = first, now
+            if first == me.session or now < self._waits_since + self._settings.timing.absence:
+                return first
+            self._silent.add(first)
         return ""
 
     def counts(self, now: float) -> bool:
@@ -130,3 +134,8 @@ class Gathering:
         """A step begins."""
         if self.announced is None or groups.step > self.announced.step:
             self.announced, self.announced_at = groups, now
+
+
+@functools.lru_cache(maxsize=4096)
+def _drawn(session: str) -> bytes:
+    return hashlib.sha256(session.encode()).digest()

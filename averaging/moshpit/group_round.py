@@ -22,6 +22,8 @@ from averaging.protocol.parts import Line, parts_by_line
 from averaging.protocol.reducing import Reduction
 from averaging.protocol.settings import Settings
 
+STAND_INS = 2  # reducers of a part that may be silent, one after the other, before a round is given up
+
 
 class GroupRound:
     """As one member sees it. `header` names the mean, which is here once the round `is_over`; None: there is none.
@@ -59,6 +61,7 @@ class GroupRound:
         self._expected, self._patience = set(members), patience
         self._began = self._heard_at = now
         self._asked_at = self._committed_at = -1e9
+        self._moved_at = now  # when a reducer has said something to the convener
         self._calls: dict[str, Call] = {}  # to this peer, by session
         self._assignments: Assignments | None = None
         self.tick(now)
@@ -91,14 +94,16 @@ class GroupRound:
             self.planned_at = now if self.planned_at is None else self.planned_at
             self._reduction.begin(plan, now)
 
-    def reduced(self, sender: str, result: Reduced) -> None:
+    def reduced(self, sender: str, result: Reduced, now: float) -> None:
         """A reducer has done its part."""
         if self._assignments is not None:
+            self._moved_at = now
             self._assignments.reduced(sender, result)
 
     def reducing(self, sender: str, news: Reducing, now: float) -> None:
         """A reducer is at work."""
         if self._assignments is not None:
+            self._moved_at = now
             self._assignments.reducing(sender, news, now)
 
     def committed(self, header: Header, now: float) -> None:
@@ -170,7 +175,7 @@ class GroupRound:
             for session in sorted(self._calls.keys() - {self._me.session}):
                 self._send(session, Commit(Entry(header, Certificate(self.ballot))))
             self.committed(header, now)
-        elif now >= self._began + self._timing.round:
+        elif now >= min(self._moved_at + STAND_INS * self._timing.part, self._began + self._timing.round):
             self._fail()
 
     def _plan(self, now: float) -> None:
@@ -182,6 +187,7 @@ class GroupRound:
             Line(session, bool(call.buffers), self._is_reachable(session), call.bandwidth)
             for session, call in calls.items()
         ]
+        self._moved_at = now
         me, instance, settings = self._me.session, self._call.instance, self._settings
         self._assignments = Assignments(
             me, instance, self.ballot, settings, calls, lines, parts_by_line, self._send, now

@@ -297,7 +297,7 @@ class GroupPeer:
 
     def _on_reduced(self, sender: str, result: Reduced, now: float) -> None:
         if self._round is not None and result.ballot == self._round.ballot:
-            self._round.reduced(sender, result)
+            self._round.reduced(sender, result, now)
 
     def _on_commit(self, sender: str, commit: Commit, now: float) -> None:
         header = commit.entry.header

@@ -59,7 +59,7 @@ class Peer:
         self.contact = credentials.introduced(self.contact)
         self.session = self.contact.session
         self.machine = GroupPeer(self.contact, world.settings, self.swarm.groups, world.now, credentials)
-        self.gradients: dict[int, list[tuple[int, Vector]]] = {}
+        self._contacts: list[Contact] = []
         world.processes[self.session] = cast(Any, self)
         world.list_contact(self.contact)
         if self.state is not None:
@@ -95,7 +95,12 @@ class Peer:
 
     def _tick(self) -> None:
         if self.is_alive:
-            self.machine.contacts(self.swarm.world.contacts(), self.swarm.world.now)
+            contacts = self.swarm.world.contacts()
+            if contacts is not self._contacts:
+                self.machine.contacts(contacts, self.swarm.world.now)
+            else:
+                self.machine.tick(self.swarm.world.now)
+            self._contacts = contacts
             self.carry_out()
             assert len(self.contents) < 400, "memory grows without end"
             self.swarm.world.after(TICK, self._tick)
@@ -135,6 +140,7 @@ class Peer:
             case Send(to, Piece() as piece):
                 assert machine.reducing.plan is not None
                 payload = self._own_piece(machine.reducing.plan, piece.chunk)
+                self.swarm.sent(self, piece)
                 world.send(cast(Any, self), to, piece, payload)
             case Send(to, message):
                 payload = self.contents[message.digest] if isinstance(message, Chunk) else None
@@ -207,6 +213,7 @@ class Swarm:
     Args:
         size: of a group.
         tokens: and samples, of a batch.
+        batches: of a trainer in a step.
     """
 
     def __init__(
@@ -218,8 +225,9 @@ class Swarm:
         rounds: int | None = None,
         state_every: int = 3,
         tokens: int = 10,
+        batches: int = 2,
     ):
-        settings = Settings("groups", target_samples=trainers * 2 * tokens, chunks=CHUNKS, snapshot_every=10)
+        settings = Settings("groups", target_samples=trainers * batches * tokens, chunks=CHUNKS, snapshot_every=10)
         self.world = World(seed, settings)
         self.groups = GroupSettings(size, rounds, state_every)
         self.gradients: dict[tuple[str, int], list[tuple[int, Vector]]] = {}  # by session and buffer

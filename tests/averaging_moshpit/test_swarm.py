@@ -73,8 +73,8 @@ class Killer:
     def sent(self, sender: Peer, message: Message) -> None:
         """A message is about to be sent."""
         world = self.swarm.world
-        is_time = not self.struck or world.now > self.struck[-1][0] + 12.0
-        if isinstance(message, self.moment) and is_time and world.now < 100.0 and not sender.contact.is_coordinator:
+        is_time = not self.struck or world.now > self.struck[-1][0] + 30.0
+        if isinstance(message, self.moment) and is_time and 20.0 < world.now < 200.0 and not sender.contact.is_coordinator:
             self.struck.append((world.now, sender))
             sender.die(breaks=self.breaks)
             world.after(5.0, lambda: self.swarm.start(sender.contact.user, sender.tokens))
@@ -83,18 +83,17 @@ class Killer:
 @pytest.mark.parametrize("breaks", [True, False], ids=["connection breaks", "power plug"])
 @pytest.mark.parametrize("moment", [Plan, Piece, Reduced, Commit])
 def test_a_kill_costs_no_more_than_a_round_of_its_groups(moment: type, breaks: bool) -> None:
-    swarm = Swarm(3, 19, 4)
+    swarm = Swarm(3, 19, 4, batches=10)  # steps take longer than a group waits
     killer = Killer(swarm, moment, breaks=breaks)
-    swarm.run(100.0)
+    swarm.run(200.0)
     assert len(killer.struck) >= 5
     at = max(swarm.steps())
-    swarm.run(30.0)
-    assert max(swarm.steps()) >= at + 5
+    swarm.run(60.0)
+    assert max(swarm.steps()) >= at + 4
     assert max(swarm.steps()) - min(swarm.steps()) <= 1
-    assert at >= 12, "steps are as slow as if all waited for the dead"
-    for step in range(3, at):
-        missed = [one for one in swarm.peers if one.updates.get(step, 0) is None]
-        assert len(missed) <= 5, f"step {step} passed {[one.session for one in missed]} by"
+    assert at >= 15, "steps are as slow as if all waited for the dead"
+    passed = [one.session for one in swarm.peers for step in range(3, at) if one.updates.get(step, 0) is None]
+    assert len(passed) <= 5 * len(killer.struck), "more than a group and some that were late have missed a step"
 
 
 @pytest.mark.parametrize("seed", range(6))
