@@ -16,13 +16,14 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from averaging.arrivals import Arrivals
-from averaging.guarded import Guarded
+from averaging.guarded import Guarded, Machine
 from averaging.log.chain import Chain
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, SnapshotName
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.means import Means
+from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Accepted, Bandwidth, Chunk, Contact, Message, Piece
@@ -65,6 +66,7 @@ class Shell:
     Args:
         aside: does one thing at a time, in a thread.
         renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
+        groups: of a run in small groups, which has no log; it begins with `begin_with`.
         applied: is told of each header after its step was taken, in that thread.
         missed: is told of older headers whose states this peer never had, in the same thread; and at the start of all
             that the disk has, since a kill may have come before they were told. A header may be told more than once.
@@ -83,12 +85,13 @@ class Shell:
         disk: Disk | None = None,
         renew: Callable[[], Contact],
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
+        groups: GroupSettings | None = None,
         applied: Callable[[Entry], None] = lambda entry: None,
         missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
     ):
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
-        self._guarded = guarded = Guarded(me, settings, gradients, credentials, self._loop.time())
+        self._guarded = guarded = Guarded(me, settings, gradients, credentials, self._loop.time(), groups)
         self._arrivals = Arrivals(guarded, replay, store)
         self._means = Means(guarded, self._arrivals, store, aside)
         self._stepping = Stepping(
@@ -100,7 +103,7 @@ class Shell:
         self.machine.reached(-1, self._loop.time())
 
     @property
-    def machine(self) -> Peer:
+    def machine(self) -> Machine:
         """Of the present session."""
         return self._guarded.machine
 
@@ -112,17 +115,24 @@ class Shell:
         others: Sequence[Entry] = (),
     ) -> None:
         """Go on from what this peer has: the beginning of a run, or its own disk. The state is in the replay."""
-        fetching, now = self.machine.fetching, self._loop.time()
-        entries = chain.since(0)
+        machine, now = self.machine, self._loop.time()
+        assert isinstance(machine, Peer)
+        fetching, entries = machine.fetching, chain.since(0)
         for name in snapshots:
             fetching.made(name.digest, self.replay.manifest(name.digest).chunks, now)
         for header in (*(entry.header for entry in entries), *([accepted.header] if accepted else [])):
             for digest in header.chunks:
                 if self.store.has(digest):
                     fetching.arrived(digest, now)
-        self.machine.start(chain, snapshots, accepted, others)
-        self.machine.reached(chain.tip.step, now)
+        machine.start(chain, snapshots, accepted, others)
+        machine.reached(chain.tip.step, now)
         self._stepping.known = [*others, *entries]
+
+    def begin_with(self, state: State) -> None:
+        """Go on from a state, in a run of small groups."""
+        assert isinstance(self.machine, GroupPeer)
+        self.replay.state = state
+        self.machine.begin(state.step)
 
     def run(self) -> None:
         """Begin to act."""
@@ -164,7 +174,7 @@ class Shell:
 
     def roll_back(self, manifest: Manifest) -> None:
         """The run's authority wants the state of a snapshot back, which this coordinator holds."""
-        self._tell(lambda machine, now: machine.roll_back(manifest.digest, manifest.chunks, now))
+        self._tell(lambda machine, now: _log(machine).roll_back(manifest.digest, manifest.chunks, now))
 
     def leave(self) -> None:
         """Say goodbye."""
@@ -175,7 +185,7 @@ class Shell:
             await asyncio.sleep(TICK)
             self._tell(lambda machine, now: machine.tick(now))
 
-    def _tell(self, event: Callable[[Peer, float], None]) -> None:
+    def _tell(self, event: Callable[[Machine, float], None]) -> None:
         with self._guarded.lock:
             event(self.machine, self._loop.time())
         self._carry_out()
@@ -195,7 +205,7 @@ class Shell:
                 return False
             if overlap:
                 return machine.head.step <= state.step + STALENESS
-            return state.step == machine.head.step and not machine.voting.in_round(self._loop.time())
+            return state.step == machine.head.step and not machine.in_round(self._loop.time())
 
     def progress(self) -> Progress:
         """Towards the next global step."""
@@ -205,7 +215,7 @@ class Shell:
                 gathered=machine.gathered(now),
                 own=machine.buffers.samples,
                 peers=1 + len(machine.others),
-                in_round=machine.voting.in_round(now),
+                in_round=machine.in_round(now),
                 is_behind=machine.is_behind,
             )
 
@@ -290,3 +300,8 @@ class Shell:
             logger.error("this peer takes part no longer: it has failed", exc_info=error)
             self.machine.fall_silent()
             self.failure.set_exception(error)
+
+
+def _log(machine: Machine) -> Peer:
+    assert isinstance(machine, Peer), "a run in small groups has no log"
+    return machine

@@ -18,7 +18,7 @@ from averaging.moshpit.gathering import Gathering
 from averaging.moshpit.group_keys import groups_of
 from averaging.moshpit.group_round import GroupRound, is_first, step_of
 from averaging.moshpit.loading import Loading
-from averaging.moshpit.step_rounds import CARRIED, Mean, StepRounds, passed
+from averaging.moshpit.step_rounds import Mean, StepRounds, passed
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Action, Apply, EncodeParameters, Forget, Load, TakeParameters
 from averaging.protocol.buffers import Buffers
@@ -170,7 +170,8 @@ class GroupPeer:
         self._encodes, mean = False, Mean(PARTIAL if self._missed else WHOLE, tuple(chunks))
         for digest in mean.chunks:
             self.fetching.arrived(digest, now)
-        self._begin(mean, now)
+        if mean.chunks:
+            self._begin(mean, now)
         self._after(now)
 
     def snapshot_made(self, step: int, digest: str, chunks: Iterable[str], now: float) -> None:
@@ -253,8 +254,8 @@ class GroupPeer:
 
     def carried(self, numbers: Sequence[int]) -> Mean | None:
         """The mean that a plan asks for, if these are not the numbers of buffers."""
-        is_mean = self._rounds is not None and any(number >= CARRIED for number in numbers)
-        return self._rounds.mean if is_mean and self._rounds is not None else None
+        rounds = self._rounds
+        return rounds.mean if rounds is not None and tuple(numbers) == (rounds.offered,) else None
 
     @property
     def _round(self) -> GroupRound | None:

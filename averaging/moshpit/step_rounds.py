@@ -47,6 +47,7 @@ class StepRounds:
         self.first_number = ballot_number(step, 0, of_parameters=self.of_parameters)
         self.number = self.first_number  # of the round that is next
         self._groups, self._buffers, self._make_round = list(groups[:ROUNDS]), buffers, make_round
+        self.offered = 0  # the number that stands for the mean in the open round
         self.slowest = 0.0  # seconds that a round of this step has taken since its plan
         self._first: Header | None = None  # of the group of the first round
         self._spent: tuple[int, ...] = ()  # buffers whose pieces have been sent
@@ -65,7 +66,8 @@ class StepRounds:
         if is_first(number):
             return self._buffers.offer()
         if self.mean is not None:
-            return (Offer(CARRIED + number, self.mean.weight, 0, None),) if self.mean.weight else ()
+            self.offered = CARRIED + number
+            return (Offer(self.offered, self.mean.weight, 0, None),) if self.mean.weight else ()
         closed = self._buffers.closed  # its group has failed after it had sent its pieces
         return tuple(Offer(one, closed[one].weight, 0, None) for one in self._spent if one in closed)
 
@@ -79,7 +81,7 @@ class StepRounds:
     def end_round(self, me: str, now: float) -> GroupRound:
         """Take in what came of the open round, which is over."""
         assert self.round is not None
-        ended, self.round = self.round, None
+        ended, self.round, self.offered = self.round, None, 0
         if ended.planned_at is not None:
             self.slowest = max(self.slowest, now - ended.planned_at)
         if ended.header is not None:

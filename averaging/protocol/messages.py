@@ -281,6 +281,6 @@ class Headers:
 
 
 Message: TypeAlias = (
-    Report | Status | Groups | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want | Lacks
-    | Propose | Vote | Commit | WantLog | Log | WantHeaders | Headers
+    Report | Status | Groups | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want
+    | Lacks | Propose | Vote | Commit | WantLog | Log | WantHeaders | Headers
 )  # fmt: skip
