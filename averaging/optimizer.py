@@ -162,7 +162,7 @@ class CollaborativeOptimizer:
     @property
     def round_seconds(self) -> float | None:
         """From this peer's call to the commit of the newest header; None if it was not in that round."""
-        return self._shell.machine.round_seconds
+        return self._shell.round_seconds
 
     def roll_back(self, state: State) -> None:
         """Have the run go on from another state, by the authority of this coordinator: the next header will say so.

@@ -100,12 +100,22 @@ class Shell:
         self._batch = -1, -1  # step and loads of the state that it is computed from
         self._tasks: set[asyncio.Task[None]] = set()
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
-        self.machine.reached(-1, self._loop.time())
+        self._machine.reached(-1, self._loop.time())
 
     @property
-    def machine(self) -> Machine:
-        """Of the present session."""
+    def machine(self) -> Peer:
+        """Of the present session, in a run that is a log."""
+        assert isinstance(self._machine, Peer)
+        return self._machine
+
+    @property
+    def _machine(self) -> Machine:
         return self._guarded.machine
+
+    @property
+    def round_seconds(self) -> float | None:
+        """See `CollaborativeOptimizer`."""
+        return self._machine.round_seconds
 
     def begin(
         self,
@@ -116,7 +126,6 @@ class Shell:
     ) -> None:
         """Go on from what this peer has: the beginning of a run, or its own disk. The state is in the replay."""
         machine, now = self.machine, self._loop.time()
-        assert isinstance(machine, Peer)
         fetching, entries = machine.fetching, chain.since(0)
         for name in snapshots:
             fetching.made(name.digest, self.replay.manifest(name.digest).chunks, now)
@@ -130,9 +139,9 @@ class Shell:
 
     def begin_with(self, state: State) -> None:
         """Go on from a state, in a run of small groups."""
-        assert isinstance(self.machine, GroupPeer)
+        assert isinstance(self._machine, GroupPeer)
         self.replay.state = state
-        self.machine.begin(state.step)
+        self._machine.begin(state.step)
 
     def run(self) -> None:
         """Begin to act."""
@@ -149,7 +158,7 @@ class Shell:
 
     def received(self, session: str, sender: str, message: Message, payload: bytes | None) -> None:
         """A message to a session of this peer has come; the transport has checked what a chunk is."""
-        is_mine = session == self.machine.me.session
+        is_mine = session == self._machine.me.session
         if is_mine and self._arrivals.takes(sender, message, payload or b"", self._loop.time()):
             self._tell(lambda machine, now: machine.receive(sender, message, now))
 
@@ -161,12 +170,12 @@ class Shell:
         """A part of a message has come from these: thin lines need seconds for a chunk."""
         with self._guarded.lock:
             for session in sessions:
-                self.machine.moving(session, self._loop.time())
+                self._machine.moving(session, self._loop.time())
 
     def measured(self, bandwidth: Bandwidth) -> None:
         """What the line of this peer carries; to be said now and then, since a new session does not know it."""
         with self._guarded.lock:
-            self.machine.measured(bandwidth)
+            self._machine.measured(bandwidth)
 
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
@@ -174,7 +183,7 @@ class Shell:
 
     def roll_back(self, manifest: Manifest) -> None:
         """The run's authority wants the state of a snapshot back, which this coordinator holds."""
-        self._tell(lambda machine, now: _log(machine).roll_back(manifest.digest, manifest.chunks, now))
+        self._tell(lambda machine, now: self.machine.roll_back(manifest.digest, manifest.chunks, now))
 
     def leave(self) -> None:
         """Say goodbye."""
@@ -187,7 +196,7 @@ class Shell:
 
     def _tell(self, event: Callable[[Machine, float], None]) -> None:
         with self._guarded.lock:
-            event(self.machine, self._loop.time())
+            event(self._machine, self._loop.time())
         self._carry_out()
 
     # -- what happens in the trainer's thread
@@ -198,7 +207,7 @@ class Shell:
         Without overlap it is to count in the next step, as in one process; batches of up to `Timing.batch` seconds do.
         """
         with self._guarded.lock:
-            machine, loaded, state = self.machine, self.replay.loaded, self.replay.state
+            machine, loaded, state = self._machine, self.replay.loaded, self.replay.state
             if state is None or machine.head is None or machine.is_behind or loaded != self._guarded.loads:
                 return False
             if machine.buffers.samples >= self.settings.target_samples:
@@ -210,7 +219,7 @@ class Shell:
     def progress(self) -> Progress:
         """Towards the next global step."""
         with self._guarded.lock:
-            machine, now = self.machine, self._loop.time()
+            machine, now = self._machine, self._loop.time()
             return Progress(
                 gathered=machine.gathered(now),
                 own=machine.buffers.samples,
@@ -222,7 +231,7 @@ class Shell:
     def begin_batch(self) -> State:
         """The state that the next batch is to be computed from; there must be one."""
         with self._guarded.lock:
-            self.machine.computes()
+            self._machine.computes()
             loaded, state = self.replay.loaded, self.replay.state  # in this order: a load may come between them
             assert state is not None
             self._batch = state.step, loaded
@@ -239,18 +248,18 @@ class Shell:
         """
         with self._guarded.lock:
             step, loaded = self._batch
-            head = self.machine.head
+            head = self._machine.head
             is_fresh = head is not None and head.step <= step + STALENESS and loaded == self._guarded.loads
-            counts = gradient is not None and is_fresh and not self.machine.is_behind
+            counts = gradient is not None and is_fresh and not self._machine.is_behind
             try:
                 if gradient is not None and counts:
-                    self._guarded.gradients.add(self.machine.buffers.open_number, gradient, tokens)
+                    self._guarded.gradients.add(self._machine.buffers.open_number, gradient, tokens)
             except ValueError:
                 counts = False
                 raise
             finally:
                 now = self._loop.time()
-                self.machine.computed(tokens if counts else 0, None, now, samples=samples, loss=loss)
+                self._machine.computed(tokens if counts else 0, None, now, samples=samples, loss=loss)
         self._loop.call_soon_threadsafe(self._carry_out)
         return counts
 
@@ -258,7 +267,7 @@ class Shell:
 
     def _carry_out(self) -> None:
         with self._guarded.lock:
-            machine = self.machine
+            machine = self._machine
             actions = machine.take_actions()
         send = partial(self._network.send, machine.me.session)
         for action in actions:
@@ -279,7 +288,7 @@ class Shell:
     def _decided(self, entry: Entry) -> None:
         """Gradients and pieces that a step has used are not needed any more."""
         with self._guarded.lock:
-            self._guarded.gradients.keep(self.machine.buffers.numbers)
+            self._guarded.gradients.keep(self._machine.buffers.numbers)
         self._arrivals.forget_pieces(entry.certificate.ballot)
 
     # -- tasks
@@ -298,10 +307,5 @@ class Shell:
         """This peer can go on no longer."""
         if not self.failure.done():
             logger.error("this peer takes part no longer: it has failed", exc_info=error)
-            self.machine.fall_silent()
+            self._machine.fall_silent()
             self.failure.set_exception(error)
-
-
-def _log(machine: Machine) -> Peer:
-    assert isinstance(machine, Peer), "a run in small groups has no log"
-    return machine

@@ -65,7 +65,7 @@ def test_where_there_is_no_full_grid_peers_stay_near_each_other() -> None:
 class Killer:
     """Kills the sender of a kind of message at some of the steps, and starts the same person again."""
 
-    def __init__(self, swarm: Swarm, moment: type[Message], *, breaks: bool):  # type: ignore[valid-type]
+    def __init__(self, swarm: Swarm, moment: type[Message], *, breaks: bool):
         self.swarm, self.moment, self.breaks = swarm, moment, breaks
         self.struck: list[tuple[float, Peer]] = []
         swarm.sent = self.sent  # type: ignore[method-assign]
