@@ -9,6 +9,7 @@ from averaging.moshpit.group_round import is_of_parameters
 from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Log
+from averaging.protocol.parts import Planner
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression
@@ -25,16 +26,17 @@ class Guarded:
         me: Contact,
         settings: Settings,
         gradients: GradientBuffers,
+        planner: Planner,
         credentials: Credentials,
         now: float,
         groups: GroupSettings | None = None,
     ):
         self.lock = threading.Lock()
-        self.settings, self.gradients, self._credentials = settings, gradients, credentials
+        self.settings, self.gradients, self._planner, self._credentials = settings, gradients, planner, credentials
         self.machine: Machine = (
-            Peer(me, settings, now, credentials=credentials)
+            Peer(me, settings, now, plan=planner, credentials=credentials)
             if groups is None
-            else GroupPeer(me, settings, groups, now, credentials)
+            else GroupPeer(me, settings, groups, now, planner, credentials)
         )
         self._loads_before = 0  # of earlier sessions
 
@@ -54,7 +56,8 @@ class Guarded:
         assert isinstance(old, Peer)
         self._loads_before = loads  # what the old session has ordered since is not done any more
         self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
-        self.machine = new = Peer(me, self.settings, now, old.fetching.held, credentials=self._credentials)
+        self.machine = new = Peer(me, self.settings, now, old.fetching.held, self._planner, self._credentials)
+        new.computes_at(old.voting.speed)
         if log.snapshot is not None:
             new.fetching.made(log.snapshot.digest, chunks, now)
         new.reached(-1, now)

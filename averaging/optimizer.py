@@ -10,12 +10,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch.nn import Parameter
 
 from averaging.beginning import resume_or_open
 from averaging.connection import Connection, Membership
+from averaging.load_balancing.plan import GlobalStep
+from averaging.load_balancing.planner import plan_round
 from averaging.log.codec import rebase
 from averaging.log.disk import Disk
 from averaging.log.header import Entry
@@ -26,6 +29,7 @@ from averaging.moshpit.peer import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
+from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Replay
@@ -85,6 +89,7 @@ class CollaborativeOptimizer:
             target_samples=averaging.target_batch_size,
             chunks=grid.count,
             snapshot_every=averaging.snapshot_every,
+            most_masked=math.ceil(one.run.data.max_length * one.run.data.masked_fraction),
             last_step=one.run.optimizer.total_steps,
         )
         groups = group_settings(averaging)
@@ -107,6 +112,7 @@ class CollaborativeOptimizer:
             self._aside,
             disk=disk,
             renew=self._renew,
+            planner=partial(plan_round, self._global_step(grid)),
             credentials=one.credentials,
             groups=groups,
             applied=applied,
@@ -121,6 +127,11 @@ class CollaborativeOptimizer:
         shell.run()
         await self._connection.open(me, shell)
         return shell
+
+    def _global_step(self, grid: Grid) -> GlobalStep:
+        averaging = self._membership.run.averaging
+        wire_bytes = vector_bytes(grid, averaging.compression)
+        return GlobalStep(grid.count, wire_bytes, averaging.target_batch_size, averaging.overlap)
 
     def _renew(self) -> Contact:
         me = self._membership.new_contact()
@@ -153,6 +164,16 @@ class CollaborativeOptimizer:
     def progress(self) -> Progress:
         """Towards the next global step."""
         return self._shell.progress()
+
+    @property
+    def upload(self) -> float | None:
+        """What this peer's line carries, in Mbit/s; None: it has not been measured."""
+        bandwidth = self._shell.machine.voting.bandwidth
+        return None if bandwidth is None else bandwidth.upload
+
+    def computes_at(self, speed: float) -> None:
+        """How many samples a second this peer computes; what rounds are planned with. 0, as of a coordinator: none."""
+        self._shell.computes_at(speed)
 
     @property
     def gradient_norm(self) -> float | None:
@@ -222,10 +243,16 @@ class CollaborativeOptimizer:
             loss: the mean over the masked tokens, in nats.
 
         Raises:
-            ValueError: they are not finite.
+            ValueError: they are not finite, or of more than others believe.
         """
         if not tokens:
             return self._shell.contribute(None, 0)
+        if not self._shell.settings.may_bring(samples, tokens):
+            most = self._shell.settings.most_samples
+            raise ValueError(
+                f"a batch of {samples} samples with {tokens} masked tokens: {most} samples, of the run's "
+                "length and share of masked tokens, are most that a peer may bring to a global step"
+            )
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._parameters]
         gradient = self._layout.flat(gradients).mul_(tokens)
         return self._shell.contribute(gradient, tokens, samples=samples, loss=loss * tokens)

@@ -27,6 +27,7 @@ from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Accepted, Bandwidth, Chunk, Contact, Message, Piece
+from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from averaging.reduce.sender import GradientBuffers
@@ -58,6 +59,8 @@ class Progress:
     peers: int  # that are listed, this one included
     in_round: bool  # the step is being averaged
     is_behind: bool  # others have a newer state, or this peer has none yet
+    rests: bool = False  # it is to compute no gradients
+    share: float = 0.0  # of the averaging that it does
 
 
 class Shell:
@@ -65,6 +68,7 @@ class Shell:
 
     Args:
         aside: does one thing at a time, in a thread.
+        planner: deals out parts and roles when this peer convenes.
         renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
         groups: of a run in small groups, which has no log; it begins with `begin_with`.
         applied: is told of each header after its step was taken, in that thread.
@@ -84,6 +88,7 @@ class Shell:
         *,
         disk: Disk | None = None,
         renew: Callable[[], Contact],
+        planner: Planner = equal_parts,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
         groups: GroupSettings | None = None,
         applied: Callable[[Entry], None] = lambda entry: None,
@@ -91,7 +96,7 @@ class Shell:
     ):
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
-        self._guarded = guarded = Guarded(me, settings, gradients, credentials, self._loop.time(), groups)
+        self._guarded = guarded = Guarded(me, settings, gradients, planner, credentials, self._loop.time(), groups)
         self._arrivals = Arrivals(guarded, replay, store)
         self._means = Means(guarded, self._arrivals, store, aside)
         self._stepping = Stepping(
@@ -210,7 +215,7 @@ class Shell:
             machine, loaded, state = self._machine, self.replay.loaded, self.replay.state
             if state is None or machine.head is None or machine.is_behind or loaded != self._guarded.loads:
                 return False
-            if machine.buffers.samples >= self.settings.target_samples:
+            if machine.resting.rests or machine.buffers.samples >= self.settings.target_samples:
                 return False
             if overlap:
                 return machine.head.step <= state.step + STALENESS
@@ -226,7 +231,14 @@ class Shell:
                 peers=1 + len(machine.others),
                 in_round=machine.in_round(now),
                 is_behind=machine.is_behind,
+                rests=machine.resting.rests,
+                share=machine.resting.share,
             )
+
+    def computes_at(self, speed: float) -> None:
+        """How many samples a second this peer computes, or would: conveners plan with it."""
+        with self._guarded.lock:
+            self._machine.computes_at(speed)
 
     def begin_batch(self) -> State:
         """The state that the next batch is to be computed from; there must be one."""
@@ -241,7 +253,7 @@ class Shell:
         """Gradient and loss of the batch that was begun, summed over its masked tokens.
 
         Without a gradient the batch is over, and nothing else. Returns whether it counts: it does if at most one step
-        was decided meanwhile, and no load and no rollback.
+        was decided meanwhile, and no load and no rollback, and the peer has not gathered more than others believe.
 
         Raises:
             ValueError: the gradient is not finite, or has another size.
@@ -250,7 +262,8 @@ class Shell:
             step, loaded = self._batch
             head = self._machine.head
             is_fresh = head is not None and head.step <= step + STALENESS and loaded == self._guarded.loads
-            counts = gradient is not None and is_fresh and not self._machine.is_behind
+            is_useful = is_fresh and not self._machine.is_behind and self._machine.has_room(samples)
+            counts = gradient is not None and is_useful
             try:
                 if gradient is not None and counts:
                     self._guarded.gradients.add(self._machine.buffers.open_number, gradient, tokens)

@@ -180,7 +180,7 @@ class Soak:
         reached = max(newest_step_said(one) for one in swarm.peers)
         peers = swarm.folder / "peers"
         deadline = time.monotonic() + 60.0
-        while (agreement := compare(peers, swarm.ledger)).lost and time.monotonic() < deadline:
+        while (agreement := compare(peers, swarm.state, swarm.ledger)).lost and time.monotonic() < deadline:
             time.sleep(1.0)
         coordinator = next(one for one in self._living() if one.name == "coordinator")
         held = newest_step_said(coordinator)

@@ -7,6 +7,7 @@ convener proposes again keeps its bytes, and with them its digest.
 import dataclasses
 import functools
 import hashlib
+import itertools
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +16,11 @@ from typing import Any
 import msgpack
 
 FORMAT = 1  # of the encoding below
+
+
+def peer_of(session: str) -> str:
+    """The peer that has begun a session. It may begin any number, so what is held against one counts for all."""
+    return session.partition(".")[0]
 
 
 class Kind(str, Enum):
@@ -212,10 +218,7 @@ def supersedes(theirs: Head, ours: Head) -> bool:
     Votes choose at most one header a step between two resets, so chains part only at a reset, and the lists of resets
     tell which chain was voted for there.
     """
-    pairs = zip(theirs.resets, ours.resets, strict=False)
-    agree = next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(theirs.resets), len(ours.resets)))
-    their_reset = theirs.resets[agree] if agree < len(theirs.resets) else None
-    our_reset = ours.resets[agree] if agree < len(ours.resets) else None
+    their_reset, our_reset = _parting(theirs, ours)
     if their_reset is None and our_reset is None:
         return theirs.step > ours.step
     if our_reset is None:
@@ -226,6 +229,18 @@ def supersedes(theirs: Head, ours: Head) -> bool:
     if their_reset.step != our_reset.step:
         return their_reset.step > our_reset.step  # at the earlier step the other chain has a voted header
     return their_reset.ballot > our_reset.ballot
+
+
+def shared_step(one: Head, other: Head) -> int:
+    """The step up to which two chains of a run have the same headers."""
+    parted_at = [reset.step for reset in _parting(one, other) if reset is not None]
+    return min(one.step, other.step, *(step - 1 for step in parted_at))
+
+
+def _parting(one: Head, other: Head) -> tuple[Reset | None, Reset | None]:
+    """The first reset of each chain that the other one does not have; None: there is none."""
+    pairs = itertools.zip_longest(one.resets, other.resets)
+    return next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
 
 
 def extends(theirs: Head, ours: Head) -> bool:

@@ -18,11 +18,12 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.meeting import member_of
 from averaging.protocol.messages import Call, Commit, Message, Plan, Reduced, Reducing, Refused
-from averaging.protocol.parts import Line, parts_by_line
+from averaging.protocol.parts import Line, Planner
 from averaging.protocol.reducing import Reduction
 from averaging.protocol.settings import Settings
 
 STAND_INS = 2  # reducers of a part that may be silent, one after the other, before a round is given up
+WHOLE, PARTIAL = 2**20, 2**10  # weights of parameters: of peers that had all updates, and of those that missed some
 
 
 class GroupRound:
@@ -45,13 +46,14 @@ class GroupRound:
         patience: float,
         contacts: Contacts,
         settings: Settings,
+        planner: Planner,
         reduction: Reduction,
         fetching: Fetching,
         send: Callable[[str, Message], None],
         now: float,
     ):
         self._me, self._contacts, self._settings, self._timing = contacts.me, contacts, settings, settings.timing
-        self._reduction, self._fetching, self._send = reduction, fetching, send
+        self._planner, self._reduction, self._fetching, self._send = planner, reduction, fetching, send
         candidates = sorted(reachable, key=lambda one: hashlib.sha256(f"{number} {one}".encode()).digest())
         self.ballot = Ballot(number, candidates[0] if candidates else "")
         self.header: Header | None = None
@@ -75,7 +77,7 @@ class GroupRound:
 
     def on_call(self, sender: str, call: Call, now: float) -> None:
         """A member is there, or asks again since it has heard nothing."""
-        if self._contacts.get(sender) is None:  # its user could not be named
+        if self._contacts.get(sender) is None or not self._is_possible(call):  # or its user could not be named
             self._send(sender, Refused(call.instance, call.ballot, self.ballot))
         elif self._assignments is None and not self.is_over:
             self._calls[sender] = call
@@ -86,6 +88,14 @@ class GroupRound:
             self._send(sender, Commit(Entry(self.header, Certificate(self.ballot))))
         elif self._assignments is not None:
             self._send(sender, self._assignments.plan)
+
+    def _is_possible(self, call: Call) -> bool:
+        """Whether a member can have what it offers: of gradients no more than it may bring to a step."""
+        samples, weight = (sum(getattr(one, of) for one in call.buffers) for of in ("samples", "weight"))
+        if is_of_parameters(self.ballot.number):
+            return weight <= WHOLE
+        is_new = is_first(self.ballot.number)
+        return self._settings.may_bring(samples if is_new else self._settings.most_samples, weight)
 
     def on_plan(self, plan: Plan, now: float) -> None:
         """The convener knows all members."""
@@ -190,7 +200,7 @@ class GroupRound:
         self._moved_at = now
         me, instance, settings = self._me.session, self._call.instance, self._settings
         self._assignments = Assignments(
-            me, instance, self.ballot, settings, calls, lines, parts_by_line, self._send, now
+            me, instance, self.ballot, settings, calls, lines, self._planner, self._send, now
         )
 
     def _is_reachable(self, session: str) -> bool:

@@ -16,7 +16,7 @@ from averaging.log.header import Ballot, Certificate, Entry, Head, SnapshotName
 from averaging.moshpit.crediting import Crediting
 from averaging.moshpit.gathering import Gathering
 from averaging.moshpit.group_keys import groups_of
-from averaging.moshpit.group_round import GroupRound, is_first, step_of
+from averaging.moshpit.group_round import PARTIAL, WHOLE, GroupRound, is_first, step_of
 from averaging.moshpit.loading import Loading
 from averaging.moshpit.step_rounds import Mean, StepRounds, passed
 from averaging.protocol import credentials as signed
@@ -49,11 +49,12 @@ from averaging.protocol.messages import (
     WantLog,
 )
 from averaging.protocol.outbox import Outbox
+from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.reducing import Reduction
+from averaging.protocol.resting import Resting
 from averaging.protocol.settings import Settings
 
 MISSES = 2  # times `state_every`: steps without a mean of parameters after which a peer loads a state
-WHOLE, PARTIAL = 2**20, 2**10  # weights of parameters: of those that had all updates, and of those that missed some
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,18 @@ class GroupPeer:
         settings: Settings,
         groups: GroupSettings,
         now: float,
+        planner: Planner = equal_parts,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
+        self._planner = planner
         self.me, self._settings, self._groups, self._credentials = me, settings, groups, credentials
-        self.buffers = Buffers()
+        self.buffers, self.resting = Buffers(), Resting(me.session)  # in small groups all compute
         self.round_seconds: float | None = None  # of the newest step
         self._outbox = Outbox(me.session)
         send, act = self._outbox.send, self._outbox.act
         self._contacts = Contacts(me, credentials)
         self.fetching = Fetching(send, settings.timing)
-        self.reducing = Reduction(me.session, send, act, settings.timing)
+        self.reducing = Reduction(me.session, settings, send, act)
         self.gathering = Gathering(self._contacts, settings, self.buffers, lambda: self.head, send)
         self._crediting = Crediting(self._contacts, settings.run, credentials.is_guarded, send, act)
         self._loading = Loading(self._contacts, self.fetching, send, act)
@@ -126,6 +129,7 @@ class GroupPeer:
     def contacts(self, contacts: Iterable[Contact], now: float) -> None:
         """The peers that the DHT lists now."""
         self._contacts.listed(contacts)
+        self._contacts.forget_goodbyes(passed(self._settings.run, self.step or 0, self.me.session).header)
         self.tick(now)
 
     def receive(self, sender: str, message: Message, now: float) -> None:
@@ -144,10 +148,17 @@ class GroupPeer:
     def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count. `loss` is the sum over them, in nats."""
         self._computes = False
-        if weight:
+        if weight and self.has_room(samples):
             self.buffers.add(weight, gradient, samples, loss)
             self.gathering.computed(now)
         self._after(now)
+
+    def has_room(self, samples: int) -> bool:
+        """Whether a batch of so many would not make this peer's offer larger than others believe."""
+        return self.buffers.samples + samples <= self._settings.most_samples
+
+    def computes_at(self, speed: float) -> None:
+        """How many samples a second this peer computes: of no use here."""
 
     def measured(self, bandwidth: Bandwidth) -> None:
         """What this peer's line carries."""
@@ -366,6 +377,7 @@ class GroupPeer:
             timing.meeting + late,
             self._contacts,
             self._settings,
+            self._planner,
             self.reducing,
             self.fetching,
             self._outbox.send,

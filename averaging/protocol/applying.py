@@ -8,11 +8,13 @@ from averaging.protocol.actions import Action, Apply
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
+from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.gathering import Gathering
 from averaging.protocol.held_log import HeldLog
 from averaging.protocol.leading import Leading
 from averaging.protocol.reducing import Reduction
+from averaging.protocol.trust import Trust
 from averaging.protocol.voting import Voting
 
 
@@ -21,20 +23,21 @@ class Applying:
 
     def __init__(
         self,
-        session: str,
+        contacts: Contacts,
         log: HeldLog,
         buffers: Buffers,
         fetching: Fetching,
         catching_up: CatchingUp,
         backfilling: Backfilling,
+        trust: Trust,
         reducing: Reduction,
         voting: Voting,
         gathering: Gathering,
         leading: Leading,
         act: Callable[[Action], None],
     ):
-        self._session, self._log, self._buffers, self._fetching = session, log, buffers, fetching
-        self._catching_up, self._backfilling, self._reducing = catching_up, backfilling, reducing
+        self._contacts, self._log, self._buffers, self._fetching = contacts, log, buffers, fetching
+        self._catching_up, self._backfilling, self._trust, self._reducing = catching_up, backfilling, trust, reducing
         self._voting, self._gathering, self._leading, self._act = voting, gathering, leading, act
 
     def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
@@ -46,11 +49,14 @@ class Applying:
         """Load or apply what was found and is here."""
         loaded = self._catching_up.load(self._log.head, now)
         if loaded is not None:
-            chain, snapshot = loaded
+            chain, log = loaded
             self._buffers.drop()
             if self._log.chain is not None:
                 self._backfilling.had(self._log.chain.since(0))
-            self.go_on_from(chain, [snapshot])
+            assert log.snapshot is not None
+            self._log.start(chain, [log.snapshot], log.entries[len(chain) :])
+            self._log.told(log.anchor)
+            self._new_step()
             self._backfilling.loaded()
             self._log.forget_old(self._catching_up.wanted())
         while self._log.chain is not None and (entry := self._catching_up.next_entry(self._log.chain)) is not None:
@@ -63,7 +69,7 @@ class Applying:
         self._voting.decided(now)
         self._log.append(entry)
         for member in header.members:
-            if member.session == self._session:
+            if member.session == self._contacts.me.session:
                 self._buffers.remove(member.buffers)
         if header.kind is Kind.ROLLBACK:
             self._buffers.drop()
@@ -81,7 +87,9 @@ class Applying:
         self._gathering.report(now)
 
     def _new_step(self) -> None:
+        self._log.told(self._trust.anchor)
         tip = self._log.tip
+        self._contacts.forget_goodbyes(tip)
         self._voting.new_step(tip.digest, tip.ballot)
         self._leading.new_step()
         self._gathering.new_step(tip.digest)

@@ -27,14 +27,17 @@ class Assignments:
         reducers = [line.session for line in lines if line.reachable]
         self._me, self._timing, self._reducers, self._send = me, settings.timing, reducers, send
         self._members = list(calls)
+        planned = planner(settings.chunks, lines)
         self.plan = Plan(
             instance=instance,
             ballot=ballot,
             members=tuple(
                 (session, tuple(offer.number for offer in call.buffers)) for session, call in sorted(calls.items())
             ),
-            parts=checked(planner(settings.chunks, lines), settings.chunks, lines),
+            parts=checked(planned.parts, settings.chunks, lines),
             weights=tuple(sum(offer.weight for offer in call.buffers) for _, call in sorted(calls.items())),
+            resting=planned.resting,
+            step_seconds=planned.step_seconds,
         )
         self._results: dict[int, Reduced] = {}  # by first chunk
         self._assigned_at = {part.first: now for part in self.plan.parts}
@@ -60,8 +63,10 @@ class Assignments:
 
     def reduced(self, session: str, result: Reduced) -> None:
         """A part is done. The first reducer that has done it wins; members fetch by digest what they lack of it."""
-        done = replace(result, assignment=replace(result.assignment, reducer=session))
-        self._results.setdefault(result.assignment.first, done)
+        part = next((one for one in self.plan.parts if one.first == result.assignment.first), None)
+        if part is not None and session in self._tried[part.first] and len(result.chunks) == part.count:
+            done = replace(result, assignment=replace(part, reducer=session))
+            self._results.setdefault(part.first, done)
 
     def results(self, now: float) -> list[Reduced] | None:
         """One for each part, in their order; None while some are missing, whose late reducers are replaced."""

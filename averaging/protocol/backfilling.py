@@ -34,7 +34,8 @@ class Backfilling:
 
     def had(self, entries: Iterable[Entry]) -> None:
         """The peer has these headers, which may be of the chain; they are credited already."""
-        self._known.update({entry.header.digest: entry for entry in entries})
+        if self._contacts.me.is_coordinator:
+            self._known.update({entry.header.digest: entry for entry in entries})
 
     @property
     def others(self) -> list[Entry]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, Head, SnapshotName, extends, newest, supersedes
+from averaging.log.header import Entry, Head, extends, newest, peer_of, supersedes
 from averaging.protocol.actions import Action, Forget, Load, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Log, Message, WantLog
@@ -41,7 +41,7 @@ class CatchingUp:
     ):
         self._fetching, self._trust, self._send, self._act, self._timing = fetching, trust, send, act, timing
         self._claims: dict[str, _Claim] = {}
-        self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last
+        self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last; by peer id
         self._asked_at = -1e9
         self._asked = 0
         self._told_at = -1e9  # when the entries or the log came
@@ -75,13 +75,13 @@ class CatchingUp:
 
     def _is_doubted(self, session: str, now: float) -> bool:
         """Whether it tells of a log that it does not show; such a peer must not hold up the others."""
-        times, at = self._vain.get(session, (0, now))
-        if now >= at + DOUBT:
-            self._vain.pop(session, None)
+        times, at = self._vain.get(peer_of(session), (0, now))
         return times >= VAIN and now < at + DOUBT
 
     def tick(self, ours: Head | None, now: float) -> None:
         """Ask for the log of a peer that is ahead, each time another one."""
+        if self._vain:
+            self._vain = {session: one for session, one in self._vain.items() if now < one[1] + DOUBT}
         if self._claims:
             self._claims = {
                 session: claim
@@ -105,16 +105,16 @@ class CatchingUp:
         holders = sorted(one for one, claim in self._claims.items() if not supersedes(best, claim.head))
         self._asked, self._asked_at = self._asked + 1, now
         source = holders[self._asked % len(holders)]
-        self._vain[source] = self._vain.get(source, (0, now))[0] + 1, now
-        self._send(source, WantLog(ours if ours is not None and extends(best, ours) else None))
+        self._vain[peer_of(source)] = self._vain.get(peer_of(source), (0, now))[0] + 1, now
+        self._send(source, WantLog(ours))
 
     def log(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """An answer: entries that follow ours, or a snapshot and what follows it."""
-        if not log.entries or session not in self._vain:  # it was not asked
+        if not log.entries or peer_of(session) not in self._vain:  # it was not asked
             return
         ours = chain.head if chain else None
         if _is_ahead(log.entries[-1].header.head, ours) and self._trust.believes(session, log, chain, now):
-            del self._vain[session]
+            del self._vain[peer_of(session)]
             self.believed(session, log, chain, now)
 
     def believed(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
@@ -169,8 +169,8 @@ class CatchingUp:
                 sources = first_of([self._source], self._claims, but="")
                 self._fetching.want_header(entry.header, sources, now, is_new=is_new)
 
-    def load(self, ours: Head | None, now: float) -> tuple[Chain, SnapshotName] | None:
-        """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`."""
+    def load(self, ours: Head | None, now: float) -> tuple[Chain, Log] | None:
+        """The log whose snapshot has come and is to be loaded now, with its chain up to there; see `entries`."""
         log = self._log
         if log is None or log.snapshot is None or self._lags(ours) or not self._fetching.holds([log.snapshot.digest]):
             return None
@@ -184,7 +184,7 @@ class CatchingUp:
         self.entries = list(log.entries[base + 1 :])
         self._fetch(now)
         self._act(Load(log.entries[base], log.snapshot.digest))
-        return Chain(log.entries[: base + 1]), log.snapshot
+        return Chain(log.entries[: base + 1]), log
 
     def next_entry(self, chain: Chain) -> Entry | None:
         """The entry that can be applied now."""
@@ -197,6 +197,7 @@ class CatchingUp:
             return None
         if not self._fetching.holds(self.entries[0].header.needed):
             return None
+        self._abandoned.clear()  # nothing but what is wanted is fetched after a step
         return self.entries.pop(0)
 
     def wanted(self) -> set[str]:

@@ -10,16 +10,19 @@ MOST_KNOWN = 10_000  # sessions
 
 
 class Contacts:
-    """Of one peer. A session that has said goodbye never comes back, whatever the DHT lists."""
+    """Of one peer. A session that has said goodbye does not come back, though the DHT lists it for a while."""
 
     def __init__(self, me: Contact, credentials: Credentials = Open()):  # noqa: B008  (it has no state)
         self.me, self._credentials = me, credentials
         self.others: dict[str, Contact] = {}  # by session
         self.goodbyes: dict[str, Goodbye] = {}  # by session
+        self._listed: set[str] = set()  # sessions, those that have left included
         self._known = {me.session: me}  # the last ones that were listed, or that others have shown
 
     def listed(self, contacts: Iterable[Contact]) -> None:
         """The peers that the DHT lists now."""
+        contacts = list(contacts)
+        self._listed = {one.session for one in contacts}
         self.others = {
             one.session: one for one in contacts if one.session != self.me.session and one.session not in self.goodbyes
         }
@@ -46,6 +49,19 @@ class Contacts:
             del self._known[session]
 
     def has_left(self, goodbye: Goodbye) -> None:
-        """A session has said goodbye."""
-        self.goodbyes[goodbye.session] = goodbye
-        self.others.pop(goodbye.session, None)
+        """A session has said goodbye. One that nobody knows of is no voter."""
+        if goodbye.session in self._known:
+            self.goodbyes[goodbye.session] = goodbye
+            self.others.pop(goodbye.session, None)
+
+    def forget_goodbyes(self, tip: Header) -> None:
+        """Drop those that no ballot after `tip` can count.
+
+        Voters are members, and a session was a member last of the header after the one at which it left. So if that
+        header is there and does not name it as a voter, none does. To forget a goodbye is safe in any case: it makes
+        quorums larger.
+        """
+        for session, goodbye in list(self.goodbyes.items()):
+            counts = session in tip.voters or goodbye.step >= tip.step
+            if session not in self._known or not (counts or session in self._listed):
+                del self.goodbyes[session]

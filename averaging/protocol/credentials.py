@@ -11,7 +11,7 @@ from typing import Protocol
 import msgpack
 
 from averaging.log.header import Ballot, Farewell, Head, Header, SnapshotName
-from averaging.protocol.messages import Contact
+from averaging.protocol.messages import Anchor, Contact
 
 
 class Credentials(Protocol):
@@ -110,6 +110,11 @@ def _content(kind: str, *fields: object) -> bytes:
 def ordered(header: Header, credentials: Credentials) -> Header:
     """A reset or a rollback with the authority's signature."""
     return replace(header, order=credentials.authorize(order(header)))
+
+
+def is_anchor(anchor: Anchor, credentials: Credentials) -> bool:
+    """Whether the authority has signed it."""
+    return credentials.is_authorized(head(anchor.head, anchor.snapshot), anchor.signature)
 
 
 def is_ordered(header: Header, credentials: Credentials) -> bool:

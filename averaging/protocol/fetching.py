@@ -177,6 +177,7 @@ class Fetching:
         for digest in digests:
             self._no_longer_owed(digest)
             self._snapshots.discard(digest)
+            self._parts.pop(digest, None)
             del self._wanted[digest]
 
     def forget(self, digests: Iterable[str]) -> None:

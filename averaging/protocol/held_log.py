@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, Head, Header, SnapshotName, supersedes
+from averaging.log.header import Entry, Head, Header, SnapshotName, shared_step, supersedes
 from averaging.protocol import credentials as signed
 from averaging.protocol import quorum
 from averaging.protocol.actions import Action, Forget
@@ -35,6 +35,7 @@ class HeldLog:
         self._credentials = credentials
         self.anchor: Anchor | None = None  # the newest one of this chain
         self.chain: Chain | None = None  # None: the peer has no state yet
+        self._to_come: tuple[Entry, ...] = ()  # that follow it, with which this peer has loaded its snapshot
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
         self._fetching, self._send, self._act, self._most_headers = fetching, send, act, headers
         self.pinned: str | None = None  # digest of a snapshot that the authority wants back
@@ -53,36 +54,45 @@ class HeldLog:
         assert self.chain is not None
         return self.chain.tip
 
-    def start(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
-        """Go on from a state: that of the newest header."""
-        self.chain, self.snapshots = chain, list(snapshots)
+    def start(self, chain: Chain, snapshots: Iterable[SnapshotName], to_come: Iterable[Entry] = ()) -> None:
+        """Go on from a state: that of the newest header.
+
+        `to_come`: committed entries that follow. They may be all that tells others of the snapshot, should this peer
+        be the only one left that has it, and none have the updates.
+        """
+        self.chain, self.snapshots, self._to_come = chain, list(snapshots), tuple(to_come)
         self._chunks = {digest for entry in chain.since(self.snapshots[0].step + 1) for digest in entry.header.needed}
-        if self.anchor is not None and not self._has(self.anchor.head):
-            self.anchor = None
         self._sign_head()
 
     def append(self, entry: Entry) -> None:
         """Take in the next committed header, whose chunks are here."""
         assert self.chain is not None
         self.chain.append(entry)
+        self._to_come = tuple(one for one in self._to_come[1:] if self._to_come[0].header == entry.header)
         self._chunks.update(entry.header.needed)
         self._sign_head()
 
     def _sign_head(self) -> None:
-        """A coordinator has the authority's key."""
+        """A coordinator has the authority's key. Others keep an anchor as long as it is of their chain."""
+        assert self.chain is not None
+        at = self.anchor.head if self.anchor is not None else None
+        if at is not None and at.step >= self.chain.oldest.step and not self._has(at):
+            self.anchor = None
         head, snapshot = self.tip.head, self.snapshots[-1] if self.snapshots else None
         if self._credentials.is_guarded and (signature := self._credentials.authorize(signed.head(head, snapshot))):
             self.anchor = Anchor(head, snapshot, signature)
 
-    def told(self, anchor: Anchor) -> None:
-        """The authority has signed a head, which may be of this chain."""
+    def told(self, anchor: Anchor | None) -> None:
+        """Somebody says that the authority has signed a head, which may be of this chain."""
+        if anchor is None or anchor == self.anchor or not self._has(anchor.head):
+            return
         is_older = self.anchor is not None and supersedes(self.anchor.head, anchor.head)
-        if not is_older and self._has(anchor.head):
+        if not is_older and signed.is_anchor(anchor, self._credentials):
             self.anchor = anchor
 
     def _has(self, head: Head) -> bool:
         entry = self.chain.at(head.step) if self.chain is not None else None
-        return entry is not None and entry.header.digest == head.digest
+        return head in [one.header.head for one in ([entry] if entry is not None else self._to_come)]
 
     @property
     def newest_snapshot(self) -> SnapshotName | None:
@@ -134,24 +144,27 @@ class HeldLog:
         """Tell what follows a peer's head, or a snapshot and what follows it, if this peer has it."""
         if self.chain is None or not self.snapshots:
             return
-        following = self.chain.after(want.after, MOST_ENTRIES) if want.after is not None else None
+        following = self.chain.after(want.head, MOST_ENTRIES) if want.head is not None else None
         if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
             self._send(sender, Log(tuple(following), None, self.anchor))
             return
         is_coordinators = self._most_headers is None  # whose authority names them
         named = [one for one in self.snapshots if is_coordinators or self._is_named(one)]
         newest = (named or self.snapshots)[-1]
-        self._send(sender, Log(tuple(self._entries_for(newest)), newest, self.anchor))
+        self._send(sender, Log(tuple(self._entries_for(newest, want.head)), newest, self.anchor))
 
-    def _entries_for(self, snapshot: SnapshotName) -> list[Entry]:
-        """Those that voters are chosen by, and if there is room, those since the anchor."""
+    def _entries_for(self, snapshot: SnapshotName, reader: Head | None) -> list[Entry]:
+        """Those that voters are chosen by, and if there is room, those since one that the reader takes for the run's.
+
+        That is the anchor's, or the last one that it has itself.
+        """
         assert self.chain is not None
-        first = snapshot.step - quorum.WINDOW
-        if self.anchor is not None and self.anchor.head.step < first:
-            entries = self.chain.since(self.anchor.head.step)
-            if sum(map(_size, entries)) <= LONGEST:
-                return entries
-        return self.chain.since(first)
+        first, oldest = snapshot.step - quorum.WINDOW, self.chain.oldest.step
+        known = [self.anchor.head.step] if self.anchor is not None else []
+        if reader is not None and shared_step(self.chain.head, reader) >= oldest:
+            known.append(shared_step(self.chain.head, reader))
+        entries = [*self.chain.since(min(first, max(known, default=first))), *self._to_come]
+        return entries if sum(map(_size, entries)) <= LONGEST else self.chain.since(first)
 
 
 def _size(entry: Entry) -> int:

@@ -1,20 +1,22 @@
 """The first phase of a ballot: peers call, which says what they bring, and is the promise of voters."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from averaging.log.header import Header, Member
 from averaging.protocol import quorum
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Message, Offer
+from averaging.protocol.settings import Settings
 from averaging.protocol.situation import Situation
 
 
 class Meeting:
     """Of one ballot."""
 
-    def __init__(self, situation: Situation, send: Callable[[str, Message], None]):
+    def __init__(self, situation: Situation, settings: Settings, send: Callable[[str, Message], None]):
         self.calls: dict[str, Call] = {}  # by session
         self.contacts: dict[str, Contact] = {}  # those that called, as they were known then
-        self._situation, self._send = situation, send
+        self._situation, self._settings, self._send = situation, settings, send
         self._absent: set[str] = set()  # they answered, and bring nothing
 
     def ask(self) -> None:
@@ -27,11 +29,16 @@ class Meeting:
     def called(self, session: str, call: Call) -> None:
         """A peer takes part. One that says to have accepted what cannot be right counts as silent.
 
-        To take its promise and to ignore the header would not be safe, in case it can be right after all.
+        To take its promise and to ignore the header would not be safe, in case it can be right after all. Of one that
+        offers more than it can have, only the promise counts.
         """
         if session != self._situation.me.session and self._lies(call.accepted):
             self.is_absent(session)
             return
+        samples, weight = (sum(getattr(one, of) for one in call.buffers) for of in ("samples", "weight"))
+        is_possible = all(one.weight > 0 and self._settings.may_bring(one.samples, one.weight) for one in call.buffers)
+        if not (is_possible and self._settings.may_bring(samples, weight)):
+            call = replace(call, buffers=())
         self.calls[session] = call
         self.contacts[session] = self._situation.contact(session)
 

@@ -107,6 +107,8 @@ class Call:
     buffers: tuple[Offer, ...]
     accepted: Accepted | None
     bandwidth: Bandwidth | None = None  # None: it has not been measured
+    speed: float = 0.0  # samples a second that this peer computes, or would; 0: none
+    rests: bool = False  # it computes none, as a plan has told it
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,8 @@ class Plan:
     members: tuple[tuple[str, tuple[int, ...]], ...]  # session and numbers of buffers, in the order of the sum
     parts: tuple[Assignment, ...]
     weights: tuple[int, ...] = ()  # masked tokens that each member brings, in the same order
+    resting: tuple[str, ...] = ()  # sessions that compute no gradients from now on
+    step_seconds: float = 0.0  # that the next global step should take
 
     def weights_by_session(self) -> dict[str, int]:
         """Masked tokens of each member."""
@@ -251,9 +255,9 @@ class Commit:
 
 @dataclass(frozen=True)
 class WantLog:
-    """Tell me what follows this head; without one, a snapshot and what follows it."""
+    """Tell me what follows the head at which I stand, or else a snapshot and what follows it."""
 
-    after: Head | None
+    head: Head | None  # None: I have no state yet
 
 
 @dataclass(frozen=True)

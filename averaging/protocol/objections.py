@@ -17,6 +17,7 @@ from averaging.protocol import quorum
 from averaging.protocol.buffers import Buffer
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials, Open, is_ordered
+from averaging.protocol.settings import Settings
 
 _UNKNOWN = "is not known to exist"
 
@@ -24,7 +25,7 @@ _UNKNOWN = "is not known to exist"
 def objection(
     header: Header,
     recent: Sequence[Header],
-    chunks: int,
+    settings: Settings,
     contacts: Contacts,
     own: Mapping[int, Buffer],
     snapshots: Mapping[int, str],
@@ -34,7 +35,6 @@ def objection(
 
     Args:
         recent: the newest headers of the chain, `quorum.WINDOW` of them if they are held.
-        chunks: of the vector.
         own: closed buffers of this peer, by number.
         snapshots: digests of states that this peer had, by step.
     """
@@ -42,9 +42,9 @@ def objection(
         lambda: _follows(header, recent[-1]),
         lambda: _order(header, credentials),
         lambda: _voters(header, recent),
-        lambda: _members(header, contacts, own),
+        lambda: _members(header, settings, contacts, own),
         lambda: _coordinator(header, recent[-1], contacts),
-        lambda: _update(header, chunks) if header.kind is Kind.UPDATE else "",
+        lambda: _update(header, settings.chunks) if header.kind is Kind.UPDATE else "",
         lambda: _snapshot(header, recent[-1], snapshots),
     )
     return next((found for check in checks if (found := check())), "")
@@ -72,19 +72,22 @@ def _voters(header: Header, recent: Sequence[Header]) -> str:
     return "" if header.voters == expected else f"its voters are {header.voters}, and not {expected}"
 
 
-def _members(header: Header, contacts: Contacts, own: Mapping[int, Buffer]) -> str:
+def _members(header: Header, settings: Settings, contacts: Contacts, own: Mapping[int, Buffer]) -> str:
     sessions = [member.session for member in header.members]
     if sessions != sorted(set(sessions)):
         return "its members are not in their order, each once"
     for member in header.members:
         if not member.buffers and (member.weight or member.samples):
             return f"{member.session} has a weight of {member.weight} without gradients"
+        if not settings.may_bring(member.samples, member.weight):
+            return f"{member.session} cannot have {member.samples} samples with {member.weight} masked tokens"
         known = contacts.get(member.session)
         if known is not None and known.user != member.user:
             return f"{member.session} belongs to {known.user}, and not to {member.user}"
         if member.session == contacts.me.session:
             found = [own[number] for number in member.buffers if number in own]
-            if len(found) < len(member.buffers) or sum(one.weight for one in found) != member.weight:
+            offered = sum(one.samples for one in found), sum(one.weight for one in found)
+            if len(found) < len(member.buffers) or offered != (member.samples, member.weight):
                 return "it names other gradients of this peer than it has offered"
     return ""
 

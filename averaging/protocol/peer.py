@@ -52,8 +52,9 @@ from averaging.protocol.messages import (
 )
 from averaging.protocol.objections import objection
 from averaging.protocol.outbox import Outbox
-from averaging.protocol.parts import Planner, parts_by_line
+from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.reducing import Reduction
+from averaging.protocol.resting import Resting
 from averaging.protocol.settings import Settings
 from averaging.protocol.trust import Trust
 from averaging.protocol.voting import Voting
@@ -68,10 +69,10 @@ class Peer:
         settings: Settings,
         now: float,
         held: Iterable[str] = (),
-        plan: Planner = parts_by_line,
+        plan: Planner = equal_parts,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
-        self.me, self._chunks, self._credentials = me, settings.chunks, credentials
+        self.me, self._settings, self._credentials = me, settings, credentials
         self.buffers = Buffers()
         self._outbox = Outbox(me.session)
         send, act, timing = self._outbox.send, self._outbox.act, settings.timing
@@ -82,8 +83,11 @@ class Peer:
         self.log = HeldLog(self.fetching, send, act, headers, credentials)
         self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
         self.catching_up = CatchingUp(self.fetching, self._trust, send, act, timing)
-        self.reducing = Reduction(me.session, send, act, timing)
-        self.voting = Voting(self._contacts, self.buffers, self.fetching, timing, self._objection, credentials, send)
+        self.reducing = Reduction(me.session, settings, send, act)
+        self.resting = Resting(me.session)
+        self.voting = Voting(
+            self._contacts, self.buffers, self.fetching, timing, self._objection, credentials, self.resting, send
+        )
         self.gathering = Gathering(
             self._contacts, settings, self.log, self.buffers, self.voting, self.catching_up, send, now
         )
@@ -101,12 +105,13 @@ class Peer:
             act,
         )
         self._applying = Applying(
-            me.session,
+            self._contacts,
             self.log,
             self.buffers,
             self.fetching,
             self.catching_up,
             self.backfilling,
+            self._trust,
             self.reducing,
             self.voting,
             self.gathering,
@@ -169,6 +174,7 @@ class Peer:
     def contacts(self, contacts: Iterable[Contact], now: float) -> None:
         """The peers that the DHT lists now; instead of a tick, when they have changed."""
         self._contacts.listed(contacts)
+        self._forget_goodbyes()
         self.tick(now)
 
     def receive(self, sender: str, message: Message, now: float) -> None:
@@ -184,18 +190,26 @@ class Peer:
     def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count, from the newest state or the one before.
 
-        `loss` is the sum over them, in nats.
+        `loss` is the sum over them, in nats. See `has_room`.
         """
         self.voting.computes = False
-        if weight:
+        if weight and self.has_room(samples):
             self.buffers.add(weight, gradient, samples, loss)
             self.gathering.computed(now)
         self.voting.call_after_batch(now)
         self._after(now)
 
+    def has_room(self, samples: int) -> bool:
+        """Whether a batch of so many would not make this peer's offer larger than others believe."""
+        return self.buffers.samples + samples <= self._settings.most_samples
+
     def measured(self, bandwidth: Bandwidth) -> None:
         """What this peer's line carries; the next call tells it."""
         self.voting.bandwidth = bandwidth
+
+    def computes_at(self, speed: float) -> None:
+        """How many samples a second this peer computes, or would; the next call tells it."""
+        self.voting.speed = speed
 
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
@@ -257,6 +271,7 @@ class Peer:
         self.reducing.tick(now)
         self.catching_up.tick(self.head, now)
         self.voting.call_after_batch(now)
+        self.resting.tick(self._contacts.others, now)
         self.gathering.tick(now)
         self.backfilling.tick(now)
         self._after(now)
@@ -311,18 +326,20 @@ class Peer:
         snapshots = {one.step: one.digest for one in self.log.snapshots}
         recent = self.log.chain.last(quorum.WINDOW)
         closed, credentials = self.buffers.closed, self._credentials
-        return objection(header, recent, self._chunks, self._contacts, closed, snapshots, credentials)
+        return objection(header, recent, self._settings, self._contacts, closed, snapshots, credentials)
 
     # -- messages that concern more than one part
 
     def _on_status(self, sender: str, status: Status, now: float) -> None:
-        if status.anchor is not None and self._credentials.is_guarded and self._trust.heard(status.anchor, now):
+        if self._credentials.is_guarded and self._trust.heard(status.anchor, now):
             self.log.told(status.anchor)
         self.gathering.on_status(sender, status, now)
         self.leading.on_status(sender, status, now)
 
     def _on_meet(self, sender: str, meet: Meet, now: float) -> None:
         self.voting.knows_of(meet.ballot)
+        if sender != meet.ballot.convener:
+            return
         if meet.instance != self.voting.instance or self.is_behind:
             self._outbox.send(sender, self.gathering.status(now))
         elif self.voting.meet(sender, meet, now):
@@ -334,8 +351,13 @@ class Peer:
             return
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
+        self._forget_goodbyes()
         self.gathering.progress.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
+
+    def _forget_goodbyes(self) -> None:
+        if self.log.chain is not None:
+            self._contacts.forget_goodbyes(self.log.chain.tip)
 
     def _on_piece(self, sender: str, piece: Piece, now: float) -> None:
         self.gathering.convening.round_moves(now)
@@ -347,8 +369,12 @@ class Peer:
         self.fetching.on_chunk(sender, chunk, now)
 
     def _on_plan(self, sender: str, plan: Plan, now: float) -> None:
-        if plan.instance == self.voting.instance:
+        promised = self.voting.voter.promised
+        is_its = sender == plan.ballot.convener and promised is not None and plan.ballot <= promised
+        if is_its and plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
+            if plan.ballot == promised:
+                self.resting.planned(plan, now)
 
     def _on_propose(self, sender: str, proposal: Propose, now: float) -> None:
         if self.log.chain is None or proposal.instance != self.voting.instance:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from averaging.log.header import Ballot
 from averaging.protocol.actions import Action, Average
 from averaging.protocol.messages import Assignment, Chunk, Message, Piece, Plan, Reduced, Reducing
-from averaging.protocol.settings import Timing
+from averaging.protocol.settings import Settings
 
 
 @dataclass
@@ -34,12 +34,14 @@ class _Part:
 class Reduction:
     """Of one peer, in the newest ballot that it knows a plan of."""
 
-    def __init__(self, me: str, send: Callable[[str, Message], None], act: Callable[[Action], None], timing: Timing):
-        self._me, self._send, self._act, self._timing = me, send, act, timing
+    def __init__(
+        self, me: str, settings: Settings, send: Callable[[str, Message], None], act: Callable[[Action], None]
+    ):
+        self._me, self._chunks, self._timing, self._send, self._act = me, settings.chunks, settings.timing, send, act
         self.plan: Plan | None = None
         self._parts: dict[tuple[int, int], _Part] = {}  # by first chunk and attempt
         self._sent: set[tuple[int, int]] = set()
-        self._arrived: dict[tuple[Ballot, int, int], set[str]] = {}  # senders by ballot, chunk and attempt
+        self._arrived: dict[str, set[tuple[Ballot, int, int]]] = {}  # ballot, chunk and attempt, by sender
         self._heard_at: dict[str, float] = {}  # by sender of a piece
 
     def begin(self, plan: Plan, now: float) -> None:
@@ -48,7 +50,7 @@ class Reduction:
             return
         if self.plan is None or plan.ballot != self.plan.ballot:
             self._parts, self._sent = {}, set()
-            self._arrived = {key: senders for key, senders in self._arrived.items() if key[0] >= plan.ballot}
+            self._forget_pieces(lambda ballot: ballot < plan.ballot)
         self.plan = plan
         for assignment in plan.parts:
             key = _key(assignment)
@@ -68,11 +70,16 @@ class Reduction:
                 self._send(assignment.reducer, Piece(self.plan.ballot, chunk, assignment.attempt))
 
     def piece(self, sender: str, piece: Piece, now: float) -> None:
-        """A piece has come, perhaps before the plan."""
+        """A piece has come, perhaps before the plan. Those of two ballots are remembered, of each sender."""
         if self.plan is not None and piece.ballot < self.plan.ballot:
             return
+        known = self._arrived.get(sender, set())
+        if len(known) >= 2 * self._chunks:
+            known = {one for one in known if one[0] >= piece.ballot}
+        if len(known) >= 2 * self._chunks:
+            return
+        self._arrived[sender] = known | {(piece.ballot, piece.chunk, piece.attempt)}
         self._heard_at[sender] = now
-        self._arrived.setdefault((piece.ballot, piece.chunk, piece.attempt), set()).add(sender)
         for part in self._parts.values():
             if piece.attempt == part.assignment.attempt and piece.chunk in part.chunks:
                 self._average_if_ready(part, piece.chunk, now)
@@ -136,8 +143,8 @@ class Reduction:
             return
         attempt = part.assignment.attempt
         planned = [session for session, buffers in self.plan.members if buffers]
-        arrived = self._arrived.get((self.plan.ballot, chunk, attempt), set()) | {self._me}
-        missing = [session for session in planned if session not in arrived]
+        name = self.plan.ballot, chunk, attempt
+        missing = [one for one in planned if one != self._me and name not in self._arrived.get(one, ())]
         heard_at = [max(part.since, self._heard_at.get(one, part.since)) for one in missing]
         if any(now < min(at + self._timing.pieces, part.since + self._timing.sending) for at in heard_at):
             return
@@ -146,14 +153,18 @@ class Reduction:
             return
         part.averaging.add(chunk)
         part.missing.extend((session, chunk) for session in missing)
-        senders = tuple(session for session in planned if session in arrived)
+        senders = tuple(session for session in planned if session not in missing)
         self._act(Average(self.plan, chunk, attempt, senders))
 
     def end(self, decided: Ballot) -> None:
         """A step is decided, and so are the ballots up to this one. Pieces of a later one may have come already."""
         self.plan = None
         self._parts, self._sent, self._heard_at = {}, set(), {}
-        self._arrived = {key: senders for key, senders in self._arrived.items() if key[0] > decided}
+        self._forget_pieces(lambda ballot: ballot <= decided)
+
+    def _forget_pieces(self, is_over: Callable[[Ballot], bool]) -> None:
+        kept = {sender: {one for one in known if not is_over(one[0])} for sender, known in self._arrived.items()}
+        self._arrived = {sender: known for sender, known in kept.items() if known}
 
 
 def _key(assignment: Assignment) -> tuple[int, int]:

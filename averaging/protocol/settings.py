@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+MOST_BATCHES = 4  # target batches that one member brings to a global step
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -35,6 +37,16 @@ class Settings:
     target_samples: int  # of a global step, at least
     chunks: int  # of the vector
     snapshot_every: int  # global steps
+    most_masked: int = 2**62  # tokens of a sample
     last_step: int = 2**62  # of the run; only a rollback follows it
     headers: int = 4096  # that peers keep for a coordinator that was away; one of 40 members has 3 KB
     timing: Timing = Timing()
+
+    @property
+    def most_samples(self) -> int:
+        """That one member brings to a global step."""
+        return MOST_BATCHES * self.target_samples
+
+    def may_bring(self, samples: int, weight: int) -> bool:
+        """Whether a member can have so many samples and masked tokens for a global step."""
+        return 0 <= samples <= self.most_samples and 0 <= weight <= samples * self.most_masked

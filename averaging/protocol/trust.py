@@ -3,7 +3,8 @@
 An entry is the run's if its certificate shows signed votes of voters that the header before it names. So a log needs
 one header to begin from, its *anchor*: one that this peer has applied itself, or one that the authority has signed. The
 coordinator signs each head that it applies, with its newest snapshot; others pass on the newest one of their chain, and
-tell the log from there on. Signed votes, 2.7 KB for nine voters, are cheaper than a second agreement about heads.
+tell the log from there on, or from where the reader's chain parts from theirs. Signed votes, 2.7 KB for nine voters,
+are cheaper than a second agreement about heads.
 
 Where the coordinator has been away for so long that others have dropped the newest anchor, the log counts that most
 users agree on, of at least three. A coordinator that comes back with an old chain may find fewer; then all of them must
@@ -30,24 +31,24 @@ class Trust:
 
     def __init__(self, contacts: Contacts, run: str, credentials: Credentials):
         self._contacts, self._run, self._credentials = contacts, run, credentials
-        self._anchor: Anchor | None = None  # the newest one that others tell
+        self.anchor: Anchor | None = None  # the newest one that others tell
         self._heard_at = 0.0
         self._told: dict[str, tuple[frozenset[str], float]] = {}  # headers of logs without an anchor, by user
         self._since: float | None = None  # when the first of them came
 
     def heard(self, anchor: Anchor | None, now: float) -> bool:
         """Take in an anchor; whether it is one."""
-        if self._anchor is not None and now >= self._heard_at + REMEMBERED:
-            self._anchor = None  # all that had it have gone
+        if self.anchor is not None and now >= self._heard_at + REMEMBERED:
+            self.anchor = None  # all that had it have gone
         if anchor is None:
             return False
-        if anchor == self._anchor:
+        if anchor == self.anchor:
             self._heard_at = now
             return True
-        if not self._credentials.is_authorized(signed.head(anchor.head, anchor.snapshot), anchor.signature):
+        if not signed.is_anchor(anchor, self._credentials):
             return False
-        if self._anchor is None or supersedes(anchor.head, self._anchor.head):
-            self._anchor, self._heard_at = anchor, now
+        if self.anchor is None or supersedes(anchor.head, self.anchor.head):
+            self.anchor, self._heard_at = anchor, now
         return True
 
     def follows(self, previous: Header, entry: Entry) -> bool:
@@ -62,13 +63,13 @@ class Trust:
         if not self._credentials.is_guarded:
             return True
         told = log.anchor if self.heard(log.anchor, now) else None
-        if log.snapshot is not None and not _is_named(log, told, self._anchor):
+        if log.snapshot is not None and not _is_named(log, told, self.anchor):
             return False
         previous = chain.tip if chain is not None and entries[0].header.previous == chain.tip.digest else None
         at = self._anchored(log, chain, told)
         if at is None and previous is None:
             return log.snapshot is not None and self._agreed(session, log, log.snapshot.step, chain is not None, now)
-        self._since = None
+        self._since, self._told = None, {}
         follows = entries if at is None else entries[at + 1 :]
         first = previous if at is None else entries[at].header
         assert first is not None
@@ -82,7 +83,7 @@ class Trust:
 
     def _anchored(self, log: Log, chain: Chain | None, told: Anchor | None) -> int | None:
         """The newest of the log's entries that is known to be the run's."""
-        known = {one.head.digest for one in (told, self._anchor) if one is not None}
+        known = {one.head.digest for one in (told, self.anchor) if one is not None}
 
         def is_anchor(header: Header) -> bool:
             own = chain.at(header.step) if chain is not None else None
@@ -92,9 +93,9 @@ class Trust:
 
     def _contains_anchor(self, first: Header, tip: Header) -> bool:
         """Whether a log goes on from the newest anchor, or was voted for where the chain of that one was reset."""
-        if self._anchor is None or first.step >= self._anchor.head.step:
+        if self.anchor is None or first.step >= self.anchor.head.step:
             return True
-        return supersedes(tip.head, self._anchor.head) and not extends(tip.head, self._anchor.head)
+        return supersedes(tip.head, self.anchor.head) and not extends(tip.head, self.anchor.head)
 
     def _agreed(self, session: str, log: Log, step: int, has_chain: bool, now: float) -> bool:
         """Whether most users tell the same header of a step."""

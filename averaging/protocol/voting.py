@@ -10,6 +10,7 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Message, Propose, Refused, Vote
+from averaging.protocol.resting import Resting
 from averaging.protocol.settings import Timing
 from averaging.protocol.voter import Voter
 
@@ -27,15 +28,17 @@ class Voting:
         timing: Timing,
         objection: Callable[[Header], str],
         credentials: Credentials,
+        resting: Resting,
         send: Callable[[str, Message], None],
     ):
         self.voter = Voter(contacts.me.session, "")
         self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured
+        self.speed = 0.0  # samples a second that it computes, or would
         self.highest = 0  # ballot number that this peer knows of
         self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
         self.computes = False  # a batch is being computed
         self._contacts, self._buffers, self._fetching, self._timing = contacts, buffers, fetching, timing
-        self._objection, self._credentials, self._send = objection, credentials, send
+        self._objection, self._credentials, self._resting, self._send = objection, credentials, resting, send
         self.round_seconds: float | None = None  # of the newest decision that this peer has called for
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
@@ -82,7 +85,8 @@ class Voting:
     def call(self, ballot: Ballot, now: float) -> Call:
         """What this peer says to a convener that it has promised a ballot."""
         self._called_at = now
-        return Call(self.instance, ballot, self._buffers.offer(), self._accepted, self.bandwidth)
+        buffers, rests = self._buffers.offer(), self._resting.rests
+        return Call(self.instance, ballot, buffers, self._accepted, self.bandwidth, self.speed, rests)
 
     @property
     def _accepted(self) -> Accepted | None:

@@ -12,8 +12,8 @@ def header(step: int = 1, previous: str = "", **fields: object) -> Header:
 
 
 def member(session: str, weight: int = 10, user: str = "", reachable: bool = True) -> Member:
-    """What a session of a user of the same name brought."""
-    return Member(session, user or session, (0,), weight, reachable)
+    """What a session of a user of the same name brought: each token of its own sample."""
+    return Member(session, user or session, (0,), weight, reachable, samples=weight)
 
 
 def chain_of(length: int, **fields: object) -> list[Entry]:

@@ -15,6 +15,7 @@ from averaging.log.header import (
     SnapshotName,
     extends,
     newest,
+    shared_step,
     supersedes,
 )
 from tests.averaging_log.headers import FIRST, head, header, member
@@ -129,6 +130,24 @@ def test_votes_beat_resets_and_then_the_longer_chain_wins(theirs: object, ours: 
 )
 def test_a_chain_extends_another_that_it_contains(theirs: object, ours: object, contains: bool) -> None:
     assert extends(theirs, ours) is contains  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "step"),
+    [
+        (head(5), head(4), 4),
+        (head(9, (4, 1)), head(3), 3),
+        (head(9, (4, 1)), head(7), 3),
+        (head(9, (4, 1)), head(7, (4, 2)), 3),
+        (head(9, (4, 1)), head(7, (6, 2)), 3),
+        (head(9, (4, 1), (8, 3)), head(9, (4, 1)), 7),
+        (head(9, (4, 1)), head(9, (4, 1)), 9),
+    ],
+)
+def test_chains_are_the_same_up_to_the_first_reset_that_one_of_them_lacks(
+    one: object, other: object, step: int
+) -> None:
+    assert shared_step(one, other) == shared_step(other, one) == step  # type: ignore[arg-type]
 
 
 def test_the_newest_head_supersedes_the_others() -> None:

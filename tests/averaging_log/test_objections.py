@@ -25,6 +25,7 @@ RECENT = [
     for entry in chain_of(3, members=(member("ann.0", 5, "ann"),), voters=("ann.0",), tie_breaker="coordinator.0")
 ]
 MEMBERS = (member("ann.0", 5, "ann"), member("eve.0", 4, "eve"), replace(member("me.0", 7, "me"), samples=2))
+SETTINGS = Settings("run", target_samples=3, chunks=3, snapshot_every=5, most_masked=20)
 SNAPSHOTS = {1: "the state that I had"}
 
 
@@ -43,9 +44,9 @@ def honest(**fields: object) -> Header:
 def objected(proposed: Header, recent: list[Header] = RECENT) -> str:
     contacts, buffers = Contacts(ME), Buffers()
     contacts.listed([COORDINATOR, *OTHERS])
-    buffers.add(7)
+    buffers.add(7, samples=2)
     buffers.offer()
-    return objection(proposed, recent, 3, contacts, buffers.closed, SNAPSHOTS)
+    return objection(proposed, recent, SETTINGS, contacts, buffers.closed, SNAPSHOTS)
 
 
 def test_nothing_is_to_be_said_against_honest_headers() -> None:
@@ -87,7 +88,12 @@ def test_a_peer_that_does_not_know_does_not_object() -> None:
         ({"members": (member("ann.0", 5, "ann"), member("me.0", 6, "me"))}, "than it has offered"),
         ({"members": (member("ann.0", 5, "ann"), replace(MEMBERS[2], buffers=(3,)))}, "than it has offered"),
         ({"members": (member("ann.0", 5, "ann"), replace(MEMBERS[1], buffers=()))}, "without gradients"),
-        ({"members": (*MEMBERS, member("zoe.0", 99, "somebody made up"))}, "zoe.0 is not known"),
+        ({"members": (MEMBERS[0], replace(MEMBERS[1], samples=13), MEMBERS[2])}, "cannot have 13 samples"),
+        ({"members": (MEMBERS[0], replace(MEMBERS[1], samples=-1), MEMBERS[2])}, "cannot have -1 samples"),
+        ({"members": (MEMBERS[0], replace(MEMBERS[1], samples=2, weight=41), MEMBERS[2])}, "with 41 masked tokens"),
+        ({"members": (MEMBERS[0], replace(MEMBERS[1], weight=-1), MEMBERS[2])}, "with -1 masked tokens"),
+        ({"members": (*MEMBERS[:2], replace(MEMBERS[2], samples=3))}, "than it has offered"),
+        ({"members": (*MEMBERS, member("zoe.0", 12, "somebody made up"))}, "zoe.0 is not known"),
         ({"tie_breaker": "coordinator.1"}, "coordinator.1 is not known"),
         ({"tie_breaker": "eve.0"}, "eve.0 is not the coordinator"),
         ({"parts": PARTS[:1]}, "2 of 3 chunks"),
@@ -124,7 +130,7 @@ def test_nobody_but_the_coordinator_rolls_back() -> None:
 
 def peer() -> Peer:
     """A voter that holds all chunks of what is proposed below."""
-    machine = Peer(ME, Settings("run", target_samples=1, chunks=3, snapshot_every=5), 0.0, held=("x", "y", "z", "old"))
+    machine = Peer(ME, SETTINGS, 0.0, held=("x", "y", "z", "old"))
     voters = ("ann.0", "bob.0", "me.0")
     entries = chain_of(3, members=(member("ann.0", 5, "ann"),), voters=voters, tie_breaker="coordinator.0")
     machine.start(Chain(entries), [SnapshotName(0, "old")])
@@ -175,7 +181,7 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
 
 
 def test_a_peer_without_a_state_answers_conveners() -> None:
-    machine = Peer(ME, Settings("run", target_samples=1, chunks=3, snapshot_every=5), 0.0)
+    machine = Peer(ME, SETTINGS, 0.0)
     machine.receive("eve.0", Propose("somewhere", Ballot(1, "eve.0"), honest()), 1.0)
     machine.receive("eve.0", Meet("somewhere", 3, Ballot(1, "eve.0")), 1.0)
     machine.receive("eve.0", Log((), None), 1.0)

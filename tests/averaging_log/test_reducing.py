@@ -4,16 +4,17 @@ from averaging.log.header import Ballot
 from averaging.protocol.actions import Action, Average
 from averaging.protocol.messages import Assignment, Message, Piece, Plan, Reducing
 from averaging.protocol.reducing import Reduction
-from averaging.protocol.settings import Timing
+from averaging.protocol.settings import Settings
 
-TIMING = Timing()
+SETTINGS = Settings("run", target_samples=2, chunks=2, snapshot_every=5)
+TIMING = SETTINGS.timing
 BALLOT = Ballot(1, "convener")
 PLAN = Plan("", BALLOT, (("me", (0,)), ("thin", (0,))), (Assignment(0, 2, "me", 0),), (1, 1))
 
 
 def reduction_of(sent: list[Message], done: list[Action]) -> Reduction:
     """It has just heard the plan."""
-    reduction = Reduction("me", lambda to, message: sent.append(message), done.append, TIMING)
+    reduction = Reduction("me", SETTINGS, lambda to, message: sent.append(message), done.append)
     reduction.begin(PLAN, 0.0)
     return reduction
 

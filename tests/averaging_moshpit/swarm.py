@@ -58,7 +58,7 @@ class Peer:
         credentials = Credentials(world.signatures, self.contact)
         self.contact = credentials.introduced(self.contact)
         self.session = self.contact.session
-        self.machine = GroupPeer(self.contact, world.settings, self.swarm.groups, world.now, credentials)
+        self.machine = GroupPeer(self.contact, world.settings, self.swarm.groups, world.now, credentials=credentials)
         self._contacts: list[Contact] = []
         world.processes[self.session] = cast(Any, self)
         world.list_contact(self.contact)
@@ -152,6 +152,16 @@ class Peer:
                 self._apply(entry)
             case Credit(entries):
                 self.swarm.credit(entries)
+            case Forget(digests):
+                for digest in digests:
+                    if not machine.fetching.holds([digest]):
+                        self.contents.pop(digest, None)
+            case _:
+                self._do_with_state(action)
+
+    def _do_with_state(self, action: Action) -> None:
+        machine, world = self.machine, self.swarm.world
+        match action:
             case Load(entry, snapshot):
                 self.step, self.state = entry.header.step, self.contents[snapshot].copy()
                 self.swarm.loads += 1
@@ -166,10 +176,6 @@ class Peer:
             case WriteSnapshot():
                 assert self.state is not None
                 machine.snapshot_made(self.step, self._put(self.state.copy()), (), world.now)
-            case Forget(digests):
-                for digest in digests:
-                    if not machine.fetching.holds([digest]):
-                        self.contents.pop(digest, None)
 
     def _put(self, content: Any) -> str:
         digest = hashlib.sha256(repr(content).encode()).hexdigest()
@@ -227,7 +233,9 @@ class Swarm:
         tokens: int = 10,
         batches: int = 2,
     ):
-        settings = Settings("groups", target_samples=trainers * batches * tokens, chunks=CHUNKS, snapshot_every=10)
+        settings = Settings(
+            "groups", target_samples=trainers * batches * tokens, chunks=CHUNKS, snapshot_every=10, most_masked=1
+        )
         self.world = World(seed, settings)
         self.groups = GroupSettings(size, rounds, state_every)
         self.gradients: dict[tuple[str, int], list[tuple[int, Vector]]] = {}  # by session and buffer

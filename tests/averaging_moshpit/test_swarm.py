@@ -74,7 +74,12 @@ class Killer:
         """A message is about to be sent."""
         world = self.swarm.world
         is_time = not self.struck or world.now > self.struck[-1][0] + 30.0
-        if isinstance(message, self.moment) and is_time and 20.0 < world.now < 200.0 and not sender.contact.is_coordinator:
+        if (
+            isinstance(message, self.moment)
+            and is_time
+            and 20.0 < world.now < 200.0
+            and not sender.contact.is_coordinator
+        ):
             self.struck.append((world.now, sender))
             sender.die(breaks=self.breaks)
             world.after(5.0, lambda: self.swarm.start(sender.contact.user, sender.tokens))

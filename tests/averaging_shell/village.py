@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from averaging.beginning import resume_or_open
+from averaging.load_balancing.plan import GlobalStep
+from averaging.load_balancing.planner import plan_round
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, Header
 from averaging.log.state import Layout
@@ -21,7 +23,7 @@ from averaging.log.store import Store
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.settings import Settings
-from averaging.reduce.encoding import Compression
+from averaging.reduce.encoding import Compression, vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Replay
@@ -132,6 +134,7 @@ class Village:
         contents = disk.contents if disk else Store(None, memory)
         optimizer, aside = StateOptimizer(LAYOUT, OPTIMIZER), Aside(seconds)
         replay = Replay(RUN, LAYOUT, self.grid, self.compression, optimizer.step, self.snapshot_every, contents)
+        step = GlobalStep(self.grid.count, vector_bytes(self.grid, self.compression), self.target)
         shell = Shell(
             me,
             self.settings,
@@ -142,6 +145,7 @@ class Village:
             aside,
             disk=disk,
             renew=lambda: self.renew(shell),
+            planner=partial(plan_round, step),
             applied=partial(self.note, name),
             missed=self.told.setdefault(name, []).extend,
         )

@@ -32,7 +32,7 @@ RUN = RunFile.model_validate(
         "averaging": {"overlap": False, "target_batch_size": 20, "snapshot_every": 5},
     }
 )
-TOKENS = 100  # of a batch
+TOKENS = 50  # of a batch
 
 
 def main() -> None:

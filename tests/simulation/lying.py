@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from averaging.log.chain import Chain
 from averaging.log.header import (
@@ -19,7 +20,21 @@ from averaging.log.header import (
 )
 from averaging.protocol import credentials as signed
 from averaging.protocol import quorum
-from averaging.protocol.messages import Anchor, Chunk, Commit, Contact, Goodbye, Log, Message, Propose, Status, Want
+from averaging.protocol.buffers import Buffers
+from averaging.protocol.messages import (
+    Anchor,
+    Chunk,
+    Commit,
+    Contact,
+    Goodbye,
+    Log,
+    Message,
+    Offer,
+    Piece,
+    Propose,
+    Status,
+    Want,
+)
 from averaging.protocol.messages import WantLog as AsksForLog
 from tests.simulation.process import Process, State, digest_of
 from tests.simulation.world import World
@@ -40,12 +55,14 @@ class Liar:
         self._go_on()
 
     def _go_on(self) -> None:
+        buffers = self._process.machine.buffers
+        buffers.offer = partial(Buffers.offer, buffers)  # type: ignore[method-assign]
         if not self._process.is_alive or self._world.is_honest:
             self._process.hears = lambda sender, message: False
             return
         chain = self._process.machine.log.chain
         if chain is not None and not self._process.is_frozen and not self._is_alone(chain):
-            lies: tuple[Callable[[Chain], Message], ...] = (
+            lies: tuple[Callable[[Chain], Message | None], ...] = (
                 self._goodbye,
                 self._made_up_voters,
                 self._own_coordinator,
@@ -54,20 +71,22 @@ class Liar:
                 self._tie,
                 self._gone,
                 self._head,
+                self._too_much,
+                self._flood,
             )
             lie = lies[self._count % len(lies)]
             self._count += 1
             message = lie(chain)
             self._world.note("lies", self._process.session, lie.__name__)
             for one in self._world.living():
-                if one is not self._process:
+                if one is not self._process and message is not None:
                     self._say(one.session, message)
         self._world.after(EVERY * (0.5 + self._random.random()), self._go_on)
 
     def _is_alone(self, chain: Chain) -> bool:
-        """Whether it decides alone as it is: the only voter, or the only user that a coordinator finds."""
+        """Whether it decides alone as it is: the only voter, its own tie-breaker, or all that a coordinator finds."""
         users = {one.contact.user for one in self._world.living() if not one.contact.is_coordinator}
-        return set(chain.tip.voters) <= {self._me} or len(users) < 2
+        return set(chain.tip.voters) <= {self._me} or chain.tip.tie_breaker == self._me or len(users) < 2
 
     def _say(self, to: str, message: Message, payload: object = None) -> None:
         self._world.send(self._process, to, message, payload)
@@ -141,6 +160,21 @@ class Liar:
         own = Contact(f"{self._me} too", self._process.contact.user, True, is_coordinator=True)
         proof = self._process.credentials.sign(signed.contact(own))
         return self._propose(self._next(chain, tie_breaker=own.session), replace(own, proof=proof))
+
+    # -- lies about itself
+
+    def _too_much(self, chain: Chain) -> None:
+        """The next call offers more than anybody can have."""
+        many, few = Offer(0, 10**6, 10**6, 0.0), Offer(0, 10**6, 1, 0.0)
+        offers = self._random.choice([(many,), (few,), (replace(few, weight=-1),)])
+        self._process.machine.buffers.offer = lambda: offers  # type: ignore[method-assign]
+
+    def _flood(self, chain: Chain) -> None:
+        """Pieces of rounds that nobody has opened."""
+        for one in self._world.living():
+            for number in range(self._count, self._count + 20):
+                ballot = Ballot(10**6 + number, self._me)
+                self._say(one.session, Piece(ballot, number % self._world.settings.chunks, number), ())
 
     # -- lies about the log
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from averaging.log import credit
 from averaging.log.header import Ballot, Entry, Header, Kind
+from averaging.protocol.catching_up import DOUBT
 from averaging.protocol.messages import Accepted, Log
 from averaging.protocol.voter import Voter
 
@@ -273,6 +274,24 @@ class Oracle:
             length = len(machine.log.chain)
             if length > 4 * self._snapshot_every + 60:
                 raise Violation(f"{process.session} holds {length} headers")
+        self._check_forgotten(process)
+
+    def _check_forgotten(self, process: "Process") -> None:
+        """What is kept of sessions and digests goes when it can no longer matter."""
+        machine, world = process.machine, process.world
+        if machine.log.chain is not None:
+            tip, listed = machine.log.chain.tip, {one.session for one in world.contacts()}
+            for session, goodbye in machine._contacts.goodbyes.items():
+                if goodbye.step < tip.step and session not in tip.voters and session not in listed:
+                    raise Violation(f"{process.session} remembers that {session} left at step {goodbye.step}")
+        if machine.backfilling.others and not process.contact.is_coordinator:
+            raise Violation(f"{process.session} keeps headers of a chain that it has left")
+        if any(world.now > asked_at + 2 * DOUBT for _, asked_at in machine.catching_up._vain.values()):
+            raise Violation(f"{process.session} remembers whom it has asked long ago")
+        if any(len(pieces) > 2 * self._chunks for pieces in machine.reducing._arrived.values()):
+            raise Violation(f"{process.session} remembers pieces of rounds that it does not know of")
+        if not machine.fetching._parts.keys() <= machine.fetching.held | set(machine.fetching.wanted):
+            raise Violation(f"{process.session} keeps manifests of snapshots that it does not want")
 
 
 def _needed(header: Header) -> tuple[str, ...]:

@@ -111,7 +111,10 @@ class Process:
             world.after(BATCH * (1 + world.random.random()), self._begin_batch)
 
     def _new_machine(self, held: Collection[str] = ()) -> Peer:
-        return Peer(self.contact, self.world.settings, self.world.now, held, credentials=self.credentials)
+        world = self.world
+        machine = Peer(self.contact, world.settings, world.now, held, world.planner, self.credentials)
+        machine.computes_at(self.speed)
+        return machine
 
     # -- life and death
 
@@ -194,6 +197,7 @@ class Process:
             self.computes
             and not self.is_frozen
             and not self.machine.is_behind
+            and not self.machine.resting.rests
             and self.machine.buffers.samples < target
         ):
             self.machine.computes()
