@@ -11,12 +11,26 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
-from averaging.guarded import Guarded
+from averaging.guarded import Guarded, Machine
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, SnapshotName
 from averaging.log.journal import Journal
 from averaging.log.snapshot import Manifest
-from averaging.protocol.actions import Action, Adopt, Apply, Compare, Credit, Forget, Load, Rejoin, SaveProposal
+from averaging.moshpit.peer import GroupPeer
+from averaging.protocol.actions import (
+    Action,
+    Adopt,
+    Apply,
+    Compare,
+    Credit,
+    EncodeParameters,
+    Forget,
+    Load,
+    Rejoin,
+    SaveProposal,
+    TakeParameters,
+    WriteSnapshot,
+)
 from averaging.protocol.messages import Accepted, Contact, Log
 from averaging.protocol.peer import Peer
 from averaging.replay import Contents, Replay
@@ -57,12 +71,12 @@ class Stepping:
         self._aside, self._renew, self._decided, self._carry_out = aside, renew, decided, carry_out
         self._spawn, self._applied, self._missed = spawn, applied, missed
         self._loop = asyncio.get_running_loop()
-        self._waiting: asyncio.Queue[tuple[Peer, Action]] = asyncio.Queue()
+        self._waiting: asyncio.Queue[tuple[Machine, Action]] = asyncio.Queue()
         self.known: Sequence[Entry] = ()  # that the disk had at the start
         self._forgotten: set[str] = set()  # digests that the disk may still need
         self._tries_again = False
 
-    def put(self, machine: Peer, action: Action) -> None:
+    def put(self, machine: Machine, action: Action) -> None:
         """Do what a machine asks for, after all that was asked for before."""
         self._waiting.put_nowait((machine, action))
 
@@ -81,7 +95,7 @@ class Stepping:
                 await self._do(machine, action)
             self._carry_out()
 
-    async def _do(self, machine: Peer, action: Action) -> None:
+    async def _do(self, machine: Machine, action: Action) -> None:
         match action:
             case Apply(entry):
                 manifest = await self._in_thread(partial(self._apply, entry))
@@ -91,17 +105,11 @@ class Stepping:
             case Load(entry, snapshot):
                 await self._in_thread(partial(self._load, entry, snapshot))
                 self._reached(machine, entry)
-            case Compare(other, own, before):
-                names = [one.digest for one in (other, own, before)]
-                is_near = await self._in_thread(partial(self._replay.is_near, *names))
-                with self._guarded.lock:
-                    machine.compared(other, is_near=is_near)
-            case Adopt(snapshot, following):
-                await self._in_thread(partial(self._replay.adopt, snapshot, following))
-                logger.warning("this processor computes other bits: the run's snapshot of step %d was taken over",
-                               snapshot.step)  # fmt: skip
-                await self._write_snapshots(machine)
+            case Compare() | Adopt():
+                assert isinstance(machine, Peer)
+                await self._use_named_snapshot(machine, action)
             case SaveProposal(accepted):
+                assert isinstance(machine, Peer)
                 await self._save(machine, accepted)
             case Credit(entries):
                 await self._in_thread(partial(self._credit, entries))
@@ -109,16 +117,49 @@ class Stepping:
                 self._forget(digests)
             case Rejoin(log):
                 self._rejoin(log)
+            case EncodeParameters() | TakeParameters() | WriteSnapshot():
+                assert isinstance(machine, GroupPeer)
+                await self._do_in_groups(machine, action)
 
-    def _reached(self, machine: Peer, entry: Entry) -> None:
+    async def _use_named_snapshot(self, machine: Peer, action: Compare | Adopt) -> None:
+        """Where this processor computes other bits than those of the others."""
+        match action:
+            case Compare(other, own, before):
+                names = [one.digest for one in (other, own, before)]
+                is_near = await self._in_thread(partial(self._replay.is_near, *names))
+                with self._guarded.lock:
+                    machine.compared(other, is_near=is_near)
+            case Adopt(snapshot, following):
+                await self._in_thread(partial(self._replay.adopt, snapshot, following))
+                what = "this processor computes other bits: the run's snapshot of step %d was taken over"
+                logger.warning(what, snapshot.step)
+                await self._write_snapshots(machine)
+
+    async def _do_in_groups(
+        self, machine: GroupPeer, action: EncodeParameters | TakeParameters | WriteSnapshot
+    ) -> None:
+        match action:
+            case EncodeParameters():
+                chunks = await self._in_thread(self._replay.encode_parameters)
+                with self._guarded.lock:
+                    machine.encoded(chunks, self._loop.time())
+            case TakeParameters(chunks):
+                await self._in_thread(partial(self._replay.take_parameters, chunks))
+            case WriteSnapshot():
+                manifest = await self._in_thread(self._replay.write_snapshot)
+                if manifest is not None:
+                    await self._snapshot_made(machine, manifest)
+
+    def _reached(self, machine: Machine, entry: Entry) -> None:
         self._decided(entry)
         with self._guarded.lock:
             machine.reached(entry.header.step, self._loop.time())
 
-    async def _snapshot_made(self, machine: Peer, manifest: Manifest) -> None:
+    async def _snapshot_made(self, machine: Machine, manifest: Manifest) -> None:
         with self._guarded.lock:
             machine.snapshot_made(manifest.step, manifest.digest, manifest.chunks, self._loop.time())
-        await self._write_snapshots(machine)
+        if isinstance(machine, Peer):
+            await self._write_snapshots(machine)
 
     async def _write_snapshots(self, machine: Peer) -> None:
         with self._guarded.lock:
@@ -166,7 +207,8 @@ class Stepping:
                 await self._in_thread(self._journal.catch_up)
         self._tries_again = False
         with self._guarded.lock:
-            self._guarded.machine.saving_works()
+            if isinstance(self._guarded.machine, Peer):
+                self._guarded.machine.saving_works()
         self._carry_out()
 
     # -- in the thread aside

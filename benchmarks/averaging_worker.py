@@ -153,7 +153,8 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
         journal.note("planned", step=head.step + 1, parts=counts)
         return planned
 
-    connection.send, shell._stepping.put = sends, puts  # type: ignore[method-assign]
+    connection.send, shell._stepping.put = sends, puts  # type: ignore[method-assign, assignment]
+    assert isinstance(shell.machine, Peer)
     shell.machine.leading._plan = plans
 
 

@@ -138,6 +138,7 @@ class RunLog:
 
         Raises:
             CheckpointError: it does not fit the model.
+            SwarmError: the run is in small groups, which cannot go back.
         """
         self.optimizer.roll_back(state_of(older, self.optimizer.layout))
 

@@ -29,6 +29,7 @@ class Kind(str, Enum):
     GENESIS = "genesis"  # names the state that the run begins with
     UPDATE = "update"  # applies a mean gradient
     ROLLBACK = "rollback"  # takes the state of a snapshot, by order of the run's authority
+    GROUP = "group"  # changes nothing: says what one of many small groups has averaged
     RESET = "reset"  # names new voters without the votes of the old ones; signed by the run's authority
 
 

@@ -85,4 +85,27 @@ class Rejoin:
     log: Log
 
 
-Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin
+# -- in a run of small groups
+
+
+@dataclass(frozen=True)
+class EncodeParameters:
+    """Keep those of the newest state as chunks of the grid, exactly; `encoded` answers."""
+
+
+@dataclass(frozen=True)
+class TakeParameters:
+    """The newest state gets the parameters in these chunks, which are there."""
+
+    chunks: tuple[str, ...]  # digests
+
+
+@dataclass(frozen=True)
+class WriteSnapshot:
+    """Of the newest state, for a peer that wants to load it; `snapshot_made` answers."""
+
+
+Action: TypeAlias = (
+    Send | Average | SaveProposal | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin
+    | EncodeParameters | TakeParameters | WriteSnapshot
+)  # fmt: skip

@@ -317,6 +317,15 @@ class Peer:
         """Sessions that are listed and have not left."""
         return self._contacts.others
 
+    @property
+    def round_seconds(self) -> float | None:
+        """From this peer's call to the commit of the newest header; None if it was not in that round."""
+        return self.voting.round_seconds
+
+    def in_round(self, now: float) -> bool:
+        """Whether this peer has called for the present step a while ago at most."""
+        return self.voting.in_round(now)
+
     def gathered(self, now: float) -> int:
         """Samples of all peers towards the next step, as far as this one knows."""
         return self.gathering.gathered(now)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Any
-from unittest.mock import Mock
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Kind, SnapshotName
@@ -12,7 +11,7 @@ from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Of
 from averaging.protocol.parts import Line, Planned
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
-from tests.averaging_log.headers import chain_of, header
+from tests.averaging_log.headers import chain_of
 
 ME = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
 FAT = Contact("fat.0", "fat", reachable=True)
@@ -67,9 +66,10 @@ def test_a_reducer_that_is_lost_is_replaced_by_the_fattest_line_that_is_left() -
     sent: list[Any] = []
     calls = {"a.0": call(2.0), "b.0": call(20.0), "c.0": call(None), "fattest.0": call(90.0)}
     lines = [Line(session, True, True, one.bandwidth) for session, one in calls.items()]
-    situation = Mock(me=ME, previous=header(0), ballot=BALLOT)
     settings = Settings("run", target_samples=4, chunks=3, snapshot_every=5)
-    assignments = Assignments(situation, settings, calls, lines, all_to_one, lambda to, plan: sent.append(plan), 0.0)
+    assignments = Assignments(
+        ME.session, "", BALLOT, settings, calls, lines, all_to_one, lambda to, plan: sent.append(plan), 0.0
+    )
     reducers = []
     for reducer in ("fattest.0", "b.0", "a.0", "c.0"):
         reducers.append(sent[-1].parts[0].reducer)
