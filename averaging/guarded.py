@@ -35,6 +35,4 @@ class Guarded:
         if log.snapshot is not None:
             self.machine.fetching.made(log.snapshot.digest, chunks, now)
         self.machine.reached(-1, now)
-        chain = old.log.chain
-        had = [*old.backfilling.others, *(chain.since(0) if chain is not None else ())]
-        self.machine.rejoin(log, had, now)
+        self.machine.rejoin(log, old, now)

@@ -47,7 +47,6 @@ class CollaborativeOptimizer:
     Args:
         parameters: of the model, in an order that all peers have; those with more than one dimension decay.
         applied: is told of each header after its step, in another thread.
-        missed: is told of older headers that are credited only, in the same thread.
         first: the state with which a coordinator opens the run, by default that of the parameters.
     """
 
@@ -56,7 +55,6 @@ class CollaborativeOptimizer:
         membership: Membership,
         parameters: Sequence[tuple[str, Parameter]],
         applied: Callable[[Entry], None] = lambda entry: None,
-        missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
         first: Callable[[Layout], State] | None = None,
     ):
         self._membership, self._parameters = membership, [one for _, one in parameters]
@@ -72,9 +70,9 @@ class CollaborativeOptimizer:
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
         self._loop = LoopThread()
         self._loop.start()
-        self._shell: Shell = self._loop.call(self._begin(applied, missed))
+        self._shell: Shell = self._loop.call(self._begin(applied))
 
-    async def _begin(self, applied: Callable[[Entry], None], missed: Callable[[Sequence[Entry]], None]) -> Shell:
+    async def _begin(self, applied: Callable[[Entry], None]) -> Shell:
         one, grid = self._membership, Grid(self._layout.size)
         averaging = one.run.averaging
         facts = Settings(
@@ -105,7 +103,6 @@ class CollaborativeOptimizer:
             renew=self._renew,
             credentials=one.credentials,
             applied=applied,
-            missed=missed,
         )
         if disk is not None:
             parameters = [one.detach().cpu() for one in self._parameters]
@@ -154,8 +151,11 @@ class CollaborativeOptimizer:
 
     @property
     def round_seconds(self) -> float | None:
-        """From this peer's call to the commit of the newest header; None if it was not in that round."""
-        return self._shell.machine.voting.round_seconds
+        """From this peer's call to the commit of the newest header; None if it was not in that round.
+
+        In `applied` it is that of the header that is told.
+        """
+        return self._shell.round_seconds
 
     def roll_back(self, state: State) -> None:
         """Have the run go on from another state, by the authority of this coordinator: the next header will say so.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, SnapshotName, extends, newest, supersedes
-from averaging.protocol.actions import Action, Forget, Load, Rejoin
+from averaging.protocol.actions import Action, Forget, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Log, Message, WantLog
 from averaging.protocol.settings import Timing
@@ -170,7 +170,10 @@ class CatchingUp:
                 self._fetching.want_header(entry.header, sources, now, is_new=is_new)
 
     def load(self, ours: Head | None, now: float) -> tuple[Chain, SnapshotName] | None:
-        """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`."""
+        """A snapshot that has come and is to be loaded now, with the chain up to it; what follows is in `entries`.
+
+        The caller has it loaded.
+        """
         log = self._log
         if log is None or log.snapshot is None or self._lags(ours) or not self._fetching.holds([log.snapshot.digest]):
             return None
@@ -183,7 +186,6 @@ class CatchingUp:
             return None
         self.entries = list(log.entries[base + 1 :])
         self._fetch(now)
-        self._act(Load(log.entries[base], log.snapshot.digest))
         return Chain(log.entries[: base + 1]), log.snapshot
 
     def next_entry(self, chain: Chain) -> Entry | None:

@@ -220,7 +220,9 @@ class Oracle:
     def check_whole_ledger(self, process: "Process", living: Collection["Process"]) -> None:
         """A coordinator has credited every header of its chain, as far back as somebody can tell it."""
         chains = [one.machine.log.chain for one in living]
+        assert process.disk is not None
         held = {entry.header.digest for chain in chains if chain is not None for entry in chain.since(0)}
+        held.update(record.entry.header.digest for record in process.disk.log)
         assert process.machine.head is not None
         for header in self._ancestors(process.machine.head.digest):
             if header.digest not in held:
@@ -269,7 +271,7 @@ class Oracle:
         wanted = len(machine.fetching.wanted)
         if wanted > most + 64 * self._chunks:
             raise Violation(f"{process.session} asks for {wanted} chunks")
-        if machine.log.chain is not None and not process.contact.is_coordinator:
+        if machine.log.chain is not None:
             length = len(machine.log.chain)
             if length > 4 * self._snapshot_every + 60:
                 raise Violation(f"{process.session} holds {length} headers")
