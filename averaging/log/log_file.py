@@ -153,6 +153,19 @@ def entries_after(path: Path, place: Place | None, most: int) -> tuple[list[Entr
     return entries, place
 
 
+def newest_step(path: Path) -> int | None:
+    """The step of the header that was applied last.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    newest = None
+    for _, _, record in _records(path, 0):
+        if record.is_applied:
+            newest = record.entry.header.step
+    return newest
+
+
 def _records(path: Path, start: int) -> Iterator[tuple[int, int, Record]]:
     """Where each record begins and ends, and the record."""
     try:

@@ -185,7 +185,7 @@ def test_samples_that_nobody_can_have_computed(swarm: GuardedSwarm, inside: Insi
 
 def test_samples_that_no_group_got(swarm: GuardedSwarm, inside: Inside):
     assert inside.attack.got("freeloader")["stored"] > 0, "nobody heard the lies"
-    kinds = {(flag.user, flag.kind) for flag in swarm.ledger.audit.flags()}
+    kinds = {(flag.user, flag.kind) for flag in swarm.ledger.rounds.flags()}
     assert kinds == {("~freeloader", Kind.CLAIM)}, "somebody honest was flagged, or the liar was not"
     credit = {leader.user: leader.samples for leader in swarm.ledger.leaderboard()}
     assert credit["~freeloader"] == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from coordinator.ledger import Ledger
-from coordinator.ledger_audit import RoundRow
+from coordinator.ledger_rounds import RoundRow
 from coordinator.ledger_schema import ContributionRow, SessionRow
 
 # in a trainer's log

@@ -86,4 +86,4 @@ def test_the_coordinator_is_killed_and_started_again(swarm: FaultySwarm, phase: 
 def test_after_all_of_that_the_accounts_agree(swarm: FaultySwarm):
     """Nothing is lost, nothing counted twice, and nobody is accused; the last claims are waited for."""
     swarm.wait_for_agreement()
-    assert swarm.ledger.audit.flags() == []
+    assert swarm.ledger.rounds.flags() == []
