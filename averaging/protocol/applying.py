@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Kind, SnapshotName
-from averaging.protocol.actions import Action, Apply
+from averaging.protocol.actions import Action, Apply, Load
 from averaging.protocol.adopting import Adopting
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
@@ -54,13 +54,12 @@ class Applying:
         if loaded is not None:
             chain, log = loaded
             self._buffers.drop()
-            if self._log.chain is not None:
-                self._backfilling.had(self._log.chain.since(0))
             assert log.snapshot is not None
+            self._backfilling.loads(chain, None if self._log.chain is None else self._log.tip)
+            self._act(Load(tuple(chain.since(0)), log.snapshot.digest, tuple(self._backfilling.gaps)))
             self._log.start(chain, [log.snapshot], log.entries[len(chain) :])
             self._log.told(log.anchor)
             self._new_step()
-            self._backfilling.loaded()
             self._log.forget_old(self._catching_up.wanted())
         while self._log.chain is not None and (entry := self._catching_up.next_entry(self._log.chain)) is not None:
             self.apply(entry, now)
@@ -68,8 +67,7 @@ class Applying:
     def apply(self, entry: Entry, now: float) -> None:
         """The next header is committed, and what it needs is here."""
         header = entry.header
-        self._act(Apply(entry))
-        self._voting.decided(now)
+        self._act(Apply(entry, self._voting.seconds_since_call(now)))
         self._log.append(entry)
         for member in header.members:
             if member.session == self._contacts.me.session:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Entry, Head, Header, Kind, SnapshotName
+from averaging.log.header import Ballot, Gap, Head, Header, Kind, SnapshotName
 from averaging.protocol import quorum
 from averaging.protocol.actions import Action
 from averaging.protocol.adopting import Adopting
@@ -80,8 +80,7 @@ class Peer:
         self._contacts = Contacts(me, credentials)
         self._trust = Trust(self._contacts, settings.run, credentials)
         self.fetching = Fetching(send, timing, held)
-        headers = None if me.is_coordinator else settings.headers
-        self.log = HeldLog(self.fetching, send, act, headers, credentials)
+        self.log = HeldLog(self.fetching, send, act, settings.headers, credentials, is_coordinator=me.is_coordinator)
         self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
         self.catching_up = CatchingUp(self.fetching, self._trust, send, act, timing)
         self.reducing = Reduction(me.session, settings, send, act)
@@ -151,14 +150,14 @@ class Peer:
         chain: Chain,
         snapshots: Iterable[SnapshotName],
         accepted: Accepted | None = None,
-        others: Iterable[Entry] = (),
+        gaps: Iterable[Gap] = (),
     ) -> None:
         """Go on from a state that the process has: its own disk, or the beginning of a run.
 
         `accepted` was on the disk, too: one more header that may have been chosen, and no promise of this session.
-        `others` are older headers, which need not lead to the chain without a gap.
+        `gaps` are older headers that a coordinator lacks.
         """
-        self.backfilling.had(others)
+        self.backfilling.gaps = list(gaps)
         self._applying.go_on_from(chain, snapshots)
         if (
             accepted is not None
@@ -168,9 +167,9 @@ class Peer:
             self.voting.voter.accepted = accepted
             self._contacts.learn_of(accepted)
 
-    def rejoin(self, log: Log, others: Iterable[Entry], now: float) -> None:
-        """Go on from the log that the session before this one has rejoined for; it had these headers."""
-        self.backfilling.had(others)
+    def rejoin(self, log: Log, old: "Peer", now: float) -> None:
+        """Go on from the log that the session before this one has rejoined for."""
+        self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
         self.catching_up.believed("", log, None, now)
         self._after(now)
 
@@ -316,11 +315,6 @@ class Peer:
     def others(self) -> Collection[str]:
         """Sessions that are listed and have not left."""
         return self._contacts.others
-
-    @property
-    def round_seconds(self) -> float | None:
-        """From this peer's call to the commit of the newest header; None if it was not in that round."""
-        return self.voting.round_seconds
 
     def in_round(self, now: float) -> bool:
         """Whether this peer has called for the present step a while ago at most."""

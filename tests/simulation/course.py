@@ -105,7 +105,7 @@ def _begin(world: World, oracle: Oracle, draw: random.Random, speeds: list[int],
         world.other_bits.add(coordinator.user)
     disk = first_disk(world.settings.run, coordinator.session)
     first = Process(world, oracle, coordinator, speed=0, disk=disk)
-    oracle.began(disk.entries[0], first.state)
+    oracle.began(disk.log[0].entry, first.state)
     for number, speed in enumerate(speeds):
         reachable = all_reachable or (not everybody_hides and draw.random() < 0.7)
         contact = Contact(f"user{number:02d}.000", f"user{number:02d}", reachable)
