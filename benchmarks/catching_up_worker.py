@@ -15,6 +15,7 @@ from averaging.connection import Membership
 from averaging.log.header import Ballot, Entry
 from averaging.log.snapshot import Manifest
 from averaging.optimizer import CollaborativeOptimizer
+from averaging.protocol.actions import Load
 from averaging.protocol.messages import Meet, Message
 from averaging.transport.outbox import Payload
 from swarm.dht import Network, addresses, join_dht
@@ -126,10 +127,10 @@ def _optimizer(
     load, apply, keep, send = stepping._load, shell.replay.apply, arrivals._keeps_chunk, connection.send
     fetched, met = Counter[str](), set[Ballot]()
 
-    def loads(entry: Entry, snapshot: str) -> None:
-        size = sum(len(shell.store.get(one) or b"") for one in set(shell.replay.manifest(snapshot).chunks))
-        journal.note("fetched", step=entry.header.step, snapshot=size, bytes=fetched["bytes"])
-        load(entry, snapshot)
+    def loads(one: Load) -> None:
+        size = sum(len(shell.store.get(chunk) or b"") for chunk in set(shell.replay.manifest(one.snapshot).chunks))
+        journal.note("fetched", step=one.entries[-1].header.step, snapshot=size, bytes=fetched["bytes"])
+        load(one)
 
     def applies(entry: Entry) -> Manifest | None:
         began = time.monotonic()
@@ -149,7 +150,7 @@ def _optimizer(
             journal.note("met", step=message.step)
         return send(session, to, message, payload)
 
-    stepping._load, shell.replay.apply, arrivals._keeps_chunk = loads, applies, keeps  # type: ignore[method-assign]
+    stepping._load, shell.replay.apply, arrivals._keeps_chunk = loads, applies, keeps  # type: ignore[method-assign, assignment]
     connection.send = sends  # type: ignore[method-assign]
     return optimizer
 

@@ -31,7 +31,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class SeenRound:
-    """An update and its round: samples by peer id, and seconds from the coordinator's call to the commit, if it called."""
+    """An update and its round: samples by peer id, seconds from the coordinator's call to the commit, if it called."""
 
     step: int
     samples: Mapping[str, float]
