@@ -141,7 +141,7 @@ class CatchingUp:
     def _begin_anew(self, abandoned: set[str], ours: Head | None) -> None:
         """What was being fetched, and is wanted no longer, is asked for no longer, and not kept by a newcomer."""
         wanted = self.wanted()
-        self._fetching.want_instead(abandoned, wanted)
+        self._fetching.want_only(wanted)  # nor for what was proposed for a step that is decided by now
         if ours is None and abandoned - wanted:  # a peer with a chain drops the rest at its next step
             gone = sorted(self._fetching.held - wanted - self._fetching.parts_of(wanted))
             self._fetching.forget(gone)
