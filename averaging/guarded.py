@@ -61,6 +61,4 @@ class Guarded:
         if log.snapshot is not None:
             new.fetching.made(log.snapshot.digest, chunks, now)
         new.reached(-1, now)
-        chain = old.log.chain
-        had = [*old.backfilling.others, *(chain.since(0) if chain is not None else ())]
-        new.rejoin(log, had, now)
+        new.rejoin(log, old, now)

@@ -54,7 +54,6 @@ class CollaborativeOptimizer:
     Args:
         parameters: of the model, in an order that all peers have; those with more than one dimension decay.
         applied: is told of each header after its step, in another thread.
-        missed: is told of older headers that are credited only, in the same thread.
         first: the state with which a coordinator opens the run, by default that of the parameters.
     """
 
@@ -63,7 +62,6 @@ class CollaborativeOptimizer:
         membership: Membership,
         parameters: Sequence[tuple[str, Parameter]],
         applied: Callable[[Entry], None] = lambda entry: None,
-        missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
         first: Callable[[Layout], State] | None = None,
     ):
         self._membership, self._parameters = membership, [one for _, one in parameters]
@@ -79,9 +77,9 @@ class CollaborativeOptimizer:
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
         self._loop = LoopThread()
         self._loop.start()
-        self._shell: Shell = self._loop.call(self._begin(applied, missed))
+        self._shell: Shell = self._loop.call(self._begin(applied))
 
-    async def _begin(self, applied: Callable[[Entry], None], missed: Callable[[Sequence[Entry]], None]) -> Shell:
+    async def _begin(self, applied: Callable[[Entry], None]) -> Shell:
         one, grid = self._membership, Grid(self._layout.size)
         averaging = one.run.averaging
         facts = Settings(
@@ -94,8 +92,8 @@ class CollaborativeOptimizer:
         )
         groups = group_settings(averaging)
         memory = max(IN_MEMORY, most_bytes(self._layout.size, averaging.snapshot_every, groups))
-        disk = Disk(one.folder, IN_MEMORY) if one.folder is not None and groups is None else None
-        store = self._store = disk.contents if disk is not None else Store(None, memory)
+        disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None  # of small groups: headers for credit
+        store = self._store = disk.contents if disk is not None and groups is None else Store(None, memory)
         optimizer = StateOptimizer(self._layout, one.run.optimizer)
         compression = one.run.averaging.compression
         replay = Replay(facts.run, self._layout, grid, compression, optimizer.step, facts.snapshot_every, store)
@@ -116,13 +114,14 @@ class CollaborativeOptimizer:
             credentials=one.credentials,
             groups=groups,
             applied=applied,
-            missed=missed,
         )
         parameters = [one.detach().cpu() for one in self._parameters]
         first = self._first or (lambda layout: initial_state(layout, parameters))
-        if disk is not None:
+        if disk is not None and groups is None:
             resume_or_open(shell, disk, lambda: first(self._layout))
         elif me.is_coordinator:
+            assert disk is not None, "a coordinator has a folder"
+            disk.load()
             shell.begin_with(first(self._layout))
         shell.run()
         await self._connection.open(me, shell)
@@ -182,7 +181,10 @@ class CollaborativeOptimizer:
 
     @property
     def round_seconds(self) -> float | None:
-        """From this peer's call to the commit of the newest header; None if it was not in that round."""
+        """From this peer's call to the commit of the newest header; None if it was not in that round.
+
+        In `applied` it is that of the header that is told.
+        """
         return self._shell.round_seconds
 
     def roll_back(self, state: State) -> None:
@@ -292,10 +294,10 @@ def group_settings(averaging: AveragingSection) -> GroupSettings | None:
 
 
 def most_bytes(elements: int, snapshot_every: int, groups: GroupSettings | None = None) -> int:
-    """What a peer holds: two snapshots and one that is made, updates since the last but one, and open rounds.
+    """What a peer holds: two snapshots, a new one, one to compare, updates since the last but one, and open rounds.
 
     In small groups: means of gradients and parameters in the rounds of two steps.
     """
     update = 4 * elements  # of float32; other encodings have less
     updates = 2 * snapshot_every + ROUNDS if groups is None else 4 * (1 + (groups.rounds or MOST_ROUNDS))
-    return 3 * 8 * elements + updates * update
+    return 4 * 8 * elements + updates * update

@@ -19,6 +19,8 @@ from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
+NEAR = 0.01  # of the way since the snapshot before; other processors differ by some 1e-4 of it, after a hundred steps
+
 
 class Contents(Protocol):
     """What a peer keeps by digest."""
@@ -91,6 +93,22 @@ class Replay:
         self.state = replace(self._read(snapshot), step=header.step)
         self.loaded += 1
 
+    def adopt(self, snapshot: SnapshotName, following: Sequence[Entry]) -> None:
+        """Go on from another snapshot of a step that was taken, and take the steps after it again."""
+        state = replace(self._read(snapshot.digest), step=snapshot.step)
+        for entry in following:
+            state = self._stepped(state, entry.header)
+        self.state = state
+
+    def is_near(self, other: str, own: str, before: str) -> bool:
+        """Whether two snapshots of a step differ by little, in comparison with how far the own one has moved."""
+        try:
+            vectors = [(one.parameters, *one.moments) for one in map(self._read, (other, own, before))]
+        except ValueError as error:
+            logger.warning("snapshot %s is another than this peer's %s, and cannot be used: %s", other, own, error)
+            return False
+        return all(bool((a - b).norm() <= NEAR * (b - c).norm()) for a, b, c in zip(*vectors, strict=True))
+
     def apply(self, entry: Entry) -> Manifest | None:
         """Follow a committed header, whose chunks are here; after a snapshot step, the new snapshot.
 
@@ -102,19 +120,21 @@ class Replay:
             assert header.snapshot is not None
             self.load(header.snapshot.digest, header)
             return None
+        self.state = self._stepped(self.state, header)
+        return None if header.step % self._snapshot_every else self._snapshot(self.state, header.digest)
+
+    def _stepped(self, state: State, header: Header) -> State:
+        """The state after an update."""
         gradient = self._gradient(header)
         self.gradient_norm = None if gradient is None else float(gradient.norm())
         if gradient is None:  # what is not stepped may be read while it is rebased
-            state = replace(self.state, moments=tuple(moment.clone() for moment in self.state.moments))
+            after = replace(state, moments=tuple(moment.clone() for moment in state.moments))
         else:
-            state = self._step(self.state, gradient)
-        state.step = header.step
-        if header.step % self._snapshot_every:
-            self.state = state
-            return None
-        rebase(state)
-        self.state = state
-        return self._snapshot(state, header.digest)
+            after = self._step(state, gradient)
+        after.step = header.step
+        if header.step % self._snapshot_every == 0:
+            rebase(after)
+        return after
 
     # -- of a run in small groups, whose peers apply different updates
 

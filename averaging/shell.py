@@ -19,7 +19,7 @@ from averaging.arrivals import Arrivals
 from averaging.guarded import Guarded, Machine
 from averaging.log.chain import Chain
 from averaging.log.disk import Disk
-from averaging.log.header import Entry, SnapshotName
+from averaging.log.header import Entry, Gap, SnapshotName
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.means import Means
@@ -72,8 +72,6 @@ class Shell:
         renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
         groups: of a run in small groups, which has no log; it begins with `begin_with`.
         applied: is told of each header after its step was taken, in that thread.
-        missed: is told of older headers whose states this peer never had, in the same thread; and at the start of all
-            that the disk has, since a kill may have come before they were told. A header may be told more than once.
     """
 
     def __init__(
@@ -92,7 +90,6 @@ class Shell:
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
         groups: GroupSettings | None = None,
         applied: Callable[[Entry], None] = lambda entry: None,
-        missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
     ):
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
@@ -100,7 +97,7 @@ class Shell:
         self._arrivals = Arrivals(guarded, replay, store)
         self._means = Means(guarded, self._arrivals, store, aside)
         self._stepping = Stepping(
-            guarded, replay, store, disk, aside, renew, self._decided, self._carry_out, self._spawn, applied, missed
+            guarded, replay, store, disk, aside, renew, self._decided, self._carry_out, self._spawn, applied
         )
         self._batch = -1, -1  # step and loads of the state that it is computed from
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,15 +116,15 @@ class Shell:
 
     @property
     def round_seconds(self) -> float | None:
-        """See `CollaborativeOptimizer`."""
-        return self._machine.round_seconds
+        """From the call to the commit of the newest header that was applied; None if this peer was not in the round."""
+        return self._stepping.round_seconds
 
     def begin(
         self,
         chain: Chain,
         snapshots: Sequence[SnapshotName],
         accepted: Accepted | None = None,
-        others: Sequence[Entry] = (),
+        gaps: Sequence[Gap] = (),
     ) -> None:
         """Go on from what this peer has: the beginning of a run, or its own disk. The state is in the replay."""
         machine, now = self.machine, self._loop.time()
@@ -138,9 +135,8 @@ class Shell:
             for digest in header.chunks:
                 if self.store.has(digest):
                     fetching.arrived(digest, now)
-        machine.start(chain, snapshots, accepted, others)
+        machine.start(chain, snapshots, accepted, gaps)
         machine.reached(chain.tip.step, now)
-        self._stepping.known = [*others, *entries]
 
     def begin_with(self, state: State) -> None:
         """Go on from a state, in a run of small groups."""

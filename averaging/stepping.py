@@ -19,7 +19,9 @@ from averaging.log.snapshot import Manifest
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import (
     Action,
+    Adopt,
     Apply,
+    Compare,
     Credit,
     EncodeParameters,
     Forget,
@@ -48,7 +50,7 @@ class Stepping:
         decided: is told of each entry once its step was taken.
         carry_out: takes the machine's next actions.
         spawn: keeps a task.
-        applied, missed: see `averaging.shell.Shell`.
+        applied: see `averaging.shell.Shell`.
     """
 
     def __init__(
@@ -63,14 +65,13 @@ class Stepping:
         carry_out: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         applied: Callable[[Entry], None],
-        missed: Callable[[Sequence[Entry]], None],
     ):
         self._guarded, self._replay, self._contents, self._journal = guarded, replay, contents, Journal(disk)
         self._aside, self._renew, self._decided, self._carry_out = aside, renew, decided, carry_out
-        self._spawn, self._applied, self._missed = spawn, applied, missed
+        self._spawn, self._applied = spawn, applied
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Queue[tuple[Machine, Action]] = asyncio.Queue()
-        self.known: Sequence[Entry] = ()  # that the disk had at the start
+        self.round_seconds: float | None = None  # of the header that was applied last
         self._forgotten: set[str] = set()  # digests that the disk may still need
         self._tries_again = False
 
@@ -79,10 +80,7 @@ class Stepping:
         self._waiting.put_nowait((machine, action))
 
     async def run(self) -> None:
-        """Do it all; first tell of the entries that the disk has."""
-        if self.known:
-            await self._in_thread(partial(self._missed, self.known))
-            self.known = ()
+        """Do it all."""
         while True:
             machine, action = await self._waiting.get()
             if machine is self._guarded.machine:
@@ -96,24 +94,49 @@ class Stepping:
     async def _do(self, machine: Machine, action: Action) -> None:
         match action:
             case Apply(entry):
-                manifest = await self._in_thread(partial(self._apply, entry))
+                manifest = await self._in_thread(partial(self._apply, action))
                 self._reached(machine, entry)
                 if manifest is not None:
                     await self._snapshot_made(machine, manifest)
-            case Load(entry, snapshot):
-                await self._in_thread(partial(self._load, entry, snapshot))
-                self._reached(machine, entry)
+            case Load(entries):
+                await self._in_thread(partial(self._load, action))
+                self._reached(machine, entries[-1])
+            case Compare() | Adopt():
+                assert isinstance(machine, Peer)
+                await self._use_named_snapshot(machine, action)
             case SaveProposal(accepted):
                 assert isinstance(machine, Peer)
                 await self._save(machine, accepted)
-            case Credit(entries):
-                await self._in_thread(partial(self._credit, entries))
+            case Credit(entries, gaps):
+                what = f"{len(entries)} older headers"
+                await self._in_thread(partial(self._write, what, lambda disk: disk.credit(entries, gaps)))
             case Forget(digests):
                 self._forget(digests)
             case Rejoin(log):
                 self._rejoin(log)
-            case EncodeParameters():
+            case EncodeParameters() | TakeParameters() | WriteSnapshot():
                 assert isinstance(machine, GroupPeer)
+                await self._do_in_groups(machine, action)
+
+    async def _use_named_snapshot(self, machine: Peer, action: Compare | Adopt) -> None:
+        """Where this processor computes other bits than those of the others."""
+        match action:
+            case Compare(other, own, before):
+                names = [one.digest for one in (other, own, before)]
+                is_near = await self._in_thread(partial(self._replay.is_near, *names))
+                with self._guarded.lock:
+                    machine.compared(other, is_near=is_near)
+            case Adopt(snapshot, following):
+                await self._in_thread(partial(self._replay.adopt, snapshot, following))
+                what = "this processor computes other bits: the run's snapshot of step %d was taken over"
+                logger.warning(what, snapshot.step)
+                await self._write_snapshots(machine)
+
+    async def _do_in_groups(
+        self, machine: GroupPeer, action: EncodeParameters | TakeParameters | WriteSnapshot
+    ) -> None:
+        match action:
+            case EncodeParameters():
                 chunks = await self._in_thread(self._replay.encode_parameters)
                 with self._guarded.lock:
                     machine.encoded(chunks, self._loop.time())
@@ -133,8 +156,13 @@ class Stepping:
         with self._guarded.lock:
             machine.snapshot_made(manifest.step, manifest.digest, manifest.chunks, self._loop.time())
         if isinstance(machine, Peer):
-            names = list(machine.log.snapshots)
-            await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names)))
+            await self._write_snapshots(machine)
+
+    async def _write_snapshots(self, machine: Peer) -> None:
+        with self._guarded.lock:
+            assert machine.log.chain is not None
+            names, since = list(machine.log.snapshots), machine.log.chain.oldest.step
+        await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names, since)))
 
     def _forget(self, digests: Sequence[str]) -> None:
         """Delete chunks; not before the disk has what stands for them, or it would lead to no state after a crash."""
@@ -186,20 +214,25 @@ class Stepping:
     def _in_thread(self, work: Callable[[], Any]) -> Awaitable[Any]:
         return self._loop.run_in_executor(self._aside, work)
 
-    def _apply(self, entry: Entry) -> Manifest | None:
-        manifest = self._replay.apply(entry)
-        self._write(f"step {entry.header.step}", lambda disk: disk.append([entry]))
-        self._applied(entry)
+    def _apply(self, step: Apply) -> Manifest | None:
+        manifest = self._replay.apply(step.entry)
+        if self._is_log:
+            self._write(f"step {step.entry.header.step}", lambda disk: disk.append([step.entry]))
+        self.round_seconds = step.seconds
+        self._applied(step.entry)
         return manifest
 
-    def _load(self, entry: Entry, snapshot: str) -> None:
-        self._replay.load(snapshot, entry.header)
-        name = SnapshotName(entry.header.step, snapshot)
-        self._write(f"the snapshot of step {name.step}", lambda disk: disk.take_over(entry, name))
+    def _load(self, load: Load) -> None:
+        header = load.entries[-1].header
+        self._replay.load(load.snapshot, header)
+        name = SnapshotName(header.step, load.snapshot)
+        if self._is_log:
+            self._write(f"the snapshot of step {name.step}", lambda disk: disk.take_over(load.entries, name, load.gaps))
 
-    def _credit(self, entries: Sequence[Entry]) -> None:
-        self._write(f"{len(entries)} older headers", lambda disk: disk.add_older(entries))
-        self._missed(entries)
+    @property
+    def _is_log(self) -> bool:
+        """Whether the disk has what a restart goes on from, and not headers for their credit alone."""
+        return isinstance(self._guarded.machine, Peer)
 
     def _write(self, what: str, work: Callable[[Disk], None]) -> None:
         """To the disk, now or later."""

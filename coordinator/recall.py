@@ -44,7 +44,7 @@ class Recall:
         why = None
         if has_exploded([one.loss for one in ledger.steps(since=since)]):
             why = "the training loss has risen"
-        elif has_exploded([math.log(norm) if norm else -math.inf for norm in ledger.audit.gradient_norms(since)]):
+        elif has_exploded([math.log(norm) if norm else -math.inf for norm in ledger.rounds.gradient_norms(since)]):
             why = "the gradients have grown"
         if why is None:
             return False

@@ -132,9 +132,7 @@ class AveragingSection(Section):
     target_batch_size: Count = Field(4096, description="samples of all peers in a global step")
     state_every: Count = Field(5, description="in small groups: global steps between two averages of the parameters")
     overlap: bool = Field(True, description="go on computing while gradients are averaged (one step of staleness)")
-    compression: Literal["8bit", "float16", "none"] = Field(
-        "8bit", description="of gradients on the wire"
-    )
+    compression: Literal["8bit", "float16", "none"] = Field("8bit", description="of gradients on the wire")
     snapshot_every: Count = Field(
         10, description="global steps between two snapshots of the log, from which newcomers begin"
     )

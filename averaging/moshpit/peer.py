@@ -81,7 +81,6 @@ class GroupPeer:
         self._planner = planner
         self.me, self._settings, self._groups, self._credentials = me, settings, groups, credentials
         self.buffers, self.resting = Buffers(), Resting(me.session)  # in small groups all compute
-        self.round_seconds: float | None = None  # of the newest step
         self._outbox = Outbox(me.session)
         send, act = self._outbox.send, self._outbox.act
         self._contacts = Contacts(me, credentials)
@@ -409,8 +408,8 @@ class GroupPeer:
             return
         # all groups are credited by what their conveners tell the coordinator
         entry = ended.entry(self._settings.run, self.me.session, credits=not self.me.is_coordinator)
-        self._outbox.act(Apply(entry))
-        self.step, self.round_seconds = self.step + 1, now - ended.began
+        self._outbox.act(Apply(entry, now - ended.began))
+        self.step += 1
         self._missed += not ended.averaged
         self._forget(entry.header.chunks)
         if self.step % self._groups.state_every == 0:
@@ -453,7 +452,7 @@ class GroupPeer:
         """Take over a state, as that of the step at which the others are by now: parameters are averaged soon."""
         self.step = max(snapshot.step, self.gathering.newest(now))
         self._missed = min(self.step - snapshot.step, self._groups.state_every)
-        self._outbox.act(Load(passed(self._settings.run, self.step, self.me.session), snapshot.digest))
+        self._outbox.act(Load((passed(self._settings.run, self.step, self.me.session),), snapshot.digest))
         self.buffers.drop()
         self._loading.stop()
         self.gathering.report(now)

@@ -24,8 +24,9 @@ class Assignments:
         send: Callable[[str, Message], None],
         now: float,
     ):
-        reducers = [line.session for line in lines if line.reachable]
-        self._me, self._timing, self._reducers, self._send = me, settings.timing, reducers, send
+        fattest = sorted((line for line in lines if line.reachable), key=lambda line: -line.carries)
+        self._stand_ins = [line.session for line in fattest]
+        self._me, self._timing, self._send = me, settings.timing, send
         self._members = list(calls)
         planned = planner(settings.chunks, lines)
         self.plan = Plan(
@@ -56,7 +57,8 @@ class Assignments:
                 self._assigned_at[part.first] = now
 
     def lost(self, session: str) -> None:
-        """The connection to a reducer has broken: it is late."""
+        """The connection to a member has broken: as a reducer it is late."""
+        self._stand_ins = [one for one in self._stand_ins if one != session]
         for part in self.plan.parts:
             if part.reducer == session:
                 self._assigned_at[part.first] = float("-inf")
@@ -81,8 +83,11 @@ class Assignments:
         return None
 
     def _reassigned(self, part: Assignment, now: float) -> Assignment:
-        """The same chunks, at a stand-in: a member that has not tried them yet, the convener if there is no other."""
-        others = [one for one in self._reducers if one not in self._tried[part.first]]
+        """The same chunks, at a stand-in: of those that have not tried them, the one with the fattest line.
+
+        It is the convener if there is no other.
+        """
+        others = [one for one in self._stand_ins if one not in self._tried[part.first]]
         stand_in = others[0] if others else self._me
         self._assigned_at[part.first] = now
         self._tried[part.first].add(stand_in)

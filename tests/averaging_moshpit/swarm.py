@@ -162,7 +162,7 @@ class Peer:
     def _do_with_state(self, action: Action) -> None:
         machine, world = self.machine, self.swarm.world
         match action:
-            case Load(entry, snapshot):
+            case Load((entry,), snapshot):
                 self.step, self.state = entry.header.step, self.contents[snapshot].copy()
                 self.swarm.loads += 1
                 machine.reached(self.step, world.now)
