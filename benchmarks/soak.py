@@ -195,7 +195,7 @@ class Soak:
             steps_lost=self._steps.lost + max(0, reached - held),
             samples_lost=agreement.lost,
             samples_double=agreement.double,
-            flags=[f"{one.user}: {one.what} ({one.times} times)" for one in swarm.ledger.audit.flags()],
+            flags=[f"{one.user}: {one.what} ({one.times} times)" for one in swarm.ledger.rounds.flags()],
             failed_rounds=totals.averaging_failures,
             joins=self._happened["join"],
             leaves=self._happened["leave"],

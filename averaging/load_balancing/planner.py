@@ -25,7 +25,7 @@ def plan_round(step: GlobalStep, chunks: int, members: Sequence[Line]) -> Planne
     peers = _peers(members)
     if peers is None:
         return equal_parts(chunks, members)
-    parts = _runs(make_plan(peers, step, [one.sends for one in members]).parts, members)
+    parts = runs(make_plan(peers, step, [one.sends for one in members]).parts, members)
     if not any(one.speed for one in members):
         return Planned(parts)
     plan = make_plan(peers, step)
@@ -60,7 +60,7 @@ def _peers(members: Sequence[Line]) -> list[Peer] | None:
     ]
 
 
-def _runs(sizes: Sequence[int], members: Sequence[Line]) -> tuple[Assignment, ...]:
+def runs(sizes: Sequence[int], members: Sequence[Line]) -> tuple[Assignment, ...]:
     """So many chunks for each member, one run after the other."""
     return tuple(
         Assignment(end - size, size, one.session, attempt=0)

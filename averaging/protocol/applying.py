@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Kind, SnapshotName
-from averaging.protocol.actions import Action, Apply
+from averaging.protocol.actions import Action, Apply, Load
+from averaging.protocol.adopting import Adopting
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
@@ -30,6 +31,7 @@ class Applying:
         catching_up: CatchingUp,
         backfilling: Backfilling,
         trust: Trust,
+        adopting: Adopting,
         reducing: Reduction,
         voting: Voting,
         gathering: Gathering,
@@ -38,6 +40,7 @@ class Applying:
     ):
         self._contacts, self._log, self._buffers, self._fetching = contacts, log, buffers, fetching
         self._catching_up, self._backfilling, self._trust, self._reducing = catching_up, backfilling, trust, reducing
+        self._adopting = adopting
         self._voting, self._gathering, self._leading, self._act = voting, gathering, leading, act
 
     def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
@@ -51,13 +54,12 @@ class Applying:
         if loaded is not None:
             chain, log = loaded
             self._buffers.drop()
-            if self._log.chain is not None:
-                self._backfilling.had(self._log.chain.since(0))
             assert log.snapshot is not None
+            self._backfilling.loads(chain, None if self._log.chain is None else self._log.tip)
+            self._act(Load(tuple(chain.since(0)), log.snapshot.digest, tuple(self._backfilling.gaps)))
             self._log.start(chain, [log.snapshot], log.entries[len(chain) :])
             self._log.told(log.anchor)
             self._new_step()
-            self._backfilling.loaded()
             self._log.forget_old(self._catching_up.wanted())
         while self._log.chain is not None and (entry := self._catching_up.next_entry(self._log.chain)) is not None:
             self.apply(entry, now)
@@ -65,8 +67,7 @@ class Applying:
     def apply(self, entry: Entry, now: float) -> None:
         """The next header is committed, and what it needs is here."""
         header = entry.header
-        self._act(Apply(entry))
-        self._voting.decided(now)
+        self._act(Apply(entry, self._voting.seconds_since_call(now)))
         self._log.append(entry)
         for member in header.members:
             if member.session == self._contacts.me.session:
@@ -82,8 +83,10 @@ class Applying:
             self._gathering.progress.round_closed(header.previous, members, now)
         self._reducing.end(entry.certificate.ballot)
         self._new_step()
-        self._fetching.want_only(self._catching_up.wanted())
-        self._log.forget_old(self._catching_up.wanted())
+        self._adopting.committed(header.snapshot, [entry.certificate.ballot.convener, *self._contacts.others], now)
+        wanted = self._catching_up.wanted() | self._adopting.wanted()
+        self._fetching.want_only(wanted)
+        self._log.forget_old(wanted)
         self._gathering.report(now)
 
     def _new_step(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, extends, newest, peer_of, supersedes
-from averaging.protocol.actions import Action, Forget, Load, Rejoin
+from averaging.protocol.actions import Action, Forget, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Log, Message, WantLog
 from averaging.protocol.settings import Timing
@@ -170,7 +170,7 @@ class CatchingUp:
                 self._fetching.want_header(entry.header, sources, now, is_new=is_new)
 
     def load(self, ours: Head | None, now: float) -> tuple[Chain, Log] | None:
-        """The log whose snapshot has come and is to be loaded now, with its chain up to there; see `entries`."""
+        """A log whose snapshot has come, and its chain up to there, for the caller to load; `entries` follow."""
         log = self._log
         if log is None or log.snapshot is None or self._lags(ours) or not self._fetching.holds([log.snapshot.digest]):
             return None
@@ -183,7 +183,6 @@ class CatchingUp:
             return None
         self.entries = list(log.entries[base + 1 :])
         self._fetch(now)
-        self._act(Load(log.entries[base], log.snapshot.digest))
         return Chain(log.entries[: base + 1]), log
 
     def next_entry(self, chain: Chain) -> Entry | None:

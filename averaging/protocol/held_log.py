@@ -20,7 +20,7 @@ class HeldLog:
 
     The newest snapshot that a header names (the coordinator: two) and later ones; the updates since the last but one,
     as a peer that has loaded a snapshot over a thin line goes on with updates although there is a newer one by then;
-    headers: the coordinator all of them, others those that a coordinator may have missed.
+    headers since then, those that voters are chosen by, and those that a coordinator may have missed.
     """
 
     def __init__(
@@ -28,16 +28,19 @@ class HeldLog:
         fetching: Fetching,
         send: Callable[[str, Message], None],
         act: Callable[[Action], None],
-        headers: int | None,
+        headers: int,
         credentials: Credentials,
+        *,
+        is_coordinator: bool = False,
     ):
-        """`headers`: that are kept; None: all."""
+        """`headers`: that are kept for a coordinator that was away, which has its own on the disk."""
         self._credentials = credentials
         self.anchor: Anchor | None = None  # the newest one of this chain
         self.chain: Chain | None = None  # None: the peer has no state yet
         self._to_come: tuple[Entry, ...] = ()  # that follow it, with which this peer has loaded its snapshot
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
-        self._fetching, self._send, self._act, self._most_headers = fetching, send, act, headers
+        self._fetching, self._send, self._act = fetching, send, act
+        self._is_coordinator, self._headers = is_coordinator, 0 if is_coordinator else headers
         self.pinned: str | None = None  # digest of a snapshot that the authority wants back
         self._chunks: set[str] = set()  # of the updates that can be given
         self._forgotten = -1  # step up to which there are none
@@ -106,6 +109,11 @@ class HeldLog:
         self.snapshots.sort(key=lambda one: one.step)  # a rollback may have come in the meantime
         self._sign_head()
 
+    def take_instead(self, snapshot: SnapshotName) -> None:
+        """Give this one, in place of another of its step."""
+        self.snapshots = [snapshot if one.step == snapshot.step else one for one in self.snapshots]
+        self._sign_head()
+
     def forget_old(self, wanted: Collection[str], *, is_decided: bool = True) -> None:
         """Drop what is older than the snapshots, except for what is wanted.
 
@@ -117,7 +125,7 @@ class HeldLog:
         if self.snapshots:
             if len(self.snapshots) > 1:
                 self._updates_after = self.snapshots[-2].step
-            least = 2 if self._most_headers is None else 1
+            least = 2 if self._is_coordinator else 1
             while len(self.snapshots) > least and self._is_named(self.snapshots[1]):
                 old.add(self.snapshots.pop(0).digest)
             old |= self._fetching.parts_of(old)
@@ -126,8 +134,7 @@ class HeldLog:
                 self._chunks.difference_update(entry.header.needed)
                 old.update(entry.header.needed)
             self._forgotten = oldest
-            if self._most_headers is not None:
-                self.chain.forget_before(min(oldest - quorum.WINDOW, self.chain.tip.step - self._most_headers))
+            self.chain.forget_before(min(oldest - quorum.WINDOW, self.chain.tip.step - self._headers))
         kept = {one.digest for one in self.snapshots}.union(wanted, [self.pinned] if self.pinned else [])
         gone = self._fetching.held - self._chunks - kept - self._fetching.parts_of(kept)
         if not is_decided:
@@ -148,8 +155,8 @@ class HeldLog:
         if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
             self._send(sender, Log(tuple(following), None, self.anchor))
             return
-        is_coordinators = self._most_headers is None  # whose authority names them
-        named = [one for one in self.snapshots if is_coordinators or self._is_named(one)]
+        # those of a coordinator are named by its authority
+        named = [one for one in self.snapshots if self._is_coordinator or self._is_named(one)]
         newest = (named or self.snapshots)[-1]
         self._send(sender, Log(tuple(self._entries_for(newest, want.head)), newest, self.anchor))
 

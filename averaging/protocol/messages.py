@@ -50,6 +50,15 @@ class Status:
     anchor: Anchor | None = None  # the newest one of its chain
 
 
+@dataclass(frozen=True)
+class Groups:
+    """In a run of small groups: the batch is there, and these peers take the step after this one together."""
+
+    step: int
+    members: tuple[str, ...]  # sessions that accept connections
+    clients: tuple[str, ...]  # sessions of those that do not
+
+
 # -- meeting: the first phase of Paxos ---------------------------------------------------------------------------------
 
 
@@ -276,6 +285,6 @@ class Headers:
 
 
 Message: TypeAlias = (
-    Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want | Lacks
-    | Propose | Vote | Commit | WantLog | Log | WantHeaders | Headers
+    Report | Status | Groups | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want
+    | Lacks | Propose | Vote | Commit | WantLog | Log | WantHeaders | Headers
 )  # fmt: skip

@@ -10,9 +10,9 @@ What it does not see: gradients that are made up, and members that a convener ha
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from averaging.log.header import Header, Kind
+from averaging.log.header import Header, Kind, SnapshotName
 from averaging.protocol import quorum
 from averaging.protocol.buffers import Buffer
 from averaging.protocol.contacts import Contacts
@@ -28,7 +28,7 @@ def objection(
     settings: Settings,
     contacts: Contacts,
     own: Mapping[int, Buffer],
-    snapshots: Mapping[int, str],
+    snapshots: Collection[SnapshotName],
     credentials: Credentials = Open(),  # noqa: B008  (it has no state)
 ) -> str:
     """The first one; empty if there is none.
@@ -36,7 +36,7 @@ def objection(
     Args:
         recent: the newest headers of the chain, `quorum.WINDOW` of them if they are held.
         own: closed buffers of this peer, by number.
-        snapshots: digests of states that this peer had, by step.
+        snapshots: states that this peer had, and others that are near to them.
     """
     checks: tuple[Callable[[], str], ...] = (
         lambda: _follows(header, recent[-1]),
@@ -115,7 +115,7 @@ def _update(header: Header, chunks: int) -> str:
     return "" if senders else "nobody has brought gradients"
 
 
-def _snapshot(header: Header, previous: Header, snapshots: Mapping[int, str]) -> str:
+def _snapshot(header: Header, previous: Header, snapshots: Collection[SnapshotName]) -> str:
     named = header.snapshot
     if header.kind is Kind.ROLLBACK:
         return "" if named is not None and named.step == header.step else "it rolls back to nothing"
@@ -123,6 +123,6 @@ def _snapshot(header: Header, previous: Header, snapshots: Mapping[int, str]) ->
         return ""
     if named is None or not (previous.snapshot.step if previous.snapshot else -1) < named.step <= previous.step:
         return f"it names {named} after {previous.snapshot}"
-    if snapshots.get(named.step, named.digest) != named.digest:
+    if named not in snapshots and any(one.step == named.step for one in snapshots):
         return f"it names another snapshot of step {named.step} than this peer has"
     return ""

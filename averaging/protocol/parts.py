@@ -23,6 +23,11 @@ class Line:
     speed: float = 0.0  # samples a second that it computes, or would; 0: it cannot, or it is not known
     rests: bool = False  # computes no gradients, as it was told
 
+    @property
+    def carries(self) -> float:
+        """Mbit/s, in the narrower direction; 0 if that is not known."""
+        return min(self.bandwidth.upload, self.bandwidth.download) if self.bandwidth is not None else 0.0
+
 
 @dataclass(frozen=True)
 class Planned:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Entry, Head, Header, Kind, SnapshotName
+from averaging.log.header import Ballot, Gap, Head, Header, Kind, SnapshotName
 from averaging.protocol import quorum
 from averaging.protocol.actions import Action
+from averaging.protocol.adopting import Adopting
 from averaging.protocol.applying import Applying
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
@@ -79,11 +80,11 @@ class Peer:
         self._contacts = Contacts(me, credentials)
         self._trust = Trust(self._contacts, settings.run, credentials)
         self.fetching = Fetching(send, timing, held)
-        headers = None if me.is_coordinator else settings.headers
-        self.log = HeldLog(self.fetching, send, act, headers, credentials)
+        self.log = HeldLog(self.fetching, send, act, settings.headers, credentials, is_coordinator=me.is_coordinator)
         self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
         self.catching_up = CatchingUp(self.fetching, self._trust, send, act, timing)
         self.reducing = Reduction(me.session, settings, send, act)
+        self.adopting = Adopting(self.log, self.fetching, act, settings.snapshot_every)
         self.resting = Resting(me.session)
         self.voting = Voting(
             self._contacts, self.buffers, self.fetching, timing, self._objection, credentials, self.resting, send
@@ -112,6 +113,7 @@ class Peer:
             self.catching_up,
             self.backfilling,
             self._trust,
+            self.adopting,
             self.reducing,
             self.voting,
             self.gathering,
@@ -122,7 +124,7 @@ class Peer:
             Report: self.gathering.on_report,
             Status: self._on_status,
             Meet: self._on_meet,
-            Call: self.leading.on_call,
+            Call: self._on_call,
             Refused: self.leading.on_refused,
             Goodbye: self._on_goodbye,
             Plan: self._on_plan,
@@ -148,14 +150,14 @@ class Peer:
         chain: Chain,
         snapshots: Iterable[SnapshotName],
         accepted: Accepted | None = None,
-        others: Iterable[Entry] = (),
+        gaps: Iterable[Gap] = (),
     ) -> None:
         """Go on from a state that the process has: its own disk, or the beginning of a run.
 
         `accepted` was on the disk, too: one more header that may have been chosen, and no promise of this session.
-        `others` are older headers, which need not lead to the chain without a gap.
+        `gaps` are older headers that a coordinator lacks.
         """
-        self.backfilling.had(others)
+        self.backfilling.gaps = list(gaps)
         self._applying.go_on_from(chain, snapshots)
         if (
             accepted is not None
@@ -165,9 +167,9 @@ class Peer:
             self.voting.voter.accepted = accepted
             self._contacts.learn_of(accepted)
 
-    def rejoin(self, log: Log, others: Iterable[Entry], now: float) -> None:
-        """Go on from the log that the session before this one has rejoined for; it had these headers."""
-        self.backfilling.had(others)
+    def rejoin(self, log: Log, old: "Peer", now: float) -> None:
+        """Go on from the log that the session before this one has rejoined for."""
+        self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
         self.catching_up.believed("", log, None, now)
         self._after(now)
 
@@ -243,7 +245,13 @@ class Peer:
         accepted, current = self.voting.voter.accepted, self.leading.round
         headers = [accepted.header if accepted else None, current.header if current else None]
         needed = {digest for header in headers if header is not None for digest in header.needed}
-        self.log.forget_old(needed | self.catching_up.wanted(), is_decided=False)
+        self.adopting.committed(self.log.tip.snapshot, self._contacts.others, now)
+        self.log.forget_old(needed | self.catching_up.wanted() | self.adopting.wanted(), is_decided=False)
+        self._after(now)
+
+    def compared(self, other: SnapshotName, *, is_near: bool) -> None:
+        """The process has done a `Compare`."""
+        self.adopting.compared(other, is_near=is_near)
 
     def reached(self, step: int, now: float) -> None:
         """The process has the state of a step. From the first call on the machine goes only a few steps ahead of it."""
@@ -308,16 +316,19 @@ class Peer:
         """Sessions that are listed and have not left."""
         return self._contacts.others
 
+    def in_round(self, now: float) -> bool:
+        """Whether this peer has called for the present step a while ago at most."""
+        return self.voting.in_round(now)
+
     def gathered(self, now: float) -> int:
         """Samples of all peers towards the next step, as far as this one knows."""
         return self.gathering.gathered(now)
 
     def _objection(self, header: Header) -> str:
         assert self.log.chain is not None
-        snapshots = {one.step: one.digest for one in self.log.snapshots}
         recent = self.log.chain.last(quorum.WINDOW)
         closed, credentials = self.buffers.closed, self._credentials
-        return objection(header, recent, self._settings, self._contacts, closed, snapshots, credentials)
+        return objection(header, recent, self._settings, self._contacts, closed, self.adopting.accepted, credentials)
 
     # -- messages that concern more than one part
 
@@ -371,7 +382,13 @@ class Peer:
         if self.log.chain is None or proposal.instance != self.voting.instance:
             self._outbox.send(sender, self.gathering.status(now))
         else:
+            self.adopting.proposed(proposal.header.snapshot, [sender, *self._contacts.others], now)
             self.voting.propose(sender, proposal, now)
+
+    def _on_call(self, sender: str, call: Call, now: float) -> None:
+        if call.accepted is not None and call.instance == self.voting.instance:
+            self.adopting.proposed(call.accepted.header.snapshot, [sender, *self._contacts.others], now)
+        self.leading.on_call(sender, call, now)
 
     def _on_commit(self, sender: str, commit: Commit, now: float) -> None:
         header = commit.entry.header
@@ -394,6 +411,7 @@ class Peer:
             self.voting.vote()
             if self.catching_up.has_found:
                 self._applying.follow(now)
+            self.adopting.go_on()
             committed = self.leading.go_on(now)
             if committed is not None:
                 for session in self._contacts.others:

@@ -213,7 +213,10 @@ class Round:
             self._fail("no member accepts connections")
             return
         self.phase = Phase.REDUCING
-        self._assignments = Assignments(self._situation, self._settings, calls, lines, self._plan, self._send, now)
+        me, instance = self._me.session, self._situation.previous.digest
+        self._assignments = Assignments(
+            me, instance, self.ballot, self._settings, calls, lines, self._plan, self._send, now
+        )
 
     def _collect_parts(self, now: float) -> None:
         assert self._assignments is not None

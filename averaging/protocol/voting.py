@@ -39,7 +39,6 @@ class Voting:
         self.computes = False  # a batch is being computed
         self._contacts, self._buffers, self._fetching, self._timing = contacts, buffers, fetching, timing
         self._objection, self._credentials, self._resting, self._send = objection, credentials, resting, send
-        self.round_seconds: float | None = None  # of the newest decision that this peer has called for
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_by, self._met_at = "", 0.0
@@ -51,9 +50,9 @@ class Voting:
         """Digest of the header before the one that is decided about."""
         return self.voter.instance
 
-    def decided(self, now: float) -> None:
-        """The next header is committed."""
-        self.round_seconds = now - self._called_at if self._called_at > 0 else None
+    def seconds_since_call(self, now: float) -> float | None:
+        """Since this peer called for the present step last; None: it has not."""
+        return now - self._called_at if self._called_at >= 0 else None
 
     def new_step(self, instance: str, ballot: Ballot) -> None:
         """A header was applied that was proposed in this ballot first."""

@@ -182,7 +182,7 @@ def test_samples_without_gradients_are_not_credited_and_make_no_step_on_a_part_o
     assert inside.attack.got("freeloader")["called"] > 2, "the lies were not heard"
     poor = [step for step in inside.headers if sum(one.samples for one in step.members) < WELL_FILLED * swarm.target]
     assert len(poor) <= POOR, [(one.step, [(m.user, m.samples) for m in one.members]) for one in poor]
-    assert swarm.ledger.audit.flags() == []
+    assert swarm.ledger.rounds.flags() == []
     credit = {leader.user: leader.samples for leader in swarm.ledger.leaderboard()}
     assert not credit.get("~freeloader") and all(credit[f"~{name}"] > 0 for name in TRAINERS)
 

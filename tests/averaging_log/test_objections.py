@@ -26,7 +26,7 @@ RECENT = [
 ]
 MEMBERS = (member("ann.0", 5, "ann"), member("eve.0", 4, "eve"), replace(member("me.0", 7, "me"), samples=2))
 SETTINGS = Settings("run", target_samples=3, chunks=3, snapshot_every=5, most_masked=20)
-SNAPSHOTS = {1: "the state that I had"}
+SNAPSHOTS = [SnapshotName(1, "the state that I had")]
 
 
 def honest(**fields: object) -> Header:

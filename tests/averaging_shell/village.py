@@ -16,8 +16,9 @@ from torch import Tensor
 from averaging.beginning import resume_or_open
 from averaging.load_balancing.plan import GlobalStep
 from averaging.load_balancing.planner import plan_round
-from averaging.log.disk import Disk
+from averaging.log.disk import LOG_FILE, Disk
 from averaging.log.header import Entry, Header
+from averaging.log.log_file import entries_after
 from averaging.log.state import Layout
 from averaging.log.store import Store
 from averaging.optimizers.state_step import StateOptimizer, initial_state
@@ -99,7 +100,6 @@ class Village:
     sessions: list[str] = field(default_factory=list)  # that there have been
     trainers: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)  # applied by anybody, by step
-    told: dict[str, list[Entry]] = field(default_factory=dict)  # applied or missed, by user
     asides: dict[str, Aside] = field(default_factory=dict)  # by session
     disks: dict[str, Disk] = field(default_factory=dict)  # by session
     stores: dict[str, Store] = field(default_factory=dict)  # by session
@@ -146,8 +146,7 @@ class Village:
             disk=disk,
             renew=lambda: self.renew(shell),
             planner=partial(plan_round, step),
-            applied=partial(self.note, name),
-            missed=self.told.setdefault(name, []).extend,
+            applied=self.note,
         )
         self.shells[me.session], self.asides[me.session], self.stores[me.session] = shell, aside, contents
         if disk is not None:
@@ -192,9 +191,12 @@ class Village:
         asyncio.get_running_loop().call_later(1.0, connect)
         return me
 
-    def note(self, name: str, entry: Entry) -> None:
+    def credited(self, name: str) -> list[Entry]:
+        """What a coordinator has on its disk, for its credit."""
+        return entries_after(self.folder / name / LOG_FILE, None, 10_000)[0]
+
+    def note(self, entry: Entry) -> None:
         """All peers apply the same."""
-        self.told[name].append(entry)
         known = self.entries.setdefault(entry.header.step, entry)
         assert self.may_fork or known.header.digest == entry.header.digest
 

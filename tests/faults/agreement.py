@@ -50,8 +50,8 @@ def compare(peers: Path, state: Path, ledger: Ledger) -> Agreement:
 
 def headers(folder: Path) -> list[Header]:
     """All that are on a coordinator's disk, those of chains that have lost included."""
-    entries = [*LogFile(folder / LOG_FILE).load(), *LogFile(folder / "older", is_chain=False).load()]
-    return list({one.header.digest: one.header for one in entries}.values())
+    found = [record.entry.header for record in LogFile(folder / LOG_FILE).load()]
+    return list({header.digest: header for header in found}.values())
 
 
 def brought(found: Iterable[Header]) -> Counter[tuple[int, str]]:

@@ -60,4 +60,4 @@ def test_a_trainer_that_is_cut_off_for_long_takes_no_steps_of_its_own(swarm: Fau
 
 def test_after_all_of_that_ledger_and_logs_agree(swarm: FaultySwarm):
     swarm.wait_for_agreement()
-    assert swarm.ledger.audit.flags() == []
+    assert swarm.ledger.rounds.flags() == []

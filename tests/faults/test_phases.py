@@ -84,4 +84,4 @@ def test_the_coordinator_is_killed_and_started_again(swarm: FaultySwarm, phase: 
 def test_after_all_of_that_ledger_and_logs_agree(swarm: FaultySwarm):
     """Nothing is lost, nothing is counted twice, and no honest peer is flagged."""
     swarm.wait_for_agreement()
-    assert swarm.ledger.audit.flags() == []
+    assert swarm.ledger.rounds.flags() == []

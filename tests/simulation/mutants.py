@@ -12,6 +12,7 @@ from unittest.mock import patch
 from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header
 from averaging.protocol import catching_up, credentials, objections, peer, quorum, trust
+from averaging.protocol.adopting import Adopting
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffer, Buffers
 from averaging.protocol.contacts import Contacts
@@ -26,6 +27,8 @@ from averaging.protocol.voting import Voting
 from tests.simulation.course import Course, run
 from tests.simulation.process import Process, State
 from tests.simulation.signatures import Credentials, Signatures
+
+_GO_ON = Adopting.go_on
 
 
 @dataclass(frozen=True)
@@ -235,6 +238,11 @@ def _resets_of_anybody() -> Iterator[None]:
         yield
 
 
+def _only_compares(self: Adopting) -> None:
+    with patch.object(self, "_committed", None):
+        _GO_ON(self)
+
+
 def _any_log() -> Any:
     return patch.object(Trust, "believes", lambda self, session, log, chain, now: trust._is_whole(log, self._run))
 
@@ -269,6 +277,12 @@ MUTANTS = (
     Mutant("the ledger is keyed by step and peer", (_ledger_by_step,)),
     Mutant(
         "headers that were missed are not asked for", (lambda: patch.object(Backfilling, "tick", lambda *now: None),)
+    ),
+    Mutant(
+        "snapshots are compared by digest", (lambda: patch.object(Adopting, "compared", lambda *said, **near: None),)
+    ),
+    Mutant(
+        "snapshots of other processors are not taken over", (lambda: patch.object(Adopting, "go_on", _only_compares),)
     ),
     Mutant("only newcomers rebase", (_only_newcomers_rebase,)),
     Mutant("any signature is believed", (lambda: patch.object(Signatures, "has", lambda *asked: True),)),

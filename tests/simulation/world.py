@@ -37,7 +37,7 @@ class World:
     """All processes of a run, the network between them, and the clock."""
 
     def __init__(self, seed: int, settings: Settings, is_guarded: bool = True, has_roles: bool = False):
-        self.random = random.Random(seed)
+        self.seed, self.random = seed, random.Random(seed)
         self.settings = settings
         self.signatures = Signatures(is_guarded)
         self.planner = partial(rest_some, self.random) if has_roles else equal_parts
@@ -50,6 +50,7 @@ class World:
         self.islands: dict[str, int] = {}  # by user; peers on different ones do not hear each other
         self.cut: set[frozenset[str]] = set()  # pairs of users that cannot reach each other
         self.banned: set[str] = set()  # users
+        self.other_bits: set[str] = set()  # users whose processors drift away from the others'
         self.cheats: set[str] = set()  # sessions that name their friends when they convene
         self.is_honest = False  # whether nobody cheats any more
         self.ambushes: list[Ambush] = []  # the next one first
