@@ -40,6 +40,7 @@ class CatchingUp:
         timing: Timing,
     ):
         self._fetching, self._trust, self._send, self._act, self._timing = fetching, trust, send, act, timing
+        self.also_wanted: Callable[[], set[str]] = set  # what is fetched for other reasons than to catch up
         self._claims: dict[str, _Claim] = {}
         self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last; by peer id
         self._asked_at = -1e9
@@ -141,7 +142,9 @@ class CatchingUp:
     def _begin_anew(self, abandoned: set[str], ours: Head | None) -> None:
         """What was being fetched, and is wanted no longer, is asked for no longer, and not kept by a newcomer."""
         wanted = self.wanted()
-        self._fetching.want_only(wanted)  # nor for what was proposed for a step that is decided by now
+        self._fetching.want_only(
+            wanted | self.also_wanted()
+        )  # nor for what was proposed for a step that is decided by now
         if ours is None and abandoned - wanted:  # a peer with a chain drops the rest at its next step
             gone = sorted(self._fetching.held - wanted - self._fetching.parts_of(wanted))
             self._fetching.forget(gone)

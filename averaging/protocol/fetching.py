@@ -166,7 +166,15 @@ class Fetching:
     def want_only(self, digests: Collection[str]) -> None:
         """Stop asking for anything else."""
         kept = self.parts_of(digests).union(digests)
-        for digest in [one for one in self._wanted if one not in kept]:
+        self._want_no_longer([one for one in self._wanted if one not in kept])
+
+    def want_instead(self, before: Collection[str], now: Collection[str]) -> None:
+        """Stop asking for what was wanted before and is not now: nobody may have it any more."""
+        kept = self.parts_of(now).union(now)
+        self._want_no_longer((self.parts_of(before).union(before) - kept).intersection(self._wanted))
+
+    def _want_no_longer(self, digests: Iterable[str]) -> None:
+        for digest in digests:
             self._no_longer_owed(digest)
             self._snapshots.discard(digest)
             self._parts.pop(digest, None)

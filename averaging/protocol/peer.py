@@ -85,6 +85,7 @@ class Peer:
         self.catching_up = CatchingUp(self.fetching, self._trust, send, act, timing)
         self.reducing = Reduction(me.session, settings, send, act)
         self.adopting = Adopting(self.log, self.fetching, act, settings.snapshot_every)
+        self.catching_up.also_wanted = self.adopting.wanted
         self.resting = Resting(me.session)
         self.voting = Voting(
             self._contacts, self.buffers, self.fetching, timing, self._objection, credentials, self.resting, send
