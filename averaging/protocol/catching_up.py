@@ -144,7 +144,7 @@ class CatchingUp:
         wanted = self.wanted()
         self._fetching.want_only(
             wanted | self.also_wanted()
-        )  # nor for what was proposed for a step that is decided by now
+        )  # not what was proposed for a decided step
         if ours is None and abandoned - wanted:  # a peer with a chain drops the rest at its next step
             gone = sorted(self._fetching.held - wanted - self._fetching.parts_of(wanted))
             self._fetching.forget(gone)
