@@ -197,8 +197,13 @@ class Peer:
             is_own = sender == self.session
             key = (sender, plan.ballot, chunk, attempt)
             piece = self._own_piece(plan, chunk) if is_own else self.pieces[key]
-            assert piece is not None and piece[0] == weights[sender], "a piece weighs what its sender has called with"
+            if piece is None:  # this peer's own, whose round has ended a moment ago
+                continue
+            assert piece[0] == weights[sender], "a piece weighs what its sender has called with"
             pieces.append(piece)
+        if not pieces:
+            self.machine.cannot_average(plan.ballot, chunk, attempt)
+            return
         mean = sum(weight * value for weight, value in pieces) / sum(weight for weight, _ in pieces)
         self.machine.averaged(plan.ballot, chunk, attempt, self._put(mean), self.swarm.world.now)
 
