@@ -1,7 +1,7 @@
 """Credit: who brought what to the model, as the headers of the log say.
 
 A header is entered once, however often it is read, and a session once for each header, so nothing has to be claimed
-and nothing to be audited. What was brought to a chain that a voted header beat keeps its credit, marked.
+and nothing to be audited. What was brought to a chain that a voted header beat keeps its credit.
 """
 
 import hashlib
