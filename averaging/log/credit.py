@@ -1,7 +1,7 @@
 """Credit: who brought what to the model, as the headers of the log say.
 
 A header is entered once, however often it is read, and a session once for each header, so nothing has to be claimed
-and nothing to be audited. What was brought to a chain that a voted header beat keeps its credit, marked.
+and nothing to be audited. What was brought to a chain that a voted header beat keeps its credit.
 """
 
 import hashlib
@@ -38,30 +38,3 @@ def contributions(header: Header) -> Iterator[Contribution]:
             share = Fraction(chunks - missing, chunks)
             tokens, samples = member.weight * share, member.samples * share
             yield Contribution(header.digest, header.step, member.session, member.user, tokens, samples)
-
-
-class Ledger:
-    """Contributions of a run, by header and session."""
-
-    def __init__(self) -> None:
-        self._entered: dict[str, dict[str, Fraction]] = {}  # masked tokens by header and session
-        self._users: dict[str, str] = {}  # by session
-
-    def enter(self, header: Header) -> None:
-        """Credit the members of a committed header; the second time changes nothing."""
-        found = list(contributions(header))
-        self._entered.setdefault(header.digest, {one.session: one.tokens for one in found})
-        self._users.update({one.session: one.user for one in found})
-
-    def tokens_by_user(self) -> dict[str, Fraction]:
-        """Masked tokens of each user, on whatever chain."""
-        totals: dict[str, Fraction] = {}
-        for sessions in self._entered.values():
-            for session, tokens in sessions.items():
-                user = self._users[session]
-                totals[user] = totals.get(user, Fraction(0)) + tokens
-        return totals
-
-    def of_header(self, digest: str) -> dict[str, Fraction]:
-        """Masked tokens of each session for one header."""
-        return dict(self._entered.get(digest, {}))

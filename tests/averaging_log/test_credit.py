@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from averaging.log.credit import Ledger, contributions
+from averaging.log.credit import contributions
 from averaging.log.header import Exclusion, Part
 from tests.averaging_log.headers import header, member
+from tests.simulation.ledger import Ledger
 
 UPDATE = header(
     members=(member("a1", 30, user="ann"), member("b1", 20), member("c1", 10), member("reader", 0)),

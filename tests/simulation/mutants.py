@@ -25,6 +25,7 @@ from averaging.protocol.trust import Trust
 from averaging.protocol.voter import Voter
 from averaging.protocol.voting import Voting
 from tests.simulation.course import Course, run
+from tests.simulation.ledger import Ledger
 from tests.simulation.process import Process, State
 from tests.simulation.signatures import Credentials, Signatures
 
@@ -200,14 +201,14 @@ def _full_credit() -> Any:
 def _ledger_by_step() -> Iterator[None]:
     entered: dict[int, dict[tuple[int, str], Any]] = {}
 
-    def enter(self: credit.Ledger, entry: Header) -> None:
+    def enter(self: Ledger, entry: Header) -> None:
         mine = entered.setdefault(id(self), {})
         found = {one.session: one.tokens for one in credit.contributions(entry)}
         new = {session: tokens for session, tokens in found.items() if (entry.step, session) not in mine}
         mine.update({(entry.step, session): tokens for session, tokens in new.items()})
         self._entered.setdefault(entry.digest, new)
 
-    with patch.object(credit.Ledger, "enter", enter):
+    with patch.object(Ledger, "enter", enter):
         yield
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.credit import Ledger
 from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, SnapshotName
 from averaging.log.log_file import Record, chain_of
 from averaging.protocol.actions import (
@@ -30,6 +29,7 @@ from averaging.protocol.actions import (
 )
 from averaging.protocol.messages import Accepted, Chunk, Commit, Contact, Message, Piece, Propose
 from averaging.protocol.peer import Peer
+from tests.simulation.ledger import Ledger
 from tests.simulation.oracle import Oracle, loss_of
 from tests.simulation.signatures import Credentials
 from tests.simulation.world import World
