@@ -5,15 +5,14 @@ new session, since its old one may have promises in decisions that it will not s
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, extends, newest, supersedes
-from averaging.protocol.actions import Action, Forget, Load, Rejoin
+from averaging.protocol.actions import Forget, Load, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
-from averaging.protocol.messages import Log, Message, WantLog
-from averaging.protocol.settings import Timing
+from averaging.protocol.messages import Log, WantLog
+from averaging.protocol.session import Session
 from averaging.protocol.trust import Trust
 
 CLAIM = 10.0  # seconds for which a claim to be ahead counts
@@ -31,15 +30,9 @@ class _Claim:
 class CatchingUp:
     """What others have that this peer lacks."""
 
-    def __init__(
-        self,
-        fetching: Fetching,
-        trust: Trust,
-        send: Callable[[str, Message], None],
-        act: Callable[[Action], None],
-        timing: Timing,
-    ):
-        self._fetching, self._trust, self._send, self._act, self._timing = fetching, trust, send, act, timing
+    def __init__(self, session: Session, fetching: Fetching, trust: Trust):
+        self._send, self._act, self._timing = session.send, session.act, session.timing
+        self._fetching, self._trust = fetching, trust
         self._claims: dict[str, _Claim] = {}
         self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last
         self._asked_at = -1e9
