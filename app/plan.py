@@ -11,9 +11,9 @@ from rich.table import Table
 from app.plan_forecast import Forecast, Outlook, forecast
 from app.plan_picture import svg
 from app.plan_table import read_table
+from averaging.load_balancing.plan import Role
 from swarm.durable import write_file
 from swarm.run_file import load_run
-from trainer.averaging.planning.plan import Role
 
 WORTH_NAMING = 0.02  # gain in samples a second below which a change is no help
 HOUR = 3600.0  # seconds
@@ -43,7 +43,7 @@ def render(found: Forecast) -> RenderableType:
     outlooks = Table(box=None, padding=(0, 2))
     for column in ("", "samples/s", "averaging", "a step", "days"):
         outlooks.add_column(column, justify="right" if column else "left")
-    for name, outlook in (("equal parts (as now)", found.equal), ("this plan", found.planned)):
+    for name, outlook in (("equal parts", found.equal), ("this plan", found.planned)):
         outlooks.add_row(name, *_figures(outlook))
     return Group(
         f"[bold]{found.run}[/bold] with {found.volunteers:,} volunteers",

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.plan_table import Volunteers
+from averaging.bandwidth.cap import MEGABIT
+from averaging.load_balancing.plan import GlobalStep, NobodyReachable, Peer, Plan, Role, equal_parts, make_plan
+from averaging.reduce.encoding import vector_bytes
+from averaging.reduce.grid import Grid
 from swarm.run_file import RunFile
-from trainer.averaging.lines.caps import MEGABIT
-from trainer.averaging.planning.plan import GlobalStep, NobodyReachable, Peer, Plan, Role, equal_parts, make_plan
-from trainer.averaging.wire import gradient_bytes, state_bytes
 from trainer.model_size import tensor_sizes
 
 DAY = 86_400.0  # seconds
@@ -63,18 +64,18 @@ class Forecast:
     run: str
     volunteers: int
     parameters: int
-    wire_bytes: float  # of a round, with a part of the rounds that average parameters
+    wire_bytes: float  # of a vector of gradients as it travels
     batch: int
     total_steps: int
     overlap: bool
     planned: Outlook
-    equal: Outlook  # as the averager does it now
+    equal: Outlook  # without a plan
     rows: tuple[RowOutlook, ...]
     changes: tuple[Change, ...]  # the best first
 
 
 def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
-    """Predict by the function that plans rounds (`trainer/averaging/planning/plan.py`)."""
+    """Predict by the function that plans rounds (`averaging/load_balancing/plan.py`)."""
     step = global_step(run)
     planned, details = _outlook(run, rows, step, make_plan)
     changes = [
@@ -85,25 +86,24 @@ def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
     return Forecast(
         run=run.name,
         volunteers=sum(row.count for row in rows),
-        parameters=step.elements,
+        parameters=sum(tensor_sizes(run)),
         wire_bytes=step.wire_bytes,
         batch=run.averaging.target_batch_size,
         total_steps=run.optimizer.total_steps,
         overlap=run.averaging.overlap,
         planned=planned,
-        equal=_outlook(run, rows, replace(step, all_send=True), equal_parts)[0],
+        equal=_outlook(run, rows, step, equal_parts)[0],
         rows=details,
         changes=tuple(sorted(changes, key=lambda change: -change.gain)),
     )
 
 
 def global_step(run: RunFile) -> GlobalStep:
-    """What is averaged in a global step: gradients each time, parameters every `state_every` steps."""
-    sizes, averaging = tensor_sizes(run), run.averaging
-    state = state_bytes(sizes, averaging.compression) / averaging.state_every
+    """What is averaged in a global step."""
+    grid, averaging = Grid(sum(tensor_sizes(run))), run.averaging
     return GlobalStep(
-        elements=sum(sizes),
-        wire_bytes=gradient_bytes(sizes, averaging.compression) + state,
+        chunks=grid.count,
+        wire_bytes=vector_bytes(grid, averaging.compression),
         samples=averaging.target_batch_size,
         overlap=averaging.overlap,
     )

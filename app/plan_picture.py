@@ -30,7 +30,7 @@ def svg(forecast: Forecast) -> str:
     top += 24
     shapes.append(_text(16, top, "samples a second", size=15, bold=True))
     top += 12
-    speeds = [("equal parts, as now", forecast.equal.samples_per_second, AVERAGING)]
+    speeds = [("equal parts", forecast.equal.samples_per_second, AVERAGING)]
     speeds.append(("with this plan", forecast.planned.samples_per_second, COMPUTING))
     speeds += [(change.name, change.outlook.samples_per_second, HELP) for change in forecast.changes]
     most = max(speed for _, speed, _ in speeds) or 1.0

@@ -94,7 +94,7 @@ class Arrivals:
 
     def _keeps_piece(self, sender: str, piece: Piece, payload: bytes) -> bool:
         """Of each sender those of the newest ballot, and as many of another one as there is room for."""
-        grid, kind = self._guarded.gradients.grid, self._guarded.gradients.kind
+        grid, kind = self._guarded.gradients.grid, self._guarded.kind(piece.ballot)
         if not 0 <= piece.chunk < grid.count or len(payload) != piece_bytes(grid.size(piece.chunk), kind):
             return False
         known = self._pieces.setdefault(sender, {})

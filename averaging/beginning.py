@@ -21,7 +21,7 @@ def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None
     if found is not None:
         shell.replay.restore(found.base, found.replay)
         accepted = Accepted(*found.accepted) if found.accepted is not None else None
-        shell.begin(Chain(found.entries), found.snapshots, accepted, found.others)
+        shell.begin(Chain(found.entries), found.snapshots, accepted, found.gaps)
     elif shell.machine.me.is_coordinator:
         state = first()
         manifest = shell.replay.begin(state)
@@ -36,6 +36,6 @@ def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None
             snapshot=manifest.name,
         )
         entry = Entry(header, Certificate(ballot))
-        disk.save_snapshots([manifest.name])
-        disk.replace([entry])
+        disk.save_snapshots([manifest.name], since=state.step)
+        disk.append([entry])
         shell.begin(Chain([entry]), [manifest.name])

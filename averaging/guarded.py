@@ -2,23 +2,42 @@
 
 import threading
 from collections.abc import Iterable
+from typing import TypeAlias
 
+from averaging.log.header import Ballot
+from averaging.moshpit.group_round import is_of_parameters
+from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Log
+from averaging.protocol.parts import Planner
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
+from averaging.reduce.encoding import Compression
 from averaging.reduce.sender import GradientBuffers
+
+Machine: TypeAlias = Peer | GroupPeer  # of a run that is a log, or of one in small groups
 
 
 class Guarded:
     """The machine of a peer and its gradients; `lock` is to be held where one of the two threads changes them."""
 
     def __init__(
-        self, me: Contact, settings: Settings, gradients: GradientBuffers, credentials: Credentials, now: float
+        self,
+        me: Contact,
+        settings: Settings,
+        gradients: GradientBuffers,
+        planner: Planner,
+        credentials: Credentials,
+        now: float,
+        groups: GroupSettings | None = None,
     ):
         self.lock = threading.Lock()
-        self.settings, self.gradients, self._credentials = settings, gradients, credentials
-        self.machine = Peer(me, settings, now, credentials=credentials)
+        self.settings, self.gradients, self._planner, self._credentials = settings, gradients, planner, credentials
+        self.machine: Machine = (
+            Peer(me, settings, now, plan=planner, credentials=credentials)
+            if groups is None
+            else GroupPeer(me, settings, groups, now, planner, credentials)
+        )
         self._loads_before = 0  # of earlier sessions
 
     @property
@@ -26,15 +45,20 @@ class Guarded:
         """Loads and rollbacks that were ordered: until all are carried out, the state is one that was left behind."""
         return self._loads_before + self.machine.buffers.drops
 
+    def kind(self, ballot: Ballot) -> Compression:
+        """Of pieces and means in a round; parameters are averaged exactly."""
+        is_state = isinstance(self.machine, GroupPeer) and is_of_parameters(ballot.number)
+        return "none" if is_state else self.gradients.kind
+
     def begin_again(self, me: Contact, log: Log, chunks: Iterable[str], loads: int, now: float) -> None:
         """Another session, from a log whose snapshot is here: its chunks are given, and the loads that were done."""
         old = self.machine
+        assert isinstance(old, Peer)
         self._loads_before = loads  # what the old session has ordered since is not done any more
         self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
-        self.machine = Peer(me, self.settings, now, old.fetching.held, credentials=self._credentials)
+        self.machine = new = Peer(me, self.settings, now, old.fetching.held, self._planner, self._credentials)
+        new.computes_at(old.voting.speed)
         if log.snapshot is not None:
-            self.machine.fetching.made(log.snapshot.digest, chunks, now)
-        self.machine.reached(-1, now)
-        chain = old.log.chain
-        had = [*old.backfilling.others, *(chain.since(0) if chain is not None else ())]
-        self.machine.rejoin(log, had, now)
+            new.fetching.made(log.snapshot.digest, chunks, now)
+        new.reached(-1, now)
+        new.rejoin(log, old, now)

@@ -8,10 +8,11 @@ from concurrent.futures import Executor
 from functools import partial
 
 from averaging.arrivals import Arrivals, PieceName
-from averaging.guarded import Guarded
+from averaging.guarded import Guarded, Machine
+from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Plan
-from averaging.protocol.peer import Peer
+from averaging.reduce.pieces import with_weight
 from averaging.reduce.reducer import EncodedMean, Reducer
 from averaging.replay import Contents
 from swarm.errors import StorageError
@@ -24,18 +25,22 @@ class Means:
 
     def __init__(self, guarded: Guarded, arrivals: Arrivals, contents: Contents, aside: Executor):
         self._guarded, self._arrivals, self._contents, self._aside = guarded, arrivals, contents, aside
-        self._reducer = Reducer(guarded.gradients.grid, guarded.gradients.kind)
 
     def own_piece(self, plan: Plan, chunk: int) -> bytes | None:
         """What this peer brings to a chunk; None if that round is over."""
         with self._guarded.lock:
+            machine = self._guarded.machine
+            numbers = plan.buffers_of(machine.me.session)
+            if isinstance(machine, GroupPeer) and (mean := machine.carried(numbers)) is not None:
+                content = self._contents.get(mean.chunks[chunk])
+                return None if content is None else with_weight(content, mean.weight)
             try:
-                return self._guarded.gradients.piece(plan.buffers_of(self._guarded.machine.me.session), chunk)
+                return self._guarded.gradients.piece(numbers, chunk)
             except (LookupError, ValueError) as error:
                 logger.debug("no piece of chunk %d: %s", chunk, error)
                 return None
 
-    async def make(self, machine: Peer, action: Average, carry_out: Callable[[], None]) -> None:
+    async def make(self, machine: Machine, action: Average, carry_out: Callable[[], None]) -> None:
         """Average what a machine asks for, and tell it."""
         plan, chunk, attempt = action.plan, action.chunk, action.attempt
         name = PieceName(plan.ballot, chunk, attempt)
@@ -46,7 +51,8 @@ class Means:
             if piece is not None:
                 pieces.append((sender, piece))
         excluded = set(action.senders).difference(sender for sender, _ in pieces)
-        work = partial(self._reducer.average, pieces, chunk, plan.weights_by_session())
+        reducer = Reducer(self._guarded.gradients.grid, self._guarded.kind(plan.ballot))
+        work = partial(reducer.average, pieces, chunk, plan.weights_by_session())
         loop = asyncio.get_running_loop()
         try:
             mean: EncodedMean = await loop.run_in_executor(self._aside, work)

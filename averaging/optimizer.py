@@ -10,27 +10,33 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch.nn import Parameter
 
 from averaging.beginning import resume_or_open
 from averaging.connection import Connection, Membership
+from averaging.load_balancing.plan import GlobalStep
+from averaging.load_balancing.planner import plan_round
 from averaging.log.codec import rebase
 from averaging.log.disk import Disk
 from averaging.log.header import Entry
 from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.log.store import Store
+from averaging.moshpit.peer import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
+from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Replay
 from averaging.shell import Progress, Shell
 from averaging.transport.loop import LoopEnded, LoopThread
 from swarm.errors import SahajError, SwarmError
+from swarm.run_file import AveragingSection
 
 __all__ = ["CollaborativeOptimizer", "Progress"]
 
@@ -38,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 IN_MEMORY = 2**30  # bytes of updates and snapshots; a coordinator with more has them in files
 ROUNDS = 16  # updates of rounds that go on or have failed, beside those that are kept
+MOST_ROUNDS = 5  # of a full grid: more than 16^5 peers would need more
 LEAVING = 45.0  # seconds that it may take
 
 
@@ -47,7 +54,6 @@ class CollaborativeOptimizer:
     Args:
         parameters: of the model, in an order that all peers have; those with more than one dimension decay.
         applied: is told of each header after its step, in another thread.
-        missed: is told of older headers that are credited only, in the same thread.
         first: the state with which a coordinator opens the run, by default that of the parameters.
     """
 
@@ -56,7 +62,6 @@ class CollaborativeOptimizer:
         membership: Membership,
         parameters: Sequence[tuple[str, Parameter]],
         applied: Callable[[Entry], None] = lambda entry: None,
-        missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
         first: Callable[[Layout], State] | None = None,
     ):
         self._membership, self._parameters = membership, [one for _, one in parameters]
@@ -72,9 +77,9 @@ class CollaborativeOptimizer:
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
         self._loop = LoopThread()
         self._loop.start()
-        self._shell: Shell = self._loop.call(self._begin(applied, missed))
+        self._shell: Shell = self._loop.call(self._begin(applied))
 
-    async def _begin(self, applied: Callable[[Entry], None], missed: Callable[[Sequence[Entry]], None]) -> Shell:
+    async def _begin(self, applied: Callable[[Entry], None]) -> Shell:
         one, grid = self._membership, Grid(self._layout.size)
         averaging = one.run.averaging
         facts = Settings(
@@ -85,9 +90,10 @@ class CollaborativeOptimizer:
             most_masked=math.ceil(one.run.data.max_length * one.run.data.masked_fraction),
             last_step=one.run.optimizer.total_steps,
         )
-        memory = max(IN_MEMORY, most_bytes(self._layout.size, averaging.snapshot_every))
-        disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None
-        store = self._store = disk.contents if disk is not None else Store(None, memory)
+        groups = group_settings(averaging)
+        memory = max(IN_MEMORY, most_bytes(self._layout.size, averaging.snapshot_every, groups))
+        disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None  # of small groups: headers for credit
+        store = self._store = disk.contents if disk is not None and groups is None else Store(None, memory)
         optimizer = StateOptimizer(self._layout, one.run.optimizer)
         compression = one.run.averaging.compression
         replay = Replay(facts.run, self._layout, grid, compression, optimizer.step, facts.snapshot_every, store)
@@ -104,17 +110,27 @@ class CollaborativeOptimizer:
             self._aside,
             disk=disk,
             renew=self._renew,
+            planner=partial(plan_round, self._global_step(grid)),
             credentials=one.credentials,
+            groups=groups,
             applied=applied,
-            missed=missed,
         )
-        if disk is not None:
-            parameters = [one.detach().cpu() for one in self._parameters]
-            first = self._first or (lambda layout: initial_state(layout, parameters))
+        parameters = [one.detach().cpu() for one in self._parameters]
+        first = self._first or (lambda layout: initial_state(layout, parameters))
+        if disk is not None and groups is None:
             resume_or_open(shell, disk, lambda: first(self._layout))
+        elif me.is_coordinator:
+            assert disk is not None, "a coordinator has a folder"
+            disk.load()
+            shell.begin_with(first(self._layout))
         shell.run()
         await self._connection.open(me, shell)
         return shell
+
+    def _global_step(self, grid: Grid) -> GlobalStep:
+        averaging = self._membership.run.averaging
+        wire_bytes = vector_bytes(grid, averaging.compression)
+        return GlobalStep(grid.count, wire_bytes, averaging.target_batch_size, averaging.overlap)
 
     def _renew(self) -> Contact:
         me = self._membership.new_contact()
@@ -149,22 +165,40 @@ class CollaborativeOptimizer:
         return self._shell.progress()
 
     @property
+    def upload(self) -> float | None:
+        """What this peer's line carries, in Mbit/s; None: it has not been measured."""
+        bandwidth = self._shell.machine.voting.bandwidth
+        return None if bandwidth is None else bandwidth.upload
+
+    def computes_at(self, speed: float) -> None:
+        """How many samples a second this peer computes; what rounds are planned with. 0, as of a coordinator: none."""
+        self._shell.computes_at(speed)
+
+    @property
     def gradient_norm(self) -> float | None:
         """Of the update before the newest state, if that is one."""
         return self._shell.replay.gradient_norm
 
     @property
     def round_seconds(self) -> float | None:
-        """From this peer's call to the commit of the newest header; None if it was not in that round."""
-        return self._shell.machine.voting.round_seconds
+        """From this peer's call to the commit of the newest header; None if it was not in that round.
+
+        In `applied` it is that of the header that is told.
+        """
+        return self._shell.round_seconds
 
     def roll_back(self, state: State) -> None:
         """Have the run go on from another state, by the authority of this coordinator: the next header will say so.
 
         Raises:
             StorageError: the disk does not take the state.
+            SwarmError: the run has no log.
             ValueError: the state does not fit the run.
         """
+        if self._membership.run.averaging.target_group_size is not None:
+            raise SwarmError(
+                "a run in small groups cannot go back; end it, and open it again with the older checkpoint"
+            )
         copies = tuple(one.clone() for one in state.moments)
         state = replace(state, moments=copies)
         rebase(state)
@@ -253,7 +287,17 @@ class CollaborativeOptimizer:
             raise SwarmError(f"this peer can take part no longer ({error!r}); start it again") from error
 
 
-def most_bytes(elements: int, snapshot_every: int) -> int:
-    """What a peer holds: two snapshots, a new one, one to compare, updates since the last but one, and open rounds."""
+def group_settings(averaging: AveragingSection) -> GroupSettings | None:
+    """Of a run in small groups."""
+    size = averaging.target_group_size
+    return None if size is None else GroupSettings(size, averaging.rounds_per_step, averaging.state_every)
+
+
+def most_bytes(elements: int, snapshot_every: int, groups: GroupSettings | None = None) -> int:
+    """What a peer holds: two snapshots, a new one, one to compare, updates since the last but one, and open rounds.
+
+    In small groups: means of gradients and parameters in the rounds of two steps.
+    """
     update = 4 * elements  # of float32; other encodings have less
-    return 4 * 8 * elements + (2 * snapshot_every + ROUNDS) * update
+    updates = 2 * snapshot_every + ROUNDS if groups is None else 4 * (1 + (groups.rounds or MOST_ROUNDS))
+    return 4 * 8 * elements + updates * update

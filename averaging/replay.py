@@ -1,5 +1,6 @@
 """From the log to the state: `state[s + 1] = step(state[s], update[s])`, the same bytes on every peer."""
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from averaging.log.codec import rebase
 from averaging.log.header import Entry, Header, Kind, SnapshotName
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
-from averaging.reduce.encoding import Compression
+from averaging.reduce.encoding import Compression, encode
 from averaging.reduce.grid import Grid
 from averaging.reduce.update import decode_update
 from swarm.errors import StorageError
@@ -120,7 +121,7 @@ class Replay:
             self.load(header.snapshot.digest, header)
             return None
         self.state = self._stepped(self.state, header)
-        return None if header.step % self._snapshot_every else self._snapshot(header)
+        return None if header.step % self._snapshot_every else self._snapshot(self.state, header.digest)
 
     def _stepped(self, state: State, header: Header) -> State:
         """The state after an update."""
@@ -135,6 +136,41 @@ class Replay:
             rebase(after)
         return after
 
+    # -- of a run in small groups, whose peers apply different updates
+
+    def write_snapshot(self) -> Manifest | None:
+        """Of the newest state, which stays as it is; None: there is no room for it."""
+        assert self.state is not None
+        state = replace(self.state, moments=tuple(moment.clone() for moment in self.state.moments))
+        rebase(state)
+        return self._snapshot(state, "")
+
+    def encode_parameters(self) -> tuple[str, ...]:
+        """Keep the newest parameters as chunks of the grid, exactly; their digests, or none if there is no room."""
+        assert self.state is not None
+        values, digests = self.state.parameters.numpy(), []
+        for chunk in range(self._grid.count):
+            content = encode(values[self._grid.slice(chunk)], "none")
+            digests.append(hashlib.sha256(content).hexdigest())
+            try:
+                self._contents.put(digests[-1], content)
+            except StorageError as error:
+                logger.warning("parameters are not averaged: %s", error)
+                return ()
+        return tuple(digests)
+
+    def take_parameters(self, chunks: Sequence[str]) -> None:
+        """Go on with the mean of parameters in these chunks, which are here."""
+        assert self.state is not None
+        try:
+            parameters = decode_update([self._content(digest) for digest in chunks], self._grid, "none")
+        except ValueError as error:
+            logger.warning("parameters stay as they are: %s", error)
+        else:
+            self.state = replace(self.state, parameters=parameters)
+
+    # -- what they have in common
+
     def _gradient(self, header: Header) -> Tensor | None:
         """Of an update; None if there is none, or if it is none of this run, which all peers find alike."""
         if not header.parts:
@@ -146,7 +182,7 @@ class Replay:
             logger.warning("the update of step %d changes nothing: %s", header.step, error)
             return None
 
-    def _snapshot(self, header: Header) -> Manifest | None:
+    def _snapshot(self, state: State, header: str) -> Manifest | None:
         written = []
 
         def put(digest: str, content: bytes) -> None:
@@ -154,11 +190,10 @@ class Replay:
                 written.append(digest)
                 self._contents.put(digest, content)
 
-        assert self.state is not None
         try:
-            return write_snapshot(self.state, self._run, header.digest, put)
+            return write_snapshot(state, self._run, header, put)
         except StorageError as error:
-            logger.warning("there is no snapshot of step %d: %s", header.step, error)
+            logger.warning("there is no snapshot of step %d: %s", state.step, error)
             self._contents.forget(written)  # small files may find room now
             return None
 

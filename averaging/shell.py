@@ -16,16 +16,18 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from averaging.arrivals import Arrivals
-from averaging.guarded import Guarded
+from averaging.guarded import Guarded, Machine
 from averaging.log.chain import Chain
 from averaging.log.disk import Disk
-from averaging.log.header import Entry, SnapshotName
+from averaging.log.header import Entry, Gap, SnapshotName
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.means import Means
+from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Accepted, Bandwidth, Chunk, Contact, Message, Piece
+from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
 from averaging.reduce.sender import GradientBuffers
@@ -57,6 +59,8 @@ class Progress:
     peers: int  # that are listed, this one included
     in_round: bool  # the step is being averaged
     is_behind: bool  # others have a newer state, or this peer has none yet
+    rests: bool = False  # it is to compute no gradients
+    share: float = 0.0  # of the averaging that it does
 
 
 class Shell:
@@ -64,10 +68,10 @@ class Shell:
 
     Args:
         aside: does one thing at a time, in a thread.
+        planner: deals out parts and roles when this peer convenes.
         renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
+        groups: of a run in small groups, which has no log; it begins with `begin_with`.
         applied: is told of each header after its step was taken, in that thread.
-        missed: is told of older headers whose states this peer never had, in the same thread; and at the start of all
-            that the disk has, since a kill may have come before they were told. A header may be told more than once.
     """
 
     def __init__(
@@ -82,47 +86,63 @@ class Shell:
         *,
         disk: Disk | None = None,
         renew: Callable[[], Contact],
+        planner: Planner = equal_parts,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
+        groups: GroupSettings | None = None,
         applied: Callable[[Entry], None] = lambda entry: None,
-        missed: Callable[[Sequence[Entry]], None] = lambda entries: None,
     ):
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
-        self._guarded = guarded = Guarded(me, settings, gradients, credentials, self._loop.time())
+        self._guarded = guarded = Guarded(me, settings, gradients, planner, credentials, self._loop.time(), groups)
         self._arrivals = Arrivals(guarded, replay, store)
         self._means = Means(guarded, self._arrivals, store, aside)
         self._stepping = Stepping(
-            guarded, replay, store, disk, aside, renew, self._decided, self._carry_out, self._spawn, applied, missed
+            guarded, replay, store, disk, aside, renew, self._decided, self._carry_out, self._spawn, applied
         )
         self._batch = -1, -1  # step and loads of the state that it is computed from
         self._tasks: set[asyncio.Task[None]] = set()
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
-        self.machine.reached(-1, self._loop.time())
+        self._machine.reached(-1, self._loop.time())
 
     @property
     def machine(self) -> Peer:
-        """Of the present session."""
+        """Of the present session, in a run that is a log."""
+        assert isinstance(self._machine, Peer)
+        return self._machine
+
+    @property
+    def _machine(self) -> Machine:
         return self._guarded.machine
+
+    @property
+    def round_seconds(self) -> float | None:
+        """From the call to the commit of the newest header that was applied; None if this peer was not in the round."""
+        return self._stepping.round_seconds
 
     def begin(
         self,
         chain: Chain,
         snapshots: Sequence[SnapshotName],
         accepted: Accepted | None = None,
-        others: Sequence[Entry] = (),
+        gaps: Sequence[Gap] = (),
     ) -> None:
         """Go on from what this peer has: the beginning of a run, or its own disk. The state is in the replay."""
-        fetching, now = self.machine.fetching, self._loop.time()
-        entries = chain.since(0)
+        machine, now = self.machine, self._loop.time()
+        fetching, entries = machine.fetching, chain.since(0)
         for name in snapshots:
             fetching.made(name.digest, self.replay.manifest(name.digest).chunks, now)
         for header in (*(entry.header for entry in entries), *([accepted.header] if accepted else [])):
             for digest in header.chunks:
                 if self.store.has(digest):
                     fetching.arrived(digest, now)
-        self.machine.start(chain, snapshots, accepted, others)
-        self.machine.reached(chain.tip.step, now)
-        self._stepping.known = [*others, *entries]
+        machine.start(chain, snapshots, accepted, gaps)
+        machine.reached(chain.tip.step, now)
+
+    def begin_with(self, state: State) -> None:
+        """Go on from a state, in a run of small groups."""
+        assert isinstance(self._machine, GroupPeer)
+        self.replay.state = state
+        self._machine.begin(state.step)
 
     def run(self) -> None:
         """Begin to act."""
@@ -139,7 +159,7 @@ class Shell:
 
     def received(self, session: str, sender: str, message: Message, payload: bytes | None) -> None:
         """A message to a session of this peer has come; the transport has checked what a chunk is."""
-        is_mine = session == self.machine.me.session
+        is_mine = session == self._machine.me.session
         if is_mine and self._arrivals.takes(sender, message, payload or b"", self._loop.time()):
             self._tell(lambda machine, now: machine.receive(sender, message, now))
 
@@ -151,12 +171,12 @@ class Shell:
         """A part of a message has come from these: thin lines need seconds for a chunk."""
         with self._guarded.lock:
             for session in sessions:
-                self.machine.moving(session, self._loop.time())
+                self._machine.moving(session, self._loop.time())
 
     def measured(self, bandwidth: Bandwidth) -> None:
         """What the line of this peer carries; to be said now and then, since a new session does not know it."""
         with self._guarded.lock:
-            self.machine.measured(bandwidth)
+            self._machine.measured(bandwidth)
 
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
@@ -164,7 +184,7 @@ class Shell:
 
     def roll_back(self, manifest: Manifest) -> None:
         """The run's authority wants the state of a snapshot back, which this coordinator holds."""
-        self._tell(lambda machine, now: machine.roll_back(manifest.digest, manifest.chunks, now))
+        self._tell(lambda machine, now: self.machine.roll_back(manifest.digest, manifest.chunks, now))
 
     def leave(self) -> None:
         """Say goodbye."""
@@ -175,9 +195,9 @@ class Shell:
             await asyncio.sleep(TICK)
             self._tell(lambda machine, now: machine.tick(now))
 
-    def _tell(self, event: Callable[[Peer, float], None]) -> None:
+    def _tell(self, event: Callable[[Machine, float], None]) -> None:
         with self._guarded.lock:
-            event(self.machine, self._loop.time())
+            event(self._machine, self._loop.time())
         self._carry_out()
 
     # -- what happens in the trainer's thread
@@ -188,31 +208,38 @@ class Shell:
         Without overlap it is to count in the next step, as in one process; batches of up to `Timing.batch` seconds do.
         """
         with self._guarded.lock:
-            machine, loaded, state = self.machine, self.replay.loaded, self.replay.state
+            machine, loaded, state = self._machine, self.replay.loaded, self.replay.state
             if state is None or machine.head is None or machine.is_behind or loaded != self._guarded.loads:
                 return False
-            if machine.buffers.samples >= self.settings.target_samples:
+            if machine.resting.rests or machine.buffers.samples >= self.settings.target_samples:
                 return False
             if overlap:
                 return machine.head.step <= state.step + STALENESS
-            return state.step == machine.head.step and not machine.voting.in_round(self._loop.time())
+            return state.step == machine.head.step and not machine.in_round(self._loop.time())
 
     def progress(self) -> Progress:
         """Towards the next global step."""
         with self._guarded.lock:
-            machine, now = self.machine, self._loop.time()
+            machine, now = self._machine, self._loop.time()
             return Progress(
                 gathered=machine.gathered(now),
                 own=machine.buffers.samples,
                 peers=1 + len(machine.others),
-                in_round=machine.voting.in_round(now),
+                in_round=machine.in_round(now),
                 is_behind=machine.is_behind,
+                rests=machine.resting.rests,
+                share=machine.resting.share,
             )
+
+    def computes_at(self, speed: float) -> None:
+        """How many samples a second this peer computes, or would: conveners plan with it."""
+        with self._guarded.lock:
+            self._machine.computes_at(speed)
 
     def begin_batch(self) -> State:
         """The state that the next batch is to be computed from; there must be one."""
         with self._guarded.lock:
-            self.machine.computes()
+            self._machine.computes()
             loaded, state = self.replay.loaded, self.replay.state  # in this order: a load may come between them
             assert state is not None
             self._batch = state.step, loaded
@@ -229,19 +256,19 @@ class Shell:
         """
         with self._guarded.lock:
             step, loaded = self._batch
-            head = self.machine.head
+            head = self._machine.head
             is_fresh = head is not None and head.step <= step + STALENESS and loaded == self._guarded.loads
-            is_useful = is_fresh and not self.machine.is_behind and self.machine.has_room(samples)
+            is_useful = is_fresh and not self._machine.is_behind and self._machine.has_room(samples)
             counts = gradient is not None and is_useful
             try:
                 if gradient is not None and counts:
-                    self._guarded.gradients.add(self.machine.buffers.open_number, gradient, tokens)
+                    self._guarded.gradients.add(self._machine.buffers.open_number, gradient, tokens)
             except ValueError:
                 counts = False
                 raise
             finally:
                 now = self._loop.time()
-                self.machine.computed(tokens if counts else 0, None, now, samples=samples, loss=loss)
+                self._machine.computed(tokens if counts else 0, None, now, samples=samples, loss=loss)
         self._loop.call_soon_threadsafe(self._carry_out)
         return counts
 
@@ -249,7 +276,7 @@ class Shell:
 
     def _carry_out(self) -> None:
         with self._guarded.lock:
-            machine = self.machine
+            machine = self._machine
             actions = machine.take_actions()
         send = partial(self._network.send, machine.me.session)
         for action in actions:
@@ -270,7 +297,7 @@ class Shell:
     def _decided(self, entry: Entry) -> None:
         """Gradients and pieces that a step has used are not needed any more."""
         with self._guarded.lock:
-            self._guarded.gradients.keep(self.machine.buffers.numbers)
+            self._guarded.gradients.keep(self._machine.buffers.numbers)
         self._arrivals.forget_pieces(entry.certificate.ballot)
 
     # -- tasks
@@ -289,5 +316,5 @@ class Shell:
         """This peer can go on no longer."""
         if not self.failure.done():
             logger.error("this peer takes part no longer: it has failed", exc_info=error)
-            self.machine.fall_silent()
+            self._machine.fall_silent()
             self.failure.set_exception(error)

@@ -11,12 +11,26 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
-from averaging.guarded import Guarded
+from averaging.guarded import Guarded, Machine
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, SnapshotName
 from averaging.log.journal import Journal
 from averaging.log.snapshot import Manifest
-from averaging.protocol.actions import Action, Adopt, Apply, Compare, Credit, Forget, Load, Rejoin, SaveProposal
+from averaging.moshpit.peer import GroupPeer
+from averaging.protocol.actions import (
+    Action,
+    Adopt,
+    Apply,
+    Compare,
+    Credit,
+    EncodeParameters,
+    Forget,
+    Load,
+    Rejoin,
+    SaveProposal,
+    TakeParameters,
+    WriteSnapshot,
+)
 from averaging.protocol.messages import Accepted, Contact, Log
 from averaging.protocol.peer import Peer
 from averaging.replay import Contents, Replay
@@ -36,7 +50,7 @@ class Stepping:
         decided: is told of each entry once its step was taken.
         carry_out: takes the machine's next actions.
         spawn: keeps a task.
-        applied, missed: see `averaging.shell.Shell`.
+        applied: see `averaging.shell.Shell`.
     """
 
     def __init__(
@@ -51,26 +65,22 @@ class Stepping:
         carry_out: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         applied: Callable[[Entry], None],
-        missed: Callable[[Sequence[Entry]], None],
     ):
         self._guarded, self._replay, self._contents, self._journal = guarded, replay, contents, Journal(disk)
         self._aside, self._renew, self._decided, self._carry_out = aside, renew, decided, carry_out
-        self._spawn, self._applied, self._missed = spawn, applied, missed
+        self._spawn, self._applied = spawn, applied
         self._loop = asyncio.get_running_loop()
-        self._waiting: asyncio.Queue[tuple[Peer, Action]] = asyncio.Queue()
-        self.known: Sequence[Entry] = ()  # that the disk had at the start
+        self._waiting: asyncio.Queue[tuple[Machine, Action]] = asyncio.Queue()
+        self.round_seconds: float | None = None  # of the header that was applied last
         self._forgotten: set[str] = set()  # digests that the disk may still need
         self._tries_again = False
 
-    def put(self, machine: Peer, action: Action) -> None:
+    def put(self, machine: Machine, action: Action) -> None:
         """Do what a machine asks for, after all that was asked for before."""
         self._waiting.put_nowait((machine, action))
 
     async def run(self) -> None:
-        """Do it all; first tell of the entries that the disk has."""
-        if self.known:
-            await self._in_thread(partial(self._missed, self.known))
-            self.known = ()
+        """Do it all."""
         while True:
             machine, action = await self._waiting.get()
             if machine is self._guarded.machine:
@@ -81,16 +91,36 @@ class Stepping:
                 await self._do(machine, action)
             self._carry_out()
 
-    async def _do(self, machine: Peer, action: Action) -> None:
+    async def _do(self, machine: Machine, action: Action) -> None:
         match action:
             case Apply(entry):
-                manifest = await self._in_thread(partial(self._apply, entry))
+                manifest = await self._in_thread(partial(self._apply, action))
                 self._reached(machine, entry)
                 if manifest is not None:
                     await self._snapshot_made(machine, manifest)
-            case Load(entry, snapshot):
-                await self._in_thread(partial(self._load, entry, snapshot))
-                self._reached(machine, entry)
+            case Load(entries):
+                await self._in_thread(partial(self._load, action))
+                self._reached(machine, entries[-1])
+            case Compare() | Adopt():
+                assert isinstance(machine, Peer)
+                await self._use_named_snapshot(machine, action)
+            case SaveProposal(accepted):
+                assert isinstance(machine, Peer)
+                await self._save(machine, accepted)
+            case Credit(entries, gaps):
+                what = f"{len(entries)} older headers"
+                await self._in_thread(partial(self._write, what, lambda disk: disk.credit(entries, gaps)))
+            case Forget(digests):
+                self._forget(digests)
+            case Rejoin(log):
+                self._rejoin(log)
+            case EncodeParameters() | TakeParameters() | WriteSnapshot():
+                assert isinstance(machine, GroupPeer)
+                await self._do_in_groups(machine, action)
+
+    async def _use_named_snapshot(self, machine: Peer, action: Compare | Adopt) -> None:
+        """Where this processor computes other bits than those of the others."""
+        match action:
             case Compare(other, own, before):
                 names = [one.digest for one in (other, own, before)]
                 is_near = await self._in_thread(partial(self._replay.is_near, *names))
@@ -98,32 +128,41 @@ class Stepping:
                     machine.compared(other, is_near=is_near)
             case Adopt(snapshot, following):
                 await self._in_thread(partial(self._replay.adopt, snapshot, following))
-                logger.warning("this processor computes other bits: the run's snapshot of step %d was taken over",
-                               snapshot.step)  # fmt: skip
+                what = "this processor computes other bits: the run's snapshot of step %d was taken over"
+                logger.warning(what, snapshot.step)
                 await self._write_snapshots(machine)
-            case SaveProposal(accepted):
-                await self._save(machine, accepted)
-            case Credit(entries):
-                await self._in_thread(partial(self._credit, entries))
-            case Forget(digests):
-                self._forget(digests)
-            case Rejoin(log):
-                self._rejoin(log)
 
-    def _reached(self, machine: Peer, entry: Entry) -> None:
+    async def _do_in_groups(
+        self, machine: GroupPeer, action: EncodeParameters | TakeParameters | WriteSnapshot
+    ) -> None:
+        match action:
+            case EncodeParameters():
+                chunks = await self._in_thread(self._replay.encode_parameters)
+                with self._guarded.lock:
+                    machine.encoded(chunks, self._loop.time())
+            case TakeParameters(chunks):
+                await self._in_thread(partial(self._replay.take_parameters, chunks))
+            case WriteSnapshot():
+                manifest = await self._in_thread(self._replay.write_snapshot)
+                if manifest is not None:
+                    await self._snapshot_made(machine, manifest)
+
+    def _reached(self, machine: Machine, entry: Entry) -> None:
         self._decided(entry)
         with self._guarded.lock:
             machine.reached(entry.header.step, self._loop.time())
 
-    async def _snapshot_made(self, machine: Peer, manifest: Manifest) -> None:
+    async def _snapshot_made(self, machine: Machine, manifest: Manifest) -> None:
         with self._guarded.lock:
             machine.snapshot_made(manifest.step, manifest.digest, manifest.chunks, self._loop.time())
-        await self._write_snapshots(machine)
+        if isinstance(machine, Peer):
+            await self._write_snapshots(machine)
 
     async def _write_snapshots(self, machine: Peer) -> None:
         with self._guarded.lock:
-            names = list(machine.log.snapshots)
-        await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names)))
+            assert machine.log.chain is not None
+            names, since = list(machine.log.snapshots), machine.log.chain.oldest.step
+        await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names, since)))
 
     def _forget(self, digests: Sequence[str]) -> None:
         """Delete chunks; not before the disk has what stands for them, or it would lead to no state after a crash."""
@@ -166,7 +205,8 @@ class Stepping:
                 await self._in_thread(self._journal.catch_up)
         self._tries_again = False
         with self._guarded.lock:
-            self._guarded.machine.saving_works()
+            if isinstance(self._guarded.machine, Peer):
+                self._guarded.machine.saving_works()
         self._carry_out()
 
     # -- in the thread aside
@@ -174,20 +214,25 @@ class Stepping:
     def _in_thread(self, work: Callable[[], Any]) -> Awaitable[Any]:
         return self._loop.run_in_executor(self._aside, work)
 
-    def _apply(self, entry: Entry) -> Manifest | None:
-        manifest = self._replay.apply(entry)
-        self._write(f"step {entry.header.step}", lambda disk: disk.append([entry]))
-        self._applied(entry)
+    def _apply(self, step: Apply) -> Manifest | None:
+        manifest = self._replay.apply(step.entry)
+        if self._is_log:
+            self._write(f"step {step.entry.header.step}", lambda disk: disk.append([step.entry]))
+        self.round_seconds = step.seconds
+        self._applied(step.entry)
         return manifest
 
-    def _load(self, entry: Entry, snapshot: str) -> None:
-        self._replay.load(snapshot, entry.header)
-        name = SnapshotName(entry.header.step, snapshot)
-        self._write(f"the snapshot of step {name.step}", lambda disk: disk.take_over(entry, name))
+    def _load(self, load: Load) -> None:
+        header = load.entries[-1].header
+        self._replay.load(load.snapshot, header)
+        name = SnapshotName(header.step, load.snapshot)
+        if self._is_log:
+            self._write(f"the snapshot of step {name.step}", lambda disk: disk.take_over(load.entries, name, load.gaps))
 
-    def _credit(self, entries: Sequence[Entry]) -> None:
-        self._write(f"{len(entries)} older headers", lambda disk: disk.add_older(entries))
-        self._missed(entries)
+    @property
+    def _is_log(self) -> bool:
+        """Whether the disk has what a restart goes on from, and not headers for their credit alone."""
+        return isinstance(self._guarded.machine, Peer)
 
     def _write(self, what: str, work: Callable[[Disk], None]) -> None:
         """To the disk, now or later."""

@@ -4,10 +4,10 @@
 
 A guarded swarm (a coordinator and two trainers) has one core, the attackers another: they stand for machines
 elsewhere, and what they take from the swarm is the work of refusing them. The attackers are those of tests/access:
-calls of all kinds without a pass and with a forged one, absurd progress with a real one, and a crowd at the door, all
-the while. Attacked and quiet times take turns in one run. Two cores of one machine are no two machines: each computes
-more slowly while the other one is busy. So in the quiet times a neighbour takes as much of the attackers' core as
-they did, and does nothing to the swarm. Two ratios: of the samples that the ledger counted in a second, and of the
+calls and streams of all kinds without a pass and with a forged one, absurd heads with a real one, and a crowd at the
+door, all the while. Attacked and quiet times take turns in one run. Two cores of one machine are no two machines: each
+computes more slowly while the other one is busy. So in the quiet times a neighbour takes as much of the attackers' core
+as they did, and does nothing to the swarm. Two ratios: of the samples that the ledger counted in a second, and of the
 share of the core that the trainers' own processes had, which a drift of the machine's speed does not touch.
 Run it from the repository's root.
 """

@@ -1,24 +1,29 @@
-"""Seconds of a round of averaging between real peers whose lines differ, by three rules who averages what.
+"""Seconds of a round of averaging between real peers whose lines differ, by three rules who reduces what.
 
     python -m benchmarks.averaging [--sets homogeneous --sets mixed --sets firewalled] [--rounds 3]
                                    [--megabytes 8] [--json FILE]
 
-Eight averagers, each on a host of its own (a network namespace, whose cable carries so much up and so much down),
-average a vector. Needs root, `ip` and `tc`. Rules, in one run:
+Eight trainers, one of them the coordinator, each on a host of its own (a network namespace, whose cable carries so much
+up and so much down), take global steps; each brings one sample to each. Needs root, `ip` and `tc`. A round lasts from
+the first word of the convener to the moment at which the last peer has the committed header with all of its update.
+Rules, in one run:
 
-- *equal*: everybody who can be reached averages as much as the others;
+- *equal*: all that can be reached reduce as much as the others;
 - *hivemind*: its `load_balance_peers`, which is told the true upload of each line;
-- *ours*: `trainer/averaging/sharing.py`. Nothing is typed: the first round has equal parts and measures the lines. It
-  is not counted;
+- *ours*: `averaging/load_balancing/planner.py`. Nothing is typed: the rounds before have measured the lines;
+- *killed*: ours, in a round in whose middle the process of a reducer is killed, with the largest part of those that are
+  not the coordinator's; for the peers that are left;
 - *bound*: what the linear program predicts for the true lines, without headers, latency or lost packets.
 
 What counts: on lines alike, ours within 5 % of hivemind's; on mixed lines at most 1.15 of the bound and at least 1.4
-times as fast as equal parts; with most peers in client mode no round fails.
+times as fast as equal parts; with a reducer killed at most 1.5 times as long; no round leaves out a peer that lives.
 """
 
 import json
 import statistics
 import tempfile
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -28,20 +33,25 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from averaging.bandwidth.cap import MEGABIT
+from averaging.load_balancing.linear_program import round_rate
+from averaging.load_balancing.plan import GlobalStep, Peer
+from averaging.reduce.grid import Grid
 from benchmarks import command
-from benchmarks.averaging_worker import ELEMENT_BYTES, RULES, RoundTimes, Task, read_rounds, work
-from benchmarks.hosted_peers import BenchmarkFailed, start_peers, wait_for
-from benchmarks.plan import LINES, MEGABIT, lines_of
+from benchmarks.averaging_worker import ELEMENT_BYTES, ROW, RULES, WARM_UP, Task, work
+from benchmarks.hosted_peers import BenchmarkFailed, start_peers
+from benchmarks.plan import LINES, lines_of
 from swarm.durable import write_file
-from tests.faults.hosts import Hosts, NoHosts, made_hosts
+from tests.faults.hosts import NoHosts, made_hosts
 from tests.forked import Forked
-from trainer.averaging.planning.plan import GlobalStep, Peer
-from trainer.averaging.planning.program import round_rate
 
 MIXED = sorted(LINES * 2, reverse=True)
 # Mbit/s down and up, and how many of the last ones are in client mode
 SETS = {"homogeneous": ([(5, 5)] * 8, 0), "mixed": (MIXED, 0), "firewalled": (MIXED, 5)}
 MEGABYTES = 8.0  # an ALBERT of 12 million parameters has 12 in 8 bits
+STRUCK = 0.5  # of a usual round's seconds, after which a reducer is killed
+ROUND, START = 300.0, 120.0  # seconds that a round may take, and the start of all peers
+POLL = 0.1  # seconds
 
 
 @dataclass(frozen=True)
@@ -51,13 +61,13 @@ class Figures:
     equal: float
     hivemind: float
     ours: float
+    killed: float
     bound: float
-    failed_rounds: int
-    equal_rounds: list[float]
-    hivemind_rounds: list[float]
-    ours_rounds: list[float]  # the first one, with parts that are still equal, comes first
+    excluded: int  # pieces of living peers that are in no mean, in all rounds
+    rounds: dict[str, list[float]]  # by rule
     measured_uploads: list[float]  # by the peers themselves, Mbit/s
-    parts: list[float]  # of the vector, in the last round
+    parts: dict[str, float]  # by the number of the peer: of the vector, by ours
+    killed_part: float  # of the vector
 
 
 def main(
@@ -72,11 +82,13 @@ def main(
         if name not in SETS:
             raise BenchmarkFailed(f"there is no set {name}, only {', '.join(SETS)}")
         with tempfile.TemporaryDirectory(prefix="sahaj-averaging-") as folder:
-            found[name] = measure(Path(folder), *SETS[name], rounds, round(megabytes * 1e6 / ELEMENT_BYTES))
+            elements = round(megabytes * 1e6 / ELEMENT_BYTES / ROW) * ROW
+            found[name] = measure(Path(folder), *SETS[name], rounds, elements)
         Console(stderr=True).print(name, asdict(found[name]))
-    table = Table("", *RULES, "bound", "failed rounds", title="Seconds of a round")
+    columns = (*RULES, "killed", "bound", "excluded")
+    table = Table("", *columns, title="Seconds of a round")
     for name, one in found.items():
-        table.add_row(name, *(f"{getattr(one, rule):.2f}" for rule in (*RULES, "bound")), str(one.failed_rounds))
+        table.add_row(name, *(f"{getattr(one, column):g}" for column in columns))
     Console().print(table)
     if json_file:
         write_file(json_file, json.dumps({name: asdict(one) for name, one in found.items()}, indent=2) + "\n")
@@ -85,71 +97,93 @@ def main(
 def measure(folder: Path, lines: list[tuple[int, int]], clients: int, rounds: int, elements: int) -> Figures:
     """Let peers with these lines, the last ones in client mode, average a vector by each rule."""
     names = [f"peer{number}" for number in range(len(lines))]
-    reachable = [number < len(lines) - clients for number in range(len(lines))]
+    uploads = tuple(up if number < len(lines) - clients else 0.0 for number, (_, up) in enumerate(lines))
     peers: list[Forked] = []
     try:
         with made_hosts(*names) as hosts:
-            for name, (down, up) in zip(names, lines, strict=True):
+
+            def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
+                address = hosts.addresses[names[number]]
+                return Task(str(folder), number, namespace, address, uploads, known, rounds, elements)
+
+            tasks = start_peers(hosts, work, task_of, peers)
+            _wait(tasks, peers, lambda: all(task.file("ready").exists() for task in tasks), START)
+            for name, (down, up) in zip(names, lines, strict=True):  # only now: loading the first state is no round
                 hosts.limit(name, up, down)
-            uploads = tuple(up if can else 0.0 for (_, up), can in zip(lines, reachable, strict=True))
-            tasks = _start(folder, hosts, uploads, peers, rounds, elements)
-            for task, peer in zip(tasks, peers, strict=True):
-                wait_for(task, peer)
-            return _figures(tasks, lines, rounds)
+            (folder / "go").touch()
+            victim = _kill_a_reducer(tasks, peers, rounds)
+            living = [task for task in tasks if task.number != victim]
+            _wait(living, [peers[task.number] for task in living], lambda: _has(living, tasks[0].last_step), ROUND)
+            return _figures(tasks, victim, lines, rounds)
     except NoHosts as error:
         raise BenchmarkFailed(str(error)) from None
     finally:
         for peer in peers:
-            peer.kill()
+            peer.kill_all()
 
 
-def _start(
-    folder: Path, hosts: Hosts, uploads: tuple[float, ...], peers: list[Forked], rounds: int, elements: int
-) -> list[Task]:
-    """The first peer, and all others through it."""
+def _kill_a_reducer(tasks: list[Task], peers: list[Forked], rounds: int) -> int:
+    """Wait for the last round, and kill in its middle; returns the number of the peer."""
+    last = tasks[0].last_step
+    steps = ROUND * (WARM_UP + rounds * len(RULES))
+    _wait(tasks, peers, lambda: any(one["step"] == last for one in tasks[0].events("planned")), steps)
+    usual = statistics.median(_seconds(tasks, step) for step in range(last - rounds, last))
+    parts = {int(number): part for number, part in tasks[0].events("planned")[-1]["parts"].items() if number != "0"}
+    victim = max(parts, key=lambda number: parts[number])
+    time.sleep(max(0.0, tasks[0].events("met")[-1]["at"] + STRUCK * usual - time.monotonic()))
+    peers[victim].kill_all()
+    return victim
 
-    def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
-        return Task(str(folder), number, namespace, uploads, not uploads[number], known, rounds, elements)
 
-    return start_peers(hosts, work, task_of, peers)
+def _wait(tasks: Sequence[Task], peers: Sequence[Forked], happened: Callable[[], bool], seconds: float) -> None:
+    """Until it has happened.
+
+    Raises:
+        BenchmarkFailed: it has not in time, or a peer has ended before.
+    """
+    deadline = time.monotonic() + seconds
+    while not happened():
+        for task, peer in zip(tasks, peers, strict=True):
+            if peer.poll() or time.monotonic() > deadline:
+                said = task.file("said").read_text()[-2000:]
+                raise BenchmarkFailed(f"nothing came of it; peer {task.number} ({peer.poll()}) said: {said}")
+        time.sleep(POLL)
 
 
-def _figures(tasks: list[Task], lines: list[tuple[int, int]], rounds: int) -> Figures:
-    told = [read_rounds(task) for task in tasks]
-    seconds: dict[str, list[float]] = {}
-    failed = 0
-    for rule in RULES:
-        tried = rounds + (rule == "ours")
-        together = [[one for its in told for one in its if (one.rule, one.number) == (rule, i)] for i in range(tried)]
-        ended = [_seconds(its, len(tasks)) for its in together]
-        failed += ended.count(None)
-        seconds[rule] = [round(one, 2) for one in ended if one is not None]
-    counted = seconds | {"ours": seconds["ours"][1:]}
-    medians = {rule: round(statistics.median(its), 2) if its else float("nan") for rule, its in counted.items()}
-    true = lines_of(
-        [
-            Peer(1.0, up * MEGABIT, down * MEGABIT, task.client_mode)
-            for task, (down, up) in zip(tasks, lines, strict=True)
-        ],
-        GlobalStep(tasks[0].elements, float(ELEMENT_BYTES * tasks[0].elements), samples=1.0),
-    )
+def _has(tasks: Sequence[Task], step: int) -> bool:
+    return all(any(one["step"] == step for one in task.events("has")) for task in tasks)
+
+
+def _seconds(tasks: Sequence[Task], step: int) -> float:
+    """From the beginning of a round to the last peer that has all of it; the coordinator is among them."""
+    began = next(one["at"] for one in tasks[0].events("met") if one["step"] == step)
+    ends = [one["at"] for task in tasks for one in task.events("has") if one["step"] == step]
+    return round(max(ends) - began, 2)
+
+
+def _figures(tasks: list[Task], victim: int, lines: list[tuple[int, int]], rounds: int) -> Figures:
+    last = tasks[0].last_step
+    living = [task for task in tasks if task.number != victim]
+    by_rule: dict[str, list[float]] = {rule: [] for rule in RULES}
+    for step in range(1 + WARM_UP, last):
+        by_rule[tasks[0].rule(step)].append(_seconds(tasks, step))
+    headers = tasks[0].events("has")
+    planned = {one["step"]: one["parts"] for one in tasks[0].events("planned")}
+    grid = Grid(tasks[0].elements)
+    peers = [
+        Peer(1.0, up * MEGABIT, down * MEGABIT, task.client_mode) for task, (down, up) in zip(tasks, lines, strict=True)
+    ]
+    true = lines_of(peers, GlobalStep(grid.count, float(ELEMENT_BYTES * grid.elements), samples=1.0))
     return Figures(
-        **medians,
+        **{rule: round(statistics.median(seconds), 2) for rule, seconds in by_rule.items()},
+        killed=_seconds(living, last),
         bound=round(1.0 / round_rate(true, np.ones(len(tasks), dtype=np.bool_)), 2),
-        failed_rounds=failed,
-        equal_rounds=seconds["equal"],
-        hivemind_rounds=seconds["hivemind"],
-        ours_rounds=seconds["ours"],
-        measured_uploads=[round(its[-1].upload / MEGABIT, 2) for its in told],
-        parts=[round(its[-1].part, 3) for its in told],
+        excluded=sum(one["excluded"] for one in headers if one["step"] < last),
+        rounds=by_rule,
+        measured_uploads=[round(task.events("has")[-1]["upload"] or 0.0, 2) for task in tasks],
+        parts={number: round(part, 3) for number, part in planned[last - 1].items()},
+        killed_part=round(planned[last][str(victim)], 3),
     )
-
-
-def _seconds(rounds: list[RoundTimes], peers: int) -> float | None:
-    """From the moment at which the first peer begins to the end of the last; None if the round failed for anybody."""
-    if len(rounds) != peers or any(one.problem or one.peers != peers for one in rounds):
-        return None
-    return max(one.ended for one in rounds) - min(one.began for one in rounds)
 
 
 if __name__ == "__main__":

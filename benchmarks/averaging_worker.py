@@ -1,45 +1,58 @@
-"""One peer of `benchmarks.averaging`: on a host of its own, it averages by one rule after the other."""
+"""One peer of `benchmarks.averaging`: a trainer on a host of its own that brings one sample to each global step."""
 
-import contextlib
 import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from hivemind.averaging.group_info import GroupInfo
-from hivemind.averaging.load_balancing import load_balance_peers
-from hivemind.averaging.matchmaking import MatchmakingException
-from hivemind.compression import Float16Compression
 
+from averaging.connection import Membership
+from averaging.load_balancing.plan import GlobalStep, whole_parts
+from averaging.load_balancing.planner import plan_round, runs
+from averaging.log.header import Ballot
+from averaging.optimizer import CollaborativeOptimizer
+from averaging.protocol.actions import Action, Apply
+from averaging.protocol.messages import Meet, Message
+from averaging.protocol.parts import Line, Planned
+from averaging.protocol.peer import Peer
+from averaging.transport.outbox import Payload
+from benchmarks.catching_up_worker import Journal
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
 from swarm.identity import load_identity
+from swarm.run_file import RunFile
 from tests.faults.hosts import move_to
-from trainer.averaging.groups import Group, StepwiseAverager
-from trainer.averaging.moshpit.grid import Cell
-from trainer.averaging.sharing import Sharing
-from trainer.averaging.told import read_told
 from trainer.leaving import end_process
 
 RULES = ("equal", "hivemind", "ours")
+WARM_UP = 1  # global steps before those that count
+ROW = 1000  # elements
 ELEMENT_BYTES = 2  # of an element as it travels
-MATCHMAKING = 10.0  # seconds that a group waits for its last members
-ROUND_TIMEOUT = 300.0  # seconds
-POLL = 0.1  # seconds
+POLL = 0.02  # seconds
+RUN = RunFile.model_validate(
+    {
+        "name": "averaging",
+        "data": {"train": [{"path": "nothing"}]},
+        "optimizer": {"learning_rate": 1e-3, "warmup_steps": 1, "total_steps": 100_000},
+        "averaging": {"compression": "float16", "overlap": False, "snapshot_every": 10_000},
+    }
+)
 
 
 @dataclass(frozen=True)
 class Task:
-    """What one peer is asked to do."""
+    """What one peer is asked to do; the first one is the coordinator."""
 
     folder: str
     number: int
     namespace: str  # see `tests.faults.hosts`
+    address: str  # of the host
     uploads: tuple[float, ...]  # of all peers, Mbit/s; 0 in client mode: what hivemind's rule is told
-    client_mode: bool
-    known: tuple[str, ...]  # addresses
+    known: tuple[str, ...]  # addresses to join by
     rounds: int  # by each rule
     elements: int  # of the vector
 
@@ -47,115 +60,118 @@ class Task:
         """A file of a peer."""
         return Path(self.folder) / f"{name}-{self.number if number is None else number}"
 
+    def events(self, what: str) -> list[dict[str, Any]]:
+        """What it has written down of one kind; in each `at`, seconds of the machine's monotonic clock."""
+        file = self.file("events")
+        lines = file.read_text().rpartition("\n")[0].splitlines() if file.exists() else []
+        return [one for one in map(json.loads, lines) if one["what"] == what]
 
-@dataclass(frozen=True)
-class RoundTimes:
-    """How one round went for one peer."""
+    @property
+    def client_mode(self) -> bool:
+        """Whether it accepts no connections."""
+        return not self.uploads[self.number]
 
-    rule: str
-    number: int
-    began: float  # seconds of the machine's monotonic clock
-    ended: float
-    peers: int
-    problem: str | None
-    upload: float  # bytes a second that the peer knew of its own line before
-    part: float  # of the vector that it averaged
-    sent: int  # bytes that went into its cable, with all headers and whatever else it sent
+    def rule(self, step: int) -> str:
+        """By which parts are dealt out in a global step; one step by ours follows in which a reducer is killed."""
+        return RULES[min(max(0, step - 1 - WARM_UP) // self.rounds, len(RULES) - 1)]
 
-
-class RuledAverager(StepwiseAverager):
-    """An averager that shares by a given rule, and writes down how its rounds went."""
-
-    def __init__(self, *args: Any, task: Task, rule: str, **kwargs: Any):
-        self.task, self.rule = task, rule
-        super().__init__(*args, **kwargs)
-
-    def _shared(self, kept: GroupInfo) -> Sharing:
-        uploads = _uploads(self.task)
-        if self.rule == "ours":
-            sharing = super()._shared(kept)
-        else:
-            told = [uploads[str(peer)] for peer in kept.peer_ids]
-            if self.rule == "equal":
-                told = [float(upload > 0.0) for upload in told]
-            sharing = Sharing(load_balance_peers(self.total_size, told), None)
-        self._part = sharing.parts[kept.peer_ids.index(self.peer_id)] / self.total_size
-        return sharing
-
-    async def _average_within(self, kept: GroupInfo, **kwargs: Any) -> Group:
-        began, upload, sent = time.monotonic(), self.own_line.upload, _sent()
-        number = read_told(kept.gathered[0]).step
-        problem: str | None = "it ended with an error"
-        try:
-            group = await super()._average_within(kept, **kwargs)
-            problem = group.problem
-            return group
-        finally:
-            ended = time.monotonic()
-            times = RoundTimes(
-                self.rule, number, began, ended, len(kept.peer_ids), problem, upload, self._part, _sent() - sent
-            )
-            with self.task.file("rounds").open("a") as file:
-                file.write(json.dumps(asdict(times)) + "\n")
-
-
-def read_rounds(task: Task, number: int | None = None) -> list[RoundTimes]:
-    """What a peer has written down."""
-    file = task.file("rounds", number)
-    return [RoundTimes(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
+    @property
+    def last_step(self) -> int:
+        """That in which a reducer is killed."""
+        return WARM_UP + self.rounds * len(RULES) + 1
 
 
 def work(task: Task) -> None:
-    """Average by each rule, as the task says."""
+    """Take part until the last step, or until it is killed."""
     move_to(task.namespace)
-    network = Network(initial_peers=task.known, listen=("/ip4/0.0.0.0/tcp/0",), client_mode=task.client_mode)
-    dht = join_dht("averaging", load_identity(task.file("key")), network)
-    own = [] if task.client_mode else [one for one in addresses(dht) if "/127." not in one]
-    write_file(task.file("here"), json.dumps([str(dht.peer_id), own]))
-    _wait_for_all(task, "here")
-    for rule in RULES:
-        averager = RuledAverager(
-            [torch.full((task.elements,), float(task.number))],
-            dht,
-            task=task,
-            rule=rule,
-            prefix=rule,
-            gate=None,
-            heaviest=1.0,
-            compression=Float16Compression(),
-            client_mode=task.client_mode,
-            min_matchmaking_time=MATCHMAKING,
-            request_timeout=MATCHMAKING / 2,
-            next_chunk_timeout=30.0,
-            allreduce_timeout=ROUND_TIMEOUT,
-            start=True,
-        )
-        for number in range(task.rounds + (rule == "ours")):  # in its first round nothing is known
-            cell = Cell(number, "", MATCHMAKING, len(task.uploads))  # a group that is complete begins at once
-            with contextlib.suppress(MatchmakingException):  # the round counts as failed
-                averager.step(gather=number, cell=cell, weight=1.0, timeout=ROUND_TIMEOUT)
-            task.file(f"{rule}-{number}-done").touch()
-            _wait_for_all(task, f"{rule}-{number}-done")
-        averager.shutdown()
-    dht.shutdown()
+    torch.set_num_threads(1)
+    identity = load_identity(task.file("key"))
+    network = Network(task.known, (f"/ip4/{task.address}/tcp/0",), client_mode=task.client_mode)
+    dht = join_dht(RUN.name, identity, network)
+    parameters = [("matrix", torch.nn.Parameter(torch.zeros(task.elements // ROW, ROW)))]
+    membership = Membership(
+        RUN.model_copy(update={"averaging": RUN.averaging.model_copy(update={"target_batch_size": len(task.uploads)})}),
+        "fingerprint",
+        dht,
+        identity,
+        f"peer{task.number}",
+        is_coordinator=not task.known,
+        folder=None if task.known else task.file("log"),
+    )
+    journal = Journal(task.file("events"))
+    optimizer = CollaborativeOptimizer(membership, parameters)
+    _note_rounds(task, optimizer, journal)
+    write_file(task.file("here"), json.dumps([str(dht.peer_id), [] if task.client_mode else addresses(dht)]))
+    _wait(lambda: optimizer.step >= 0)
+    task.file("ready").touch()
+    _wait(Path(task.folder, "go").exists)
+    line = optimizer._connection._line
+    for direction in (line.upload, line.download):
+        direction.meter._best.clear()  # it was another line until now
+    begun = -1
+    while optimizer.step < task.last_step:
+        optimizer.check()
+        if optimizer.step > begun and optimizer.trains:
+            begun = optimizer.begin_batch()
+            parameters[0][1].grad = torch.full_like(parameters[0][1], 1e-3 * (1 + task.number))
+            optimizer.end_batch(1)
+        time.sleep(POLL)
+    time.sleep(5.0)  # others may still fetch
     end_process()
 
 
-def _uploads(task: Task) -> dict[str, float]:
-    """By peer id."""
-    ids = [json.loads(task.file("here", number).read_text())[0] for number in range(len(task.uploads))]
-    return dict(zip(ids, task.uploads, strict=True))
-
-
-def _wait_for_all(task: Task, file: str) -> None:
-    while not all(task.file(file, number).exists() for number in range(len(task.uploads))):
+def _wait(happened: Any) -> None:
+    while not happened():
         time.sleep(POLL)
 
 
-def _sent() -> int:
-    """Bytes that have left this host."""
-    for line in Path("/proc/self/net/dev").read_text().splitlines():
-        name, _, counts = line.partition(":")
-        if name.strip() == "eth0":
-            return int(counts.split()[8])
-    raise OSError("this host has no cable")
+def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal) -> None:
+    """Write down when a round begins, how it is planned, and when this peer has all of it; plan by the rules."""
+    shell, connection = optimizer._shell, optimizer._connection
+    send, put, met = connection.send, shell._stepping.put, set[Ballot]()
+    step = GlobalStep(shell.settings.chunks, float(ELEMENT_BYTES * task.elements), len(task.uploads), overlap=False)
+
+    def sends(session: str, to: str, message: Message, payload: Payload = None) -> bool:
+        if isinstance(message, Meet) and message.ballot not in met:
+            met.add(message.ballot)
+            journal.note("met", step=message.step + 1)
+        return send(session, to, message, payload)
+
+    def puts(machine: Peer, action: Action) -> None:
+        if isinstance(action, Apply):
+            header, upload = action.entry.header, optimizer.upload
+            brought = sum(1 for one in header.members if one.weight)
+            journal.note("has", step=header.step, members=brought, excluded=len(header.exclusions), upload=upload)
+        put(machine, action)
+
+    def plans(chunks: int, members: Sequence[Line]) -> Planned:
+        head = shell.machine.head
+        assert head is not None
+        planned = replace(_planned(task, task.rule(head.step + 1), step, members), resting=())
+        numbers = _numbers(task, members)
+        counts = {numbers[part.reducer]: part.count / chunks for part in planned.parts}
+        journal.note("planned", step=head.step + 1, parts=counts)
+        return planned
+
+    connection.send, shell._stepping.put = sends, puts  # type: ignore[method-assign, assignment]
+    assert isinstance(shell.machine, Peer)
+    shell.machine.leading._plan = plans
+
+
+def _planned(task: Task, rule: str, step: GlobalStep, members: Sequence[Line]) -> Planned:
+    from hivemind.averaging.load_balancing import load_balance_peers
+
+    if rule == "ours":
+        return plan_round(step, step.chunks, members)
+    numbers = _numbers(task, members)
+    uploads = [task.uploads[numbers[one.session]] for one in members]
+    if rule == "equal":
+        uploads = [float(upload > 0.0) for upload in uploads]
+    shares = np.array(load_balance_peers(task.elements, uploads)) / task.elements
+    return Planned(runs(whole_parts(shares, step.chunks), members))
+
+
+def _numbers(task: Task, members: Sequence[Line]) -> dict[str, int]:
+    """Of peers by session."""
+    ids = [json.loads(task.file("here", number).read_text())[0] for number in range(len(task.uploads))]
+    return {one.session: ids.index(one.session.partition(".")[0]) for one in members}

@@ -15,6 +15,7 @@ from averaging.connection import Membership
 from averaging.log.header import Ballot, Entry
 from averaging.log.snapshot import Manifest
 from averaging.optimizer import CollaborativeOptimizer
+from averaging.protocol.actions import Load
 from averaging.protocol.messages import Meet, Message
 from averaging.transport.outbox import Payload
 from swarm.dht import Network, addresses, join_dht
@@ -123,13 +124,13 @@ def _optimizer(
     optimizer = CollaborativeOptimizer(membership, parameters, applied)
     shell, connection = optimizer._shell, optimizer._connection
     stepping, arrivals = shell._stepping, shell._arrivals
-    load, apply, keep, send = stepping._load, shell.replay.apply, arrivals._keeps_chunk, connection.send
+    loaded, apply, keep, send = stepping._load, shell.replay.apply, arrivals._keeps_chunk, connection.send
     fetched, met = Counter[str](), set[Ballot]()
 
-    def loads(entry: Entry, snapshot: str) -> None:
-        size = sum(len(shell.store.get(one) or b"") for one in set(shell.replay.manifest(snapshot).chunks))
-        journal.note("fetched", step=entry.header.step, snapshot=size, bytes=fetched["bytes"])
-        load(entry, snapshot)
+    def loads(load: Load) -> None:
+        size = sum(len(shell.store.get(one) or b"") for one in set(shell.replay.manifest(load.snapshot).chunks))
+        journal.note("fetched", step=load.entries[-1].header.step, snapshot=size, bytes=fetched["bytes"])
+        loaded(load)
 
     def applies(entry: Entry) -> Manifest | None:
         began = time.monotonic()

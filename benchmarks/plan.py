@@ -24,16 +24,19 @@ from rich.progress import track
 from rich.table import Table
 from scipy.optimize import linprog
 
+from averaging.bandwidth.cap import MEGABIT
+from averaging.load_balancing.closed_form import Floats, Lines, round_seconds
+from averaging.load_balancing.linear_program import round_rate
+from averaging.load_balancing.plan import GlobalStep, Peer, equal_parts, make_plan
+from averaging.reduce.encoding import vector_bytes
+from averaging.reduce.grid import Grid
 from benchmarks import command
 from swarm.durable import write_file
-from tests.averaging.groups_of_peers import random_lines, random_trainers
-from trainer.averaging.planning.plan import GlobalStep, Peer, equal_parts, make_plan
-from trainer.averaging.planning.program import round_rate
-from trainer.averaging.planning.rounds import Floats, Lines, round_seconds
+from tests.averaging_load_balancing.groups_of_peers import random_lines, random_trainers
 
-MEGABIT = 125_000.0  # bytes
 LINES = ((100, 20), (50, 10), (20, 5), (10, 2))  # Mbit/s down and up
-ALBERT_LARGE = GlobalStep(elements=17_847_474, wire_bytes=17_961_316, samples=4096)
+GRID = Grid(17_847_474)
+ALBERT_LARGE = GlobalStep(chunks=GRID.count, wire_bytes=vector_bytes(GRID, "8bit"), samples=4096)
 BATCHES = (256, 1024, 4096, 16384)  # samples of a step: from waiting for lines to waiting for processors
 SIZES = (8, 64, 256, 1024)
 COMPARED = 8  # peers up to which the whole program is solved
@@ -207,8 +210,8 @@ def predict(group: Sequence[Peer]) -> Prediction:
     step = replace(ALBERT_LARGE, samples=1e12)  # computing takes so long that nobody has to stop
     lines = lines_of(group, step)
     # hivemind has one number for a line; the upload is the one that is scarce
-    theirs = load_balance_peers(step.elements, [0.0 if one.client_mode else one.upload for one in group])
-    shares, others = np.array(theirs) / step.elements, len(group) - 1
+    theirs = load_balance_peers(GRID.elements, [0.0 if one.client_mode else one.upload for one in group])
+    shares, others = np.array(theirs) / GRID.elements, len(group) - 1
     load = 1.0 - shares + others * shares
     return Prediction(
         equal=round(equal_parts(group, step).averaging_seconds, 2),

@@ -1,16 +1,16 @@
-"""Samples a second of a swarm whose peers find their roles, and of every assignment of roles that one could type in.
+"""Samples a second of a swarm whose peers find their roles, and of assignments of roles that one could type in.
 
-    python -m benchmarks.roles [--json FILE]
+    python -m benchmarks.roles [--every] [--turns 2] [--json FILE]
 
 Three peers, each on a host of its own (a network namespace, whose cable carries so much up and so much down), average
-real gradients of 2,400,000 numbers, a byte each. How fast they compute is made up: they sleep for so long. Needs root,
-`ip` and `tc`. The fastest processor is behind the thinnest line and the slowest one on the fattest.
+gradients of 2,400,000 numbers, a byte each. How fast they compute is made up: they sleep for so long. Needs root, `ip`
+and `tc`. The fastest processor is behind the thinnest line and the slowest one, the coordinator's, on the fattest.
 
-Every peer can train, average, or both: 27 assignments, of which those in which nobody trains or nobody averages are
-none. One swarm goes through them all, some global steps each; a second one takes turns between the best of them and the
-roles that it finds by itself. How the vector is shared among those who average is our plan in any case. What counts:
-the roles that the swarm finds are as good as the best assignment; medians of the turns. Where averaging takes longer
-than the target batch, samples go on adding up; how many there would be if each step had its target batch is told, too.
+Every peer can train, average, or both: 27 assignments, of which those in which no peer trains or none averages are
+none. The swarm takes turns between the roles that it finds by itself and some of them, or with `--every` all. How the
+vector is dealt out to those that average is our plan in any case. What counts: the roles that the swarm finds are as
+good as the best assignment; medians of the turns. Where averaging takes longer than the target batch, samples go on
+adding up; how many there would be if each step had its target batch is told, too. A step takes at most 12.5 s.
 """
 
 import itertools
@@ -28,23 +28,10 @@ from rich.table import Table
 
 from benchmarks import command
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers, wait_for
-from benchmarks.roles_worker import Ended, Given, Phase, Roles, Task, work
+from benchmarks.roles_worker import BATCH, Given, Phase, Roles, Task, work
 from swarm.durable import write_file
-from tests.faults.hosts import Hosts, NoHosts, made_hosts
+from tests.faults.hosts import NoHosts, made_hosts
 from tests.forked import Forked
-
-RUN = """
-name: roles
-data: {{train: [{{path: none.txt}}], validation: [{{path: none.txt}}]}}
-optimizer: {{total_steps: {steps}, warmup_steps: 1}}
-averaging:
-  target_batch_size: {batch}
-  matchmaking_time: 5.0
-  request_timeout: 1.0
-  averaging_timeout: 120.0
-  chunk_timeout: 30.0
-  state_every: 100000
-"""
 
 
 @dataclass(frozen=True)
@@ -57,138 +44,111 @@ class Volunteer:
     up: float
 
 
-VOLUNTEERS = (Volunteer("GPU", 60, 10, 2), Volunteer("laptop", 15, 20, 5), Volunteer("host", 8, 100, 100))
-BATCH = 700  # samples; computed in as many seconds as the GPU needs to send its gradients
-FIRST, GIVEN, TURN = 5, 2, 3  # global steps: until lines are known, with each assignment, and in a turn
-SETTLING = 1  # first steps of a phase, which do not count
-FINALISTS, TURNS = 2, 3  # assignments that take turns with our roles, and how often
+VOLUNTEERS = (Volunteer("host", 8, 100, 100), Volunteer("GPU", 60, 10, 2), Volunteer("laptop", 15, 20, 5))
+TRAINS, BOTH, AVERAGES = Given
+SOME: tuple[Roles, ...] = (
+    (BOTH, TRAINS, TRAINS),
+    (BOTH, BOTH, BOTH),
+    (AVERAGES, TRAINS, TRAINS),
+    (AVERAGES, TRAINS, AVERAGES),
+    (BOTH, AVERAGES, TRAINS),
+)
+FIRST, TURN = 5, 3  # global steps: until lines are known, and in a turn
+SETTLING = 1  # first steps of a turn, which do not count
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Samples a second."""
+    """With the roles of some turns, medians of these."""
 
-    samples: float
-    in_batches: float  # if every step had its target batch and no more
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What the swarm computed; medians of the turns."""
-
-    ours: Speed
-    trained: list[float]  # part of the steps in which each peer did, with our roles
-    finalists: dict[str, Speed]
-    once: dict[str, Speed]  # every assignment, before the turns
+    samples: float  # a second
+    in_batches: float  # samples a second, if every step had its target batch and no more
+    step: float  # seconds
+    trained: tuple[float, ...]  # share of the steps in which each peer did
 
 
 def main(
+    every: Annotated[bool, typer.Option("--every", help="Try all assignments.")] = False,
+    turns: Annotated[int, typer.Option(min=1, help="Of each assignment; medians count.")] = 2,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Measure, print a table, and write the JSON file if one is asked for."""
     with tempfile.TemporaryDirectory(prefix="sahaj-roles-") as folder:
-        found = measure(Path(folder), VOLUNTEERS)
+        found = measure(Path(folder), all_assignments() if every else SOME, turns)
     if json_file:
-        write_file(json_file, json.dumps(asdict(found), indent=2) + "\n")
-    Console(stderr=True).print(asdict(found))
-    table = Table("", "samples a second", "in target batches", title="Roles")
-    for name, speed in {"the swarm's own": found.ours, **found.finalists}.items():
-        table.add_row(name, f"{speed.samples:.1f}", f"{speed.in_batches:.1f}")
+        write_file(json_file, json.dumps({name: asdict(one) for name, one in found.items()}, indent=2) + "\n")
+    table = Table("", "samples a second", "in target batches", "seconds of a step", title="Roles")
+    for name, one in found.items():
+        table.add_row(name, f"{one.samples:.1f}", f"{one.in_batches:.1f}", f"{one.step:.1f}")
     Console().print(table)
 
 
-def measure(folder: Path, volunteers: Sequence[Volunteer]) -> Figures:
-    """Let a swarm go through all assignments, and another one take turns between the best ones and its own roles."""
-    every = [
-        roles
-        for roles in itertools.product(Given, repeat=len(volunteers))
-        if any(role.trains for role in roles) and any(role.aggregates for role in roles)
-    ]
-    tried = _one_after_the_other(every, GIVEN)
-    once = dict(zip(every, _speeds(_run(folder / "once", volunteers, tried), tried), strict=True))
-    finalists = sorted(every, key=lambda roles: once[roles].samples, reverse=True)[:FINALISTS]
-    takers: list[Roles | None] = [None, *finalists]
-    in_turn = [takers[(turn + place) % len(takers)] for turn in range(TURNS) for place in range(len(takers))]
-    turns = _one_after_the_other(in_turn, SETTLING + TURN)
-    ended = _run(folder / "turns", volunteers, turns)
-    speeds = _speeds(ended, turns)
-    by_roles = {
-        taker: _median([speed for phase, speed in zip(turns, speeds, strict=True) if phase.roles == taker])
-        for taker in takers
+def all_assignments() -> tuple[Roles, ...]:
+    """Those in which some peer trains and some peer averages."""
+    every = itertools.product(Given, repeat=len(VOLUNTEERS))
+    return tuple(roles for roles in every if any(one.trains for one in roles) and any(one.aggregates for one in roles))
+
+
+def measure(folder: Path, assignments: Sequence[Roles], turns: int) -> dict[str, Speed]:
+    """Let a swarm take turns between its own roles and these."""
+    takers: list[Roles | None] = [None, *assignments] * turns
+    firsts = range(FIRST, FIRST + (SETTLING + TURN) * len(takers), SETTLING + TURN)
+    phases = tuple(Phase(roles, first, first + SETTLING + TURN) for roles, first in zip(takers, firsts, strict=True))
+    steps = _run(folder, phases)
+
+    def said(roles: Roles | None) -> str:
+        if roles is None:
+            return "as the swarm finds them"
+        return ", ".join(f"{one.name} {role.value}" for one, role in zip(VOLUNTEERS, roles, strict=True))
+
+    return {
+        said(roles): _median([_speed(steps, phase) for phase in phases if phase.roles == roles])
+        for roles in dict.fromkeys(takers)
     }
-    own = [step for phase in turns if phase.roles is None for step in range(phase.first, phase.end)]
-
-    def said(roles: Roles) -> str:
-        return ", ".join(f"{one.name} {role.value}" for one, role in zip(volunteers, roles, strict=True))
-
-    return Figures(
-        ours=by_roles[None],
-        trained=[round(sum(one.samples > 0 for one in its if one.step in own) / len(own), 2) for its in ended],
-        finalists={said(roles): by_roles[roles] for roles in finalists},
-        once={said(roles): speed for roles, speed in once.items()},
-    )
 
 
 def _median(speeds: Sequence[Speed]) -> Speed:
     return Speed(
-        statistics.median(one.samples for one in speeds),
-        statistics.median(one.in_batches for one in speeds),
+        round(statistics.median(one.samples for one in speeds), 1),
+        round(statistics.median(one.in_batches for one in speeds), 1),
+        round(statistics.median(one.step for one in speeds), 2),
+        tuple(round(statistics.mean(shares), 2) for shares in zip(*(one.trained for one in speeds), strict=True)),
     )
 
 
-def _one_after_the_other(assignments: Sequence[Roles | None], steps: int) -> tuple[Phase, ...]:
-    firsts = range(FIRST, FIRST + steps * len(assignments), steps)
-    return tuple(Phase(roles, first, first + steps) for roles, first in zip(assignments, firsts, strict=True))
-
-
-def _run(folder: Path, volunteers: Sequence[Volunteer], phases: tuple[Phase, ...]) -> list[list[Ended]]:
-    """The steps of each peer of a swarm that goes through those phases."""
-    folder.mkdir()
-    (folder / "run.yaml").write_text(RUN.format(steps=phases[-1].end, batch=BATCH))
+def _run(folder: Path, phases: tuple[Phase, ...]) -> dict[int, dict]:
+    """The global steps of a swarm that goes through those phases, as the coordinator has taken them."""
     peers: list[Forked] = []
+    names = [one.name for one in VOLUNTEERS]
     try:
-        with made_hosts(*(one.name for one in volunteers)) as hosts:
-            for one in volunteers:
+        with made_hosts(*names) as hosts:
+            for one in VOLUNTEERS:
                 hosts.limit(one.name, one.up, one.down)
-            tasks = _start(folder, hosts, volunteers, phases, peers)
-            for task, peer in zip(tasks, peers, strict=True):
-                wait_for(task, peer)
-            return [task.read_ended() for task in tasks]
+
+            def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
+                address, speed = hosts.addresses[names[number]], VOLUNTEERS[number].speed
+                return Task(str(folder), number, namespace, address, speed, len(VOLUNTEERS), phases, known)
+
+            tasks = start_peers(hosts, work, task_of, peers)
+            wait_for(tasks[0], peers[0])
+            return {one["step"]: one for one in tasks[0].events("applied")}
     except NoHosts as error:
         raise BenchmarkFailed(str(error)) from None
     finally:
         for peer in peers:
-            peer.kill()
+            peer.kill_all()
 
 
-def _start(
-    folder: Path, hosts: Hosts, volunteers: Sequence[Volunteer], phases: tuple[Phase, ...], peers: list[Forked]
-) -> list[Task]:
-    """The first peer, and all others through it."""
-
-    def task_of(number: int, namespace: str, known: tuple[str, ...]) -> Task:
-        return Task(str(folder), number, namespace, volunteers[number].speed, len(volunteers), phases, known)
-
-    return start_peers(hosts, work, task_of, peers)
-
-
-def _speeds(ended: list[list[Ended]], phases: Sequence[Phase]) -> list[Speed]:
-    return [_speed(ended, phase) for phase in phases]
-
-
-def _speed(ended: list[list[Ended]], phase: Phase) -> Speed:
-    """What went into the steps of a phase but the first ones, in the time from the end of those to its end.
-
-    A step that nobody tells of (all others had failed in it and took over a state) is not counted.
-    """
-    of_phase = [one for its in ended for one in its if phase.first + SETTLING - 1 <= one.step < phase.end]
-    ends = {step: max(one.at for one in of_phase if one.step == step) for step in {one.step for one in of_phase}}
-    if len(ends) < 2:
-        return Speed(0.0, 0.0)
-    first, *_, last = sorted(ends)
-    seconds = ends[last] - ends[first]
-    samples = sum(one.samples for one in of_phase if one.step > first)
-    return Speed(round(samples / seconds, 1), round((len(ends) - 1) * BATCH / seconds, 1))
+def _speed(steps: dict[int, dict], phase: Phase) -> Speed:
+    """What went into the steps of a phase but the first ones, from the end of those to its end."""
+    first, counted = phase.first + SETTLING - 1, range(phase.first + SETTLING, phase.end)
+    seconds = steps[phase.end - 1]["at"] - steps[first]["at"]
+    samples = [steps[step]["samples"] for step in counted]
+    shares = [
+        sum(bool(one.get(f"peer{number}")) for one in samples) / len(counted) for number in range(len(VOLUNTEERS))
+    ]
+    total = sum(sum(one.values()) for one in samples)
+    return Speed(total / seconds, len(counted) * BATCH / seconds, seconds / len(counted), tuple(shares))
 
 
 if __name__ == "__main__":

@@ -1,30 +1,44 @@
-"""One peer of `benchmarks.roles`: on a host of its own, it takes the roles that the schedule says, step by step."""
+"""One peer of `benchmarks.roles`: it trains at a made-up speed on a host of its own; the coordinator gives roles."""
 
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import torch
-from hivemind.averaging.group_info import GroupInfo
 
-import trainer.averaging.optimizer
+from averaging.connection import Membership
+from averaging.load_balancing.plan import GlobalStep
+from averaging.load_balancing.planner import plan_round
+from averaging.log.header import Entry
+from averaging.optimizer import CollaborativeOptimizer
+from averaging.protocol.parts import Line, Planned
+from averaging.reduce.encoding import vector_bytes
+from averaging.reduce.grid import Grid
+from benchmarks.catching_up_worker import Journal
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
 from swarm.identity import load_identity
-from swarm.run_file import RunFile, load_run
+from swarm.run_file import RunFile
 from tests.faults.hosts import move_to
-from trainer.averaging.gradients import SwarmGradientAverager
-from trainer.averaging.optimizer import SwarmOptimizer, make_optimizer
-from trainer.averaging.sharing import Sharing, shared
-from trainer.averaging.told import read_told
 from trainer.leaving import end_process
 
-ELEMENTS = 2_400_000  # of a vector that travels in one byte each
+ELEMENTS = 2_400_000  # of a vector that travels in one byte each, and some
+BATCH = 700  # samples; computed in about as many seconds as the GPU needs to send its gradients
 BATCHES_PER_SECOND = 4.0
-POLL = 0.05  # seconds
+POLL = 0.02  # seconds
+LONG = 300.0  # seconds of a step, so that no role that was typed in ends before its phase
+RUN = RunFile.model_validate(
+    {
+        "name": "roles",
+        "data": {"train": [{"path": "nothing"}]},
+        "optimizer": {"learning_rate": 1e-3, "warmup_steps": 1, "total_steps": 100_000},
+        "averaging": {"compression": "8bit", "target_batch_size": BATCH, "snapshot_every": 10_000},
+    }
+)
 
 
 class Given(str, Enum):
@@ -41,7 +55,7 @@ class Given(str, Enum):
 
     @property
     def aggregates(self) -> bool:
-        """Whether the peer may average a part."""
+        """Whether the peer may reduce a part."""
         return self is not Given.TRAINER
 
 
@@ -52,124 +66,103 @@ Roles = tuple[Given, ...]  # by peer
 class Phase:
     """Some global steps in which peers keep their roles."""
 
-    roles: Roles | None  # None: as the averager finds them
+    roles: Roles | None  # None: as conveners plan them
     first: int  # global step
     end: int  # the first step of the next phase
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A global step of one peer."""
-
-    step: int
-    samples: int  # that the peer brought
-    at: float  # seconds of the machine's monotonic clock
-
-
-@dataclass(frozen=True)
 class Task:
-    """What one peer is asked to do."""
+    """What one peer is asked to do; the first one is the coordinator."""
 
     folder: str
     number: int
     namespace: str  # see `tests.faults.hosts`
+    address: str  # of the host
     speed: float  # samples a second
     peers: int
     phases: tuple[Phase, ...]
-    known: tuple[str, ...]  # addresses
+    known: tuple[str, ...]  # addresses to join by
 
     def file(self, name: str, number: int | None = None) -> Path:
         """A file of a peer."""
         return Path(self.folder) / f"{name}-{self.number if number is None else number}"
 
-    def phase(self, step: int) -> Phase:
-        """To which a global step belongs; before the first one and after the last one peers find their roles."""
-        return next((one for one in self.phases if one.first <= step < one.end), Phase(None, 0, 0))
+    def events(self, what: str) -> list[dict[str, Any]]:
+        """What it has written down of one kind; in each `at`, seconds of the machine's monotonic clock."""
+        file = self.file("events")
+        lines = file.read_text().rpartition("\n")[0].splitlines() if file.exists() else []
+        return [one for one in map(json.loads, lines) if one["what"] == what]
 
-    def others_are_done(self) -> bool:
-        """Whether this peer would wait for the last steps alone."""
-        return any(self.file("done", number).exists() for number in range(self.peers))
-
-    def read_ended(self) -> list[Ended]:
-        """The global steps that the peer has written down."""
-        file = self.file("steps")
-        return [Ended(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
+    def roles(self, step: int) -> Roles | None:
+        """In a global step; before the first phase and after the last one they are planned."""
+        return next((one.roles for one in self.phases if one.first <= step < one.end), None)
 
 
 def work(task: Task) -> None:
     """Train with made-up gradients, at the speed that the task says, until the last phase has ended."""
     move_to(task.namespace)
-    run = load_run(Path(task.folder) / "run.yaml")
+    torch.set_num_threads(1)
     identity = load_identity(task.file("key"))
-    dht = join_dht(run.name, identity, Network(initial_peers=task.known, listen=("/ip4/0.0.0.0/tcp/0",)))
-    own = [one for one in addresses(dht) if "/127." not in one]
-    write_file(task.file("here"), json.dumps([str(dht.peer_id), own]))
-    while not all(task.file("here", number).exists() for number in range(task.peers)):
-        time.sleep(POLL)
-    trainer.averaging.optimizer.SwarmGradientAverager = _averager(task)  # type: ignore[misc]
-    trainer.averaging.optimizer.SwarmOptimizer = _optimizer(task)  # type: ignore[misc]
-    parameter = torch.nn.Parameter(torch.zeros(ELEMENTS))
-    optimizer = make_optimizer(run, dht, identity, [{"params": [parameter], "weight_decay": 0.0}])
-    _train(task, run, optimizer, parameter)
-    time.sleep(2.0)  # others may still be in the last round
-    task.file("done").touch()
-    optimizer.shutdown()
-    dht.shutdown()
+    dht = join_dht(RUN.name, identity, Network(task.known, (f"/ip4/{task.address}/tcp/0",)))
+    parameter = torch.nn.Parameter(torch.zeros(ELEMENTS // 1000, 1000))
+    membership = Membership(
+        RUN,
+        "fingerprint",
+        dht,
+        identity,
+        f"peer{task.number}",
+        is_coordinator=not task.known,
+        folder=None if task.known else task.file("log"),
+    )
+    journal = Journal(task.file("events"))
+
+    def applied(entry: Entry) -> None:
+        samples = {one.user: one.samples for one in entry.header.members}
+        journal.note("applied", step=entry.header.step, samples=samples)
+
+    optimizer = CollaborativeOptimizer(membership, [("matrix", parameter)], applied)
+    optimizer.computes_at(task.speed)
+    optimizer._shell.machine.leading._plan = _planner(task, optimizer)
+    write_file(task.file("here"), json.dumps([str(dht.peer_id), addresses(dht)]))
+    _train(task, optimizer, parameter)
+    time.sleep(5.0)  # others may still fetch the last update
     end_process()
 
 
-def _train(task: Task, run: RunFile, optimizer: SwarmOptimizer, parameter: torch.nn.Parameter) -> None:
+def _train(task: Task, optimizer: CollaborativeOptimizer, parameter: torch.nn.Parameter) -> None:
     batch = max(1, round(task.speed / BATCHES_PER_SECOND))
-    while optimizer.local_epoch < run.optimizer.total_steps and not task.others_are_done():
-        if optimizer.trains:
-            time.sleep(batch / task.speed)
-            parameter.grad = torch.full_like(parameter, 1e-3)
-            optimizer.step(batch)
-        else:
+    seconds, due = batch / task.speed, time.monotonic()
+    gradient = torch.full_like(parameter, 1e-3)
+    while optimizer.step < task.phases[-1].end:
+        optimizer.check()
+        if not optimizer.trains:
             time.sleep(POLL)
-            optimizer.poll()
-        _write_down(task, optimizer)
-    optimizer.finish_round()
-    _write_down(task, optimizer)
+            continue
+        due = max(due, time.monotonic() - seconds / 2) + seconds  # what end and beginning take is a part of it
+        optimizer.begin_batch()
+        parameter.grad = gradient
+        time.sleep(max(0.0, due - time.monotonic()))
+        optimizer.end_batch(batch, samples=batch)
 
 
-def _write_down(task: Task, optimizer: SwarmOptimizer) -> None:
-    with task.file("steps").open("a") as file:
-        for report in optimizer.ended_rounds():
-            if report.problem:
-                print(report.describe_failure(), flush=True)
-            else:
-                file.write(json.dumps(asdict(Ended(report.step, report.samples, time.monotonic()))) + "\n")
+def _planner(task: Task, optimizer: CollaborativeOptimizer) -> Any:
+    """Parts and roles as the schedule says."""
+    grid = Grid(ELEMENTS)
+    step = GlobalStep(grid.count, vector_bytes(grid, "8bit"), BATCH)
 
+    def plans(chunks: int, members: Sequence[Line]) -> Planned:
+        head = optimizer._shell.machine.head
+        assert head is not None
+        now, following = task.roles(head.step + 1), task.roles(head.step + 2)
+        ids = [json.loads(task.file("here", number).read_text())[0] for number in range(task.peers)]
+        numbers = [ids.index(one.session.partition(".")[0]) for one in members]
+        allowed = [now is None or now[number].aggregates for number in numbers]
+        lines = [replace(one, reachable=may) for one, may in zip(members, allowed, strict=True)]
+        planned = plan_round(step, chunks, lines)
+        if following is None:
+            return replace(plan_round(step, chunks, members), parts=planned.parts)
+        idle = [one.session for one, number in zip(members, numbers, strict=True) if not following[number].trains]
+        return Planned(planned.parts, tuple(idle), LONG)
 
-def _optimizer(task: Task) -> type[SwarmOptimizer]:
-    """Trains as the schedule says."""
-
-    class Scheduled(SwarmOptimizer):
-        @property
-        def computes(self) -> bool:
-            begun = hasattr(self, "state_averager")  # asked while it is being made, too
-            given = task.phase(self.local_epoch if begun else 0).roles
-            return super().computes if given is None else given[task.number].trains
-
-    return Scheduled
-
-
-def _averager(task: Task) -> type[SwarmGradientAverager]:
-    """Averages as the schedule says."""
-
-    class Scheduled(SwarmGradientAverager):
-        def _shared(self, kept: GroupInfo) -> Sharing:
-            told = [read_told(words) for words in kept.gathered]
-            given = task.phase(told[0].step).roles
-            if given is None:
-                return super()._shared(kept)
-            idle = [not given[number].aggregates for number in _numbers(task, kept)]
-            return shared(told, idle, self.total_size, self._wire_bytes)
-
-    return Scheduled
-
-
-def _numbers(task: Task, group: GroupInfo) -> Sequence[int]:
-    ids = [json.loads(task.file("here", number).read_text())[0] for number in range(task.peers)]
-    return [ids.index(str(peer)) for peer in group.peer_ids]
+    return plans

@@ -180,7 +180,7 @@ class Soak:
         reached = max(newest_step_said(one) for one in swarm.peers)
         peers = swarm.folder / "peers"
         deadline = time.monotonic() + 60.0
-        while (agreement := compare(peers, swarm.ledger)).lost and time.monotonic() < deadline:
+        while (agreement := compare(peers, swarm.state, swarm.ledger)).lost and time.monotonic() < deadline:
             time.sleep(1.0)
         coordinator = next(one for one in self._living() if one.name == "coordinator")
         held = newest_step_said(coordinator)
@@ -195,7 +195,7 @@ class Soak:
             steps_lost=self._steps.lost + max(0, reached - held),
             samples_lost=agreement.lost,
             samples_double=agreement.double,
-            flags=[f"{one.user}: {one.what} ({one.times} times)" for one in swarm.ledger.audit.flags()],
+            flags=[f"{one.user}: {one.what} ({one.times} times)" for one in swarm.ledger.rounds.flags()],
             failed_rounds=totals.averaging_failures,
             joins=self._happened["join"],
             leaves=self._happened["leave"],

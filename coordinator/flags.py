@@ -31,12 +31,12 @@ class Flag:
 
 @dataclass(frozen=True)
 class SeenRound:
-    """A round of averaging as the coordinator saw it; `samples` by peer id, without its own, which are none."""
+    """An update and its round: samples by peer id, and seconds from the coordinator's call to the commit, if any."""
 
     step: int
     samples: Mapping[str, float]
     gradient_norm: float
-    seconds: float
+    seconds: float | None
 
     @property
     def total(self) -> int:

@@ -1,8 +1,8 @@
 """The ledger: steps, sessions, and who brought what, each contribution counted exactly once.
 
-Who brought what is in the headers of the log, which a coordinator that was restarted reads again. The database settles
-it: a header has one row, and its members are credited in the transaction that inserts it. Only sums are kept, so that
-questions are answered from a few rows.
+Who brought what is in the headers of the log. The ledger knows up to which place in the log on the disk they are
+entered, and a header has one row for ever: its members are credited in the transaction that inserts it and moves the
+place. Only sums are kept, so that questions are answered from a few rows.
 """
 
 import datetime
@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 
-from coordinator.ledger_audit import AuditBook
+from averaging.log.log_file import Place
 from coordinator.ledger_backup import back_up, put_back
 from coordinator.ledger_census import Census
 from coordinator.ledger_database import INSERTS, LedgerError, connect, ledger_errors, reading, writing
@@ -22,11 +22,13 @@ from coordinator.ledger_door import door_of
 from coordinator.ledger_entry import PRESENT_SECONDS, gather
 from coordinator.ledger_history import History
 from coordinator.ledger_questions import SESSION_COLUMNS, is_present, leaders, leaders_since, moment, whole_sum
+from coordinator.ledger_rounds import RoundBook
 from coordinator.ledger_schema import (
     Contribution,
     EvaluationRecord,
     EvaluationRow,
     Leader,
+    PlaceRow,
     Progress,
     SessionReport,
     SessionRow,
@@ -35,7 +37,7 @@ from coordinator.ledger_schema import (
     StepSummary,
     Totals,
 )
-from coordinator.ledger_writing import sessions_as_they_stand, write_entry
+from coordinator.ledger_writing import sessions_as_they_stand, write_entry, write_place
 
 __all__ = [
     "PRESENT_SECONDS",
@@ -72,32 +74,48 @@ class Ledger:
     """What the run has done and who did it. Threads may share a ledger; every method is one transaction.
 
     All methods raise `LedgerError` if the database fails. A failed `record` has changed nothing. `history` is the run
-    over time, `census` is about people and their machines, `audit` about what the coordinator saw of averaging.
+    over time, `census` is about people and their machines, `rounds` about averaging as the coordinator saw it.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.history, self.census, self.audit = History(engine), Census(engine), AuditBook(engine)
+        self.history, self.census, self.rounds = History(engine), Census(engine), RoundBook(engine)
         self._written: dict[str, SessionReport] = {}  # the newest reports that are in the ledger, by session
 
-    def record(self, reports: Iterable[SessionReport], now: float | None = None) -> None:
+    def record(
+        self, reports: Iterable[SessionReport], now: float | None = None, read_up_to: Place | None = None
+    ) -> set[str]:
         """Keep the newest report of each session, and what was not counted before: all members of a header at once.
 
+        Returns the digests of headers that were not in the ledger before.
+
         A session belongs to the user and the peer that reported it first. Reports by others under
-        its name are ignored, and so is one with impossible values. `now` is the unix time at which the reports
-        were read, by default the clock's: contributions count for that day.
+        its name are ignored, and so is one with impossible values.
+
+        Args:
+            now: unix time at which the reports were read, by default the clock's: contributions count for that day.
+            read_up_to: where the headers end in the log on the disk that the contributions are from.
         """
-        reports, now, written = list(reports), moment(now), self._written
+        reports, now, written, new = list(reports), moment(now), self._written, set[str]()
         changed = [report for report in reports if written.get(report.session_id) != report]
-        if changed:
+        if changed or read_up_to is not None:
             with writing(self._engine) as connection:
                 standing = sessions_as_they_stand(connection, (report.session_id for report in changed))
                 entry = gather(changed, standing, now)
-                write_entry(connection, entry, now)
+                new = write_entry(connection, entry, now)
+                if read_up_to is not None:
+                    write_place(connection, read_up_to)
             written = written | entry.accepted
         # a report that has not changed need not be written again; only sessions that are still spoken of are remembered
         read = {report.session_id for report in reports}
         self._written = {name: report for name, report in written.items() if name in read}
+        return new
+
+    def place(self) -> Place | None:
+        """Up to where the headers of the log on the disk are entered."""
+        with reading(self._engine) as connection:
+            row = connection.execute(select(PlaceRow.start, PlaceRow.digest)).one_or_none()
+        return Place(*row) if row else None
 
     def known_sessions(self, names: Collection[str]) -> set[str]:
         """Those of them that have a row."""

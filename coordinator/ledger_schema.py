@@ -96,6 +96,15 @@ class HeaderRow(Base):
     step: Mapped[int]
 
 
+class PlaceRow(Base):
+    """Up to where the headers of the log on the disk are entered: one row. See `averaging.log.log_file.Place`."""
+
+    __tablename__ = "place"
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    start: Mapped[int]
+    digest: Mapped[str] = mapped_column(String(64))
+
+
 class StepRow(Base):
     """One global step over all its peers, kept for ever. `loss_sum` is in nats, summed over samples.
 

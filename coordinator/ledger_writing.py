@@ -10,9 +10,10 @@ from typing import Any
 
 from sqlalchemy import JSON, Connection, Table, Text, bindparam, cast, column, func, select
 
+from averaging.log.log_file import Place
 from coordinator.ledger_database import INSERTS
 from coordinator.ledger_entry import Entry, Row, add_up
-from coordinator.ledger_schema import Base, DayRow, HeaderRow, SessionRow, StepRow
+from coordinator.ledger_schema import Base, DayRow, HeaderRow, PlaceRow, SessionRow, StepRow
 
 _ASKED_AT_ONCE = 500  # keys in a query; a database has limits, and PostgreSQL is slow with longer lists
 
@@ -26,12 +27,22 @@ def sessions_as_they_stand(connection: Connection, names: Iterable[str]) -> dict
     return found
 
 
-def write_entry(connection: Connection, entry: Entry, now: float) -> None:
-    """Count what is new in the entry, and bring all sums up to date; `now` is the coordinator's unix time."""
-    sums = add_up(entry, _insert_headers(connection, entry), now)
+def write_entry(connection: Connection, entry: Entry, now: float) -> set[str]:
+    """Count what is new in the entry, and bring all sums up to date; `now` is the coordinator's unix time.
+
+    Returns the digests of headers that were not there before.
+    """
+    new = _insert_headers(connection, entry)
+    sums = add_up(entry, new, now)
     _upsert(connection, SessionRow, list(sums.sessions.values()))
     _upsert(connection, StepRow, list(sums.steps.values()), adding=True, kept=("time",))
     _upsert(connection, DayRow, list(sums.days.values()), adding=True)
+    return new
+
+
+def write_place(connection: Connection, place: Place) -> None:
+    """The headers of the log on the disk are entered up to here."""
+    _upsert(connection, PlaceRow, [{"id": 1, "start": place.start, "digest": place.digest}])
 
 
 def _insert_headers(connection: Connection, entry: Entry) -> set[str]:

@@ -44,7 +44,7 @@ class Recall:
         why = None
         if has_exploded([one.loss for one in ledger.steps(since=since)]):
             why = "the training loss has risen"
-        elif has_exploded([math.log(norm) if norm else -math.inf for norm in ledger.audit.gradient_norms(since)]):
+        elif has_exploded([math.log(norm) if norm else -math.inf for norm in ledger.rounds.gradient_norms(since)]):
             why = "the gradients have grown"
         if why is None:
             return False
@@ -56,7 +56,7 @@ class Recall:
         """Call the swarm back if a held-out loss is that of a model that has gone astray; returns whether it was.
 
         Raises:
-            CannotGoBack, CheckpointError, StorageError: nothing was changed.
+            CannotGoBack, CheckpointError, StorageError, SwarmError: nothing was changed.
         """
         best = min((one.loss for one in self._reins.ledger.evaluations()), default=math.inf)
         if not is_bad(loss, best):
@@ -70,7 +70,7 @@ class Recall:
         """Call the swarm back to the checkpoint that the organizer wants, if there is an order.
 
         Raises:
-            CannotGoBack, CheckpointError, StorageError: nothing was changed.
+            CannotGoBack, CheckpointError, StorageError, SwarmError: nothing was changed.
         """
         if not self._reins.orders.empty():
             wanted = self._reins.orders.get()

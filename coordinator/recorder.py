@@ -15,14 +15,16 @@ from coordinator.flags import Flag, OddLosses, SeenRound
 from coordinator.history import Historian
 from coordinator.ledger import Contribution, Ledger, SessionReport
 from coordinator.ledger_database import LedgerBroken
+from coordinator.ledger_entry import is_plausible
 from coordinator.monitor import named_by_pass, reachable, session_reports
-from coordinator.run_log import Committed, RunLog
+from coordinator.run_log import Applied, RunLog
 from swarm import clock, known_peers
 from swarm.gate import Gate
 from swarm.records import is_present, read_sessions
 from swarm.run_file import RunFile
 
 BACK_UP_EVERY = 60.0  # seconds
+AT_ONCE = 512  # headers that are entered in one transaction
 LONG_AGO = 0.0  # unix seconds: a report that changes nothing but what is credited
 
 
@@ -43,7 +45,7 @@ class Recorder:
         """`peers` is the file in which peers are remembered for the next start."""
         self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
         self._historian, self._say, self._peers = historian, say, peers
-        self._unwritten: list[Committed] = []
+        self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
         self._losses = OddLosses()
         self._backed_up = -math.inf  # monotonic seconds
@@ -65,16 +67,21 @@ class Recorder:
             return self._bring_up_to_date(final)
 
     def _bring_up_to_date(self, final: bool) -> int:
-        self._take_in(self._log.committed())
+        self._take_in(self._log.applied())
         records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
         fraction = self._run.data.masked_fraction
         reports = [as_its_own(one) for one in session_reports(records)]
-        headers = [one.entry.header for one in self._unwritten]
+        entries, place = self._log.entries_after(self._ledger.place(), AT_ONCE)
+        headers = [entry.header for entry in entries]
         unheard = {ledger_id(member.session) for header in headers for member in header.members}
         known = self._ledger.known_sessions(unheard.difference(one.session_id for one in reports))
-        self._ledger.record(credited(reports, headers, known, fraction, clock.now()))
-        self._ledger.audit.write([one for one in map(seen_round, self._unwritten) if one], self._flags, clock.now())
-        self._unwritten, self._flags = [], []
+        now = clock.now()
+        new = self._ledger.record(credited(reports, headers, known, fraction, now), now, place if entries else None)
+        self._look_at([header for header in headers if header.digest in new])
+        self._ledger.rounds.write(self._rounds, self._flags, now)
+        self._rounds, self._flags = [], []
+        if final and entries:
+            return self._bring_up_to_date(final)
         if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
             self._ledger.back_up()
             if ways := reachable(records, loopback=True):
@@ -82,12 +89,16 @@ class Recorder:
             self._backed_up = time.monotonic()
         return sum(is_present(record) for _, record in records)
 
-    def _take_in(self, committed: Sequence[Committed]) -> None:
-        self._unwritten += committed
-        for one in committed:
-            if one.seconds is not None:
-                self._historian.round_ended(one.seconds)
-            for flag in self._losses.take_in(one.entry.header):
+    def _take_in(self, applied: Iterable[Applied]) -> None:
+        for one in applied:
+            if (seen := seen_round(one)) is not None:
+                self._rounds.append(seen)
+                if seen.seconds is not None:
+                    self._historian.round_ended(seen.seconds)
+
+    def _look_at(self, headers: Iterable[Header]) -> None:
+        for header in headers:
+            for flag in self._losses.take_in(header):
                 self._flags.append(flag)
                 self._say(f"attention: {flag.user} {flag.what}")
 
@@ -120,7 +131,8 @@ def credited(
         masked_fraction: of the tokens, which tells from masked tokens how many were read.
         now: unix time.
     """
-    by_id = {report.session_id: report for report in reports}
+    reports = list(reports)
+    by_id = {report.session_id: report for report in reports if is_plausible(report)}
     brought: dict[str, list[Contribution]] = {}
     for header in headers:
         members = {member.session: member for member in header.members}
@@ -137,7 +149,9 @@ def credited(
                     loss=member.loss or 0.0,
                 )
             )
-    return [replace(report, contributions=tuple(brought.get(name, ()))) for name, report in by_id.items()]
+    impossible = [report for report in reports if not is_plausible(report)]  # the ledger says so
+    found = [replace(report, contributions=tuple(brought.get(name, ()))) for name, report in by_id.items()]
+    return [*impossible, *found]
 
 
 def _unheard_of(member: Member, step: int, seen: float) -> SessionReport:
@@ -159,12 +173,12 @@ def _unheard_of(member: Member, step: int, seen: float) -> SessionReport:
     )
 
 
-def seen_round(one: Committed) -> SeenRound | None:
+def seen_round(one: Applied) -> SeenRound | None:
     """What the ledger keeps of an update that was applied."""
-    header = one.entry.header
+    header = one.header
     if header.kind is not Kind.UPDATE or one.gradient_norm is None:
         return None
     samples: Mapping[str, float] = {
         one.session.partition(".")[0]: float(one.samples) for one in contributions(header) if one.samples
     }
-    return SeenRound(header.step - 1, samples, one.gradient_norm, one.seconds or 0.0)
+    return SeenRound(header.step - 1, samples, one.gradient_norm, one.seconds)

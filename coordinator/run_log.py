@@ -2,7 +2,6 @@
 
 import queue
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from hivemind.dht import DHT
 
 from averaging.connection import Membership
 from averaging.log.disk import LOG_FILE
-from averaging.log.header import Entry, Kind
-from averaging.log.log_file import LogFile
+from averaging.log.header import Entry, Header, Kind
+from averaging.log.log_file import Place, entries_after, newest_step
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint
@@ -40,12 +39,12 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Committed:
-    """A header that was applied, or one that this coordinator had missed."""
+class Applied:
+    """A header whose step was taken here."""
 
-    entry: Entry
-    gradient_norm: float | None = None
-    seconds: float | None = None  # of its round
+    header: Header
+    gradient_norm: float | None  # of an update
+    seconds: float | None  # of its round; None: this coordinator was not in it
 
 
 class RunLog:
@@ -66,7 +65,8 @@ class RunLog:
         """`folder`: of the log. Where there is none yet, the run begins with the newest checkpoint, or the model."""
         self.stepped_at = clock.now()  # unix time, seconds: when the newest global step was taken, or this began
         self.has_stopped = threading.Event()
-        self._committed: queue.SimpleQueue[Committed] = queue.SimpleQueue()
+        self._file = folder / LOG_FILE
+        self._applied: queue.SimpleQueue[Applied] = queue.SimpleQueue()
         self._is_made = threading.Event()
         self._restored: queue.SimpleQueue[State] = queue.SimpleQueue()  # states after rollbacks
         membership = Membership(
@@ -84,7 +84,6 @@ class RunLog:
             membership,
             list(model.named_parameters()),
             self._apply,
-            self._miss,
             first=None if newest is None else lambda layout: state_of(newest, layout),
         )
         self._is_made.set()
@@ -94,14 +93,9 @@ class RunLog:
         self._is_made.wait()
         self.stepped_at = clock.now()
         norm = self.optimizer.gradient_norm if entry.header.kind is Kind.UPDATE else None
-        self._committed.put(Committed(entry, norm, self.optimizer.round_seconds))
+        self._applied.put(Applied(entry.header, norm, self.optimizer.round_seconds))
         if entry.header.kind is Kind.ROLLBACK and (state := self.optimizer.state) is not None:
             self._restored.put(state)
-
-    def _miss(self, entries: Sequence[Entry]) -> None:
-        """In another thread."""
-        for entry in entries:
-            self._committed.put(Committed(entry))
 
     @property
     def step(self) -> int:
@@ -113,12 +107,20 @@ class RunLog:
         """Samples of all peers towards the next global step, as they report them."""
         return self.optimizer.progress.gathered
 
-    def committed(self) -> list[Committed]:
-        """The headers since this was last asked."""
+    def applied(self) -> list[Applied]:
+        """The steps that were taken since this was last asked."""
         found = []
-        while not self._committed.empty():
-            found.append(self._committed.get())
+        while not self._applied.empty():
+            found.append(self._applied.get())
         return found
+
+    def entries_after(self, place: Place | None, most: int) -> tuple[list[Entry], Place | None]:
+        """Headers that this coordinator knows of, of whatever chain: the next ones on its disk, and where they end.
+
+        Raises:
+            StorageError: the disk cannot be read.
+        """
+        return entries_after(self._file, place, most)
 
     def follow(self, stop: threading.Event) -> None:
         """Take part until `stop` is set.
@@ -138,6 +140,7 @@ class RunLog:
 
         Raises:
             CheckpointError: it does not fit the model.
+            SwarmError: the run is in small groups, which cannot go back.
         """
         self.optimizer.roll_back(state_of(older, self.optimizer.layout))
 
@@ -168,8 +171,8 @@ def set_older_log_aside(folder: Path, newest: LoadedCheckpoint) -> Path | None:
     Raises:
         StorageError: the log cannot be read or moved.
     """
-    entries = LogFile(folder / LOG_FILE).load()
-    if not entries or entries[-1].header.step >= newest.trainer_state.step:
+    step = newest_step(folder / LOG_FILE)
+    if step is None or step >= newest.trainer_state.step:
         return None
     aside = folder.with_name(f"{folder.name}-{clock.now():.0f}")
     with storage_errors(folder):

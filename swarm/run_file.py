@@ -130,18 +130,16 @@ class AveragingSection(Section):
     """How peers agree on one gradient (DeDLOC)."""
 
     target_batch_size: Count = Field(4096, description="samples of all peers in a global step")
-    state_every: Count = Field(5, description="global steps between two rounds that average the parameters too")
+    state_every: Count = Field(5, description="in small groups: global steps between two averages of the parameters")
     overlap: bool = Field(True, description="go on computing while gradients are averaged (one step of staleness)")
-    compression: Literal["8bit", "float16", "none"] = Field(
-        "8bit", description="of gradients and states on the wire; 8bit sends small tensors as float16"
-    )
+    compression: Literal["8bit", "float16", "none"] = Field("8bit", description="of gradients on the wire")
     snapshot_every: Count = Field(
         10, description="global steps between two snapshots of the log, from which newcomers begin"
     )
     target_group_size: int | None = Field(
         None, ge=2, description="peers that average together when there are more, a power of two; absent: all of them"
     )
-    rounds_per_step: Count | None = Field(
+    rounds_per_step: Annotated[int, Field(gt=0, le=64)] | None = Field(
         None, description="rounds of those groups in a global step; absent: as many as a full grid needs for the mean"
     )
 

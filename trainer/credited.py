@@ -46,10 +46,10 @@ class Credited:
         """The next header was applied; `sessions` are those of this peer, `now` is in seconds of any clock."""
         header, number = entry.header, entry.certificate.ballot.number
         step, ballot = self._newest
-        if header.step == step + 1:
+        if header.step == step + 1 and entry.certificate.votes:  # none in small groups, whose ballots are not counted
             self.failures += max(0, number - ballot - 1)
         self._newest = header.step, number
-        if header.kind is not Kind.UPDATE:
+        if header.kind is not Kind.UPDATE or not header.parts:
             return
         self.rounds += 1
         samples = sum(member.samples for member in header.members)

@@ -3,6 +3,7 @@
 import queue
 import time
 
+from averaging.load_balancing.explanation import explanation
 from averaging.log.credit import session_id
 from averaging.log.header import Entry, Kind
 from averaging.optimizer import CollaborativeOptimizer, Progress
@@ -46,6 +47,8 @@ class Training:
         self._step = TrainingStep(model, optimizer, pace.precision, compile=compile)
         self._speed = pace.samples_per_second
         self._messages: list[str] = []
+        self._rests = False  # as this peer's volunteer knows
+        optimizer.computes_at(self._speed)
         self._loads = 0  # of states that were told of
         self._began = self._computed_at = time.monotonic()
 
@@ -71,6 +74,7 @@ class Training:
         now = time.monotonic()
         self._speed = SMOOTHING * self._speed + (1 - SMOOTHING) * result.samples / max(now - self._computed_at, 1e-6)
         self._computed_at = now
+        self._optimizer.computes_at(self._speed)
 
     def _take_in_headers(self) -> None:
         while not self._committed.empty():
@@ -99,8 +103,12 @@ class Training:
     def news(self) -> list[str]:
         """What a volunteer should hear, once."""
         messages, self._messages = self._messages, []
+        progress = self._optimizer.progress
+        if progress.rests != self._rests:
+            self._rests = progress.rests
+            messages.append(explanation(trains=not progress.rests, share=progress.share, upload=self._optimizer.upload))
         loads = self._optimizer.states_loaded
-        if loads > self._loads and not self._optimizer.progress.is_behind:  # it has taken the steps since, too
+        if loads > self._loads and not progress.is_behind:  # it has taken the steps since, too
             why = "Others were ahead: took" if self._loads else "Took"
             messages.append(f"{why} over the state of global step {self._optimizer.step:,} from the swarm.")
             self._loads = loads
@@ -167,4 +175,6 @@ def status_of(progress: Progress, *, has_state: bool) -> str:
         return "catching up with the others"
     if progress.in_round:
         return "averaging"
+    if progress.rests:
+        return "averaging for the others" if progress.share else "following the others"
     return "training" if progress.peers > 1 else "training alone until others join"

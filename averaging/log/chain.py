@@ -1,6 +1,5 @@
 """The part of a run's chain of headers that a peer holds."""
 
-import itertools
 from collections.abc import Iterable
 
 from averaging.log.header import Entry, Head, Header
@@ -62,22 +61,15 @@ class Chain:
             return []
         return self.between(step - most, step)
 
-    def prepend(self, entries: list[Entry]) -> None:
-        """Add the headers before the oldest one, oldest first."""
-        for entry, following in itertools.pairwise([*entries, self._entries[0]]):
-            assert entry.header.digest == following.header.previous, "a gap in the chain"
-        self._entries = [*entries, *self._entries]
-
     @property
     def oldest(self) -> Header:
         """The oldest header that is held."""
         return self._entries[0].header
 
-    def forget_before(self, step: int) -> list[Header]:
-        """Drop older headers, never the newest one, and return them."""
+    def forget_before(self, step: int) -> None:
+        """Drop older headers, never the newest one."""
         count = min(max(0, step - self._entries[0].header.step), len(self._entries) - 1)
-        dropped, self._entries = self._entries[:count], self._entries[count:]
-        return [entry.header for entry in dropped]
+        self._entries = self._entries[count:]
 
     def __len__(self) -> int:
         return len(self._entries)

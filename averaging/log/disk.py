@@ -5,14 +5,14 @@ What a file names is on the disk before the file is.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
-from averaging.log.header import Ballot, Entry, Header, Kind, SnapshotName
-from averaging.log.log_file import LogFile, framed, read_if_there, unframed
+from averaging.log.header import Ballot, Entry, Gap, Header, Kind, SnapshotName
+from averaging.log.log_file import LogFile, Record, chain_of, framed, unframed, unreadable
 from averaging.log.snapshot import Manifest
 from averaging.log.store import Store
 from swarm.durable import storage_errors, write_file
@@ -33,7 +33,7 @@ class Found:
     base: SnapshotName  # one of them
     replay: tuple[Entry, ...]  # the last of the entries
     accepted: tuple[Ballot, Header] | None  # for the step after the last entry; its chunks are held
-    others: tuple[Entry, ...]  # older headers, before a gap or of chains that have lost; for their credit
+    gaps: tuple[Gap, ...]  # older headers that are missing
 
 
 class Disk:
@@ -53,46 +53,39 @@ class Disk:
         self._folder = folder
         self.contents = Store(folder / "contents", memory_limit)
         self._log = LogFile(folder / LOG_FILE)
-        self._older = LogFile(folder / "older", is_chain=False)
+        self._gaps: tuple[Gap, ...] = ()
         self._snapshots, self._accepted = folder / "snapshots", folder / "accepted"
 
     def load(self) -> Found | None:
         """What is whole: where something is missing, the log ends before it. None if it leads to no state.
 
-        Chunks that nothing of it names are deleted.
+        Entries before the oldest snapshot are not read. Chunks that nothing of it names are deleted.
         """
-        found = self._find()
+        start, self._gaps, _ = self._saved()
+        found = self._find(start) or self._find(0)
         if found is not None:
             self.contents.forget(self.contents.digests - self._named(found))
         return found
 
-    def _find(self) -> Found | None:
-        log, older = self._log.load(), {entry.header.digest: entry for entry in self._older.load()}
-        before = []  # the oldest entry of the log, in the order of the chain
-        digest = log[0].header.previous if log else ""
-        while digest in older:
-            before.append(older.pop(digest))
-            digest = before[-1].header.previous
-        entries = [*reversed(before), *log]
-        for entry in log:
-            older.pop(entry.header.digest, None)
+    def _find(self, first: int) -> Found | None:
+        """In the log from a byte on."""
+        records = self._log.load(first)
+        entries = chain_of(records)
         states = self._states(entries)
         start = max((at for at, name in enumerate(states) if name is not None), default=None)
         if start is None:
-            if entries or older:
-                count = len(entries) + len(older)
+            if records and not first:
                 raise StorageError(
-                    f"{self._folder}: no whole snapshot is left for the {count:,} entries of the log; bring the "
+                    f"{self._folder}: no whole snapshot is left for the {len(records):,} entries of the log; bring the "
                     "folder back from a copy, or move it away to begin without it"
                 )
-            self._log.go_on_after([])
             return None
+        self._gaps = next((one.gaps for one in reversed(records) if one.gaps is not None), self._gaps)
         end = next(
             (at for at in range(start + 1, len(entries)) if not self._can_apply(entries[at].header)), len(entries)
         )
         if end < len(entries):
             logger.warning("the log ends after step %d: the next update is missing", entries[end - 1].header.step)
-            self._log.go_on_after(entries[len(before) : end])
         base = states[start]
         assert base is not None
         others = {name for name in states if name is not None and name != base}
@@ -102,7 +95,7 @@ class Disk:
             base=base,
             replay=tuple(entries[start + 1 : end]),
             accepted=self._load_accepted(entries[end - 1].header),
-            others=tuple(sorted(older.values(), key=lambda entry: entry.header.step)),
+            gaps=self._gaps,
         )
 
     def _named(self, found: Found) -> set[str]:
@@ -125,40 +118,46 @@ class Disk:
         encoded = msgpack.packb([ballot.number, ballot.convener, header.encoded])
         write_file(self._accepted, framed(encoded), mode=0o600)
 
-    def take_over(self, entry: Entry, snapshot: SnapshotName) -> None:
-        """Go on from a snapshot that was loaded, with the header that it is the state after.
+    def take_over(self, entries: Sequence[Entry], snapshot: SnapshotName, gaps: tuple[Gap, ...]) -> None:
+        """Go on from a snapshot that was loaded: it is the state after the last of these headers.
 
-        The entries before it keep their credit; they may be of a chain that has lost.
+        The entries before keep their credit; they may be of a chain that has lost.
         """
-        self.add_older(self._log.load())
-        self.save_snapshots([*self._names(), snapshot])  # the old ones, too: a crash may come before the next line
-        self.replace([entry])
-        self.save_snapshots([snapshot])
+        start, _, names = self._saved()
+        self._save_snapshots(start, [*names, snapshot])  # the old ones, too: a crash may come before the next line
+        first = self._log.end
+        self._log.append([*(Record(one, is_applied=False) for one in entries[:-1]), Record(entries[-1], True, gaps)])
+        self._gaps = gaps
+        self._save_snapshots(self._log.since(0, first), [snapshot])
 
-    def save_snapshots(self, names: Sequence[SnapshotName]) -> None:
-        """Write down which snapshots there are; manifests and chunks are in `contents`."""
+    def save_snapshots(self, names: Sequence[SnapshotName], since: int) -> None:
+        """Write down which snapshots there are; manifests and chunks are in `contents`.
+
+        Args:
+            since: the oldest step of which a restart needs the header.
+        """
+        self._save_snapshots(self._log.since(since), names)
+
+    def _save_snapshots(self, start: int, names: Sequence[SnapshotName]) -> None:
         self.contents.flush()
-        encoded = msgpack.packb([[one.step, one.digest] for one in names])
-        write_file(self._snapshots, framed(encoded), mode=0o600)
+        encoded = [start, [astuple(gap) for gap in self._gaps], [astuple(name) for name in names]]
+        write_file(self._snapshots, framed(msgpack.packb(encoded)), mode=0o600)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write down entries that were applied."""
         self.contents.flush()
-        self._log.append(entries)
+        self._log.append([Record(entry, is_applied=True) for entry in entries])
 
-    def add_older(self, entries: Sequence[Entry]) -> None:
-        """Write down headers for their credit, in any order, and again if need be."""
-        self._older.append(entries)
-
-    def replace(self, entries: Sequence[Entry]) -> None:
-        """Write down another log in place of this one: a snapshot was loaded."""
-        self.contents.flush()
-        self._log.replace(entries)
+    def credit(self, entries: Sequence[Entry], gaps: tuple[Gap, ...] | None = None) -> None:
+        """Write down headers for their credit, in any order, and again if need be; `gaps` are missing from now on."""
+        last = len(entries) - 1
+        self._log.append([Record(one, False, gaps if at == last else None) for at, one in enumerate(entries)])
+        self._gaps = self._gaps if gaps is None else gaps
 
     def _states(self, entries: Sequence[Entry]) -> list[SnapshotName | None]:
         """For each entry the snapshot that is held of the state after it."""
         after = {}  # by digest of header
-        for name in self._names():
+        for name in self._saved()[2]:
             manifest = self._manifest(name)
             if manifest is not None:
                 after[manifest.header] = manifest.name
@@ -168,8 +167,10 @@ class Disk:
             for header in headers
         ]
 
-    def _names(self) -> list[SnapshotName]:
-        return [SnapshotName(step, digest) for step, digest in _content(self._snapshots) or []]
+    def _saved(self) -> tuple[int, tuple[Gap, ...], list[SnapshotName]]:
+        """From which byte on the log is needed, the gaps in what is before, and which snapshots there are."""
+        start, gaps, names = _content(self._snapshots) or (0, (), ())
+        return start, tuple(Gap(*one) for one in gaps), [SnapshotName(*one) for one in names]
 
     def _can_apply(self, header: Header) -> bool:
         """Whether all is held that a header leads to a state with."""
@@ -202,10 +203,15 @@ class Disk:
 
 def _content(path: Path) -> list[Any] | None:
     """The list in a file of one frame; None if there is no file, or it is broken."""
-    frames = read_if_there(path)
-    for content in unframed(frames):
-        values: list[Any] = msgpack.unpackb(content)
-        return values
-    if frames:
-        logger.warning("%s is broken and was left out", path)
+    try:
+        with path.open("rb") as file:
+            for content in unframed(file):
+                values: list[Any] = msgpack.unpackb(content)
+                return values
+            if file.tell():
+                logger.warning("%s is broken and was left out", path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise unreadable(path, error) from error
     return None

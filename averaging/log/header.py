@@ -18,12 +18,18 @@ import msgpack
 FORMAT = 1  # of the encoding below
 
 
+def peer_of(session: str) -> str:
+    """The peer that has begun a session. It may begin any number, so what is held against one counts for all."""
+    return session.partition(".")[0]
+
+
 class Kind(str, Enum):
     """What a header does to the state."""
 
     GENESIS = "genesis"  # names the state that the run begins with
     UPDATE = "update"  # applies a mean gradient
     ROLLBACK = "rollback"  # takes the state of a snapshot, by order of the run's authority
+    GROUP = "group"  # changes nothing: says what one of many small groups has averaged
     RESET = "reset"  # names new voters without the votes of the old ones; signed by the run's authority
 
 
@@ -178,6 +184,15 @@ class Head:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Older headers that are missing: the one of a step with this digest, and those before it down to another step."""
+
+    step: int
+    digest: str
+    above: int  # the header of this step is held, or the chain begins after it
+
+
+@dataclass(frozen=True)
 class Farewell:
     """That a session has left for good, and where it stood."""
 
@@ -206,13 +221,19 @@ class Entry:
     certificate: Certificate
 
 
+def _first_resets_apart(theirs: Head, ours: Head) -> tuple[Reset | None, Reset | None]:
+    """Of each chain the first reset that is not the other's, too."""
+    pairs = itertools.zip_longest(theirs.resets, ours.resets)
+    return next(((a, b) for a, b in pairs if a != b), (None, None))
+
+
 def supersedes(theirs: Head, ours: Head) -> bool:
     """Whether a peer at `ours` is to go over to `theirs`: it is ahead, or has a vote where our chain was reset.
 
     Votes choose at most one header a step between two resets, so chains part only at a reset, and the lists of resets
     tell which chain was voted for there.
     """
-    their_reset, our_reset = _parting(theirs, ours)
+    their_reset, our_reset = _first_resets_apart(theirs, ours)
     if their_reset is None and our_reset is None:
         return theirs.step > ours.step
     if our_reset is None:
@@ -245,6 +266,12 @@ def extends(theirs: Head, ours: Head) -> bool:
         and theirs.resets[: len(ours.resets)] == ours.resets
         and all(reset.step > ours.step for reset in later)
     )
+
+
+def parting(theirs: Head, ours: Head) -> int:
+    """The step of the newest header that two chains of a run have in common."""
+    resets = [one.step - 1 for one in _first_resets_apart(theirs, ours) if one is not None]
+    return min(theirs.step, ours.step, *resets)
 
 
 def newest(heads: Collection[Head]) -> Head:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from averaging.log.header import Entry, SnapshotName
+from averaging.log.header import Entry, Gap, SnapshotName
 from averaging.protocol.messages import Accepted, Log, Message, Plan
 
 
@@ -37,14 +37,19 @@ class Apply:
     """`state[s+1] = step(state[s], update)`; the chunks are there. A coordinator writes the entry to disk."""
 
     entry: Entry
+    seconds: float | None = None  # from this peer's last call to the commit; None: it was not in the round
 
 
 @dataclass(frozen=True)
 class Load:
-    """Take over the snapshot, which is there: it is the state after this header."""
+    """Take over the snapshot, which is there: it is the state after the last of these headers.
 
-    entry: Entry
+    A coordinator writes them all to disk, for their credit and for the choice of voters.
+    """
+
+    entries: tuple[Entry, ...]  # oldest first
     snapshot: str
+    gaps: tuple[Gap, ...] = ()  # headers that it lacks now
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,10 @@ class Adopt:
 
 @dataclass(frozen=True)
 class Credit:
-    """Older headers that were missing: their members are to be credited. A coordinator writes them to disk."""
+    """Headers beside the chain, or older ones that were missing. A coordinator writes them to disk for their credit."""
 
     entries: tuple[Entry, ...]
+    gaps: tuple[Gap, ...] | None = None  # headers that it lacks now; None: the same as before
 
 
 @dataclass(frozen=True)
@@ -85,4 +91,27 @@ class Rejoin:
     log: Log
 
 
-Action: TypeAlias = Send | Average | SaveProposal | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin
+# -- in a run of small groups
+
+
+@dataclass(frozen=True)
+class EncodeParameters:
+    """Keep those of the newest state as chunks of the grid, exactly; `encoded` answers."""
+
+
+@dataclass(frozen=True)
+class TakeParameters:
+    """The newest state gets the parameters in these chunks, which are there."""
+
+    chunks: tuple[str, ...]  # digests
+
+
+@dataclass(frozen=True)
+class WriteSnapshot:
+    """Of the newest state, for a peer that wants to load it; `snapshot_made` answers."""
+
+
+Action: TypeAlias = (
+    Send | Average | SaveProposal | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin
+    | EncodeParameters | TakeParameters | WriteSnapshot
+)  # fmt: skip

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, Head, extends, newest, supersedes
-from averaging.protocol.actions import Forget, Load, Rejoin
+from averaging.log.header import Entry, Head, extends, newest, peer_of, supersedes
+from averaging.protocol.actions import Forget, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Log, WantLog
 from averaging.protocol.session import Session
@@ -34,7 +34,7 @@ class CatchingUp:
         self._send, self._act, self._timing = session.send, session.act, session.timing
         self._fetching, self._trust = fetching, trust
         self._claims: dict[str, _Claim] = {}
-        self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last
+        self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last; by peer id
         self._asked_at = -1e9
         self._asked = 0
         self._told_at = -1e9  # when the entries or the log came
@@ -68,7 +68,7 @@ class CatchingUp:
 
     def _is_doubted(self, session: str, now: float) -> bool:
         """Whether it tells of a log that it does not show; such a peer must not hold up the others."""
-        times, at = self._vain.get(session, (0, now))
+        times, at = self._vain.get(peer_of(session), (0, now))
         return times >= VAIN and now < at + DOUBT
 
     def tick(self, ours: Head | None, now: float) -> None:
@@ -98,16 +98,16 @@ class CatchingUp:
         holders = sorted(one for one, claim in self._claims.items() if not supersedes(best, claim.head))
         self._asked, self._asked_at = self._asked + 1, now
         source = holders[self._asked % len(holders)]
-        self._vain[source] = self._vain.get(source, (0, now))[0] + 1, now
+        self._vain[peer_of(source)] = self._vain.get(peer_of(source), (0, now))[0] + 1, now
         self._send(source, WantLog(ours))
 
     def log(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """An answer: entries that follow ours, or a snapshot and what follows it."""
-        if not log.entries or session not in self._vain:  # it was not asked
+        if not log.entries or peer_of(session) not in self._vain:  # it was not asked
             return
         ours = chain.head if chain else None
         if _is_ahead(log.entries[-1].header.head, ours) and self._trust.believes(session, log, chain, now):
-            del self._vain[session]
+            del self._vain[peer_of(session)]
             self.believed(session, log, chain, now)
 
     def believed(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
@@ -163,7 +163,7 @@ class CatchingUp:
                 self._fetching.want_header(entry.header, sources, now, is_new=is_new)
 
     def load(self, ours: Head | None, now: float) -> tuple[Chain, Log] | None:
-        """The log whose snapshot has come and is to be loaded now, with its chain up to there; see `entries`."""
+        """A log whose snapshot has come, and its chain up to there, for the caller to load; `entries` follow."""
         log = self._log
         if log is None or log.snapshot is None or self._lags(ours) or not self._fetching.holds([log.snapshot.digest]):
             return None
@@ -176,7 +176,6 @@ class CatchingUp:
             return None
         self.entries = list(log.entries[base + 1 :])
         self._fetch(now)
-        self._act(Load(log.entries[base], log.snapshot.digest))
         return Chain(log.entries[: base + 1]), log
 
     def next_entry(self, chain: Chain) -> Entry | None:

@@ -86,11 +86,14 @@ class Convening:
         return now >= self._stalled_since + self._timing.absence + rank * self._timing.succession
 
     def report_to(self, tip: Header | None, contacts: Mapping[str, Contact], now: float) -> list[str]:
-        """Whom to tell what this peer has: the convener; while it is silent, those that may be or become it."""
+        """Whom to tell what this peer has: the convener; while it is silent, those that may be or become it.
+
+        And always a coordinator, since any peer may say that it convenes.
+        """
         known = [self._convener] if self._convener in contacts else []
-        if known and now < self._word_at + 3 * self._timing.report:
-            return [session for session in known if session is not None]
         coordinators = [session for session, contact in contacts.items() if contact.is_coordinator]
+        if known and now < self._word_at + 3 * self._timing.report:
+            return [session for session in dict.fromkeys([*known, *coordinators]) if session is not None]
         successors = (
             succession(tip, contacts) if tip else [one for one, contact in contacts.items() if contact.reachable]
         )

@@ -117,7 +117,9 @@ class Gathering:
         self._catching_up.claims(sender, status.head, ours, now)
         contact = self._contacts.others.get(sender)
         is_ahead = ours is None or (status.head.step > ours.step and extends(status.head, ours))
-        leads_us = status.head == ours or is_ahead  # and not from another header of our step
-        if status.convenes and contact is not None and leads_us:
+        if not status.convenes or contact is None:
+            return
+        if is_ahead or (status.head == ours and (contact.is_coordinator or sender in self._log.tip.voters)):
             self._gathered = status.gathered
-            self.convening.heard(contact, status.gathered >= self._settings.target_samples, now)
+            has_all = status.head == ours and status.gathered >= self._settings.target_samples
+            self.convening.heard(contact, has_all, now)

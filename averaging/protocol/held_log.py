@@ -20,12 +20,13 @@ class HeldLog:
 
     The newest snapshot that a header names (the coordinator: two) and later ones; the updates since the last but one,
     as a peer that has loaded a snapshot over a thin line goes on with updates although there is a newer one by then;
-    headers: the coordinator all of them, others those that a coordinator may have missed.
+    headers since then, those that voters are chosen by, and those that a coordinator may have missed.
     """
 
     def __init__(self, session: Session, fetching: Fetching):
         self._credentials, self._send, self._act = session.credentials, session.send, session.act
-        self._most_headers = None if session.me.is_coordinator else session.settings.headers  # that are kept; None: all
+        self._is_coordinator = session.me.is_coordinator
+        self._headers = 0 if self._is_coordinator else session.settings.headers  # that are kept for a coordinator
         self.anchor: Anchor | None = None  # the newest one of this chain
         self.chain: Chain | None = None  # None: the peer has no state yet
         self._to_come: tuple[Entry, ...] = ()  # that follow it, with which this peer has loaded its snapshot
@@ -115,7 +116,7 @@ class HeldLog:
         if self.snapshots:
             if len(self.snapshots) > 1:
                 self._updates_after = self.snapshots[-2].step
-            least = 2 if self._most_headers is None else 1
+            least = 2 if self._is_coordinator else 1
             while len(self.snapshots) > least and self._is_named(self.snapshots[1]):
                 old.add(self.snapshots.pop(0).digest)
             old |= self._fetching.parts_of(old)
@@ -124,8 +125,7 @@ class HeldLog:
                 self._chunks.difference_update(entry.header.needed)
                 old.update(entry.header.needed)
             self._forgotten = oldest
-            if self._most_headers is not None:
-                self.chain.forget_before(min(oldest - quorum.WINDOW, self.chain.tip.step - self._most_headers))
+            self.chain.forget_before(min(oldest - quorum.WINDOW, self.chain.tip.step - self._headers))
         kept = {one.digest for one in self.snapshots}.union(wanted, [self.pinned] if self.pinned else [])
         gone = self._fetching.held - self._chunks - kept - self._fetching.parts_of(kept)
         if not is_decided:
@@ -146,8 +146,8 @@ class HeldLog:
         if following is not None and all(self._fetching.holds(one.header.needed) for one in following):
             self._send(sender, Log(tuple(following), None, self.anchor))
             return
-        is_coordinators = self._most_headers is None  # whose authority names them
-        named = [one for one in self.snapshots if is_coordinators or self._is_named(one)]
+        # those of a coordinator are named by its authority
+        named = [one for one in self.snapshots if self._is_coordinator or self._is_named(one)]
         newest = (named or self.snapshots)[-1]
         self._send(sender, Log(tuple(self._entries_for(newest, want.head)), newest, self.anchor))
 

@@ -1,6 +1,7 @@
 """A convener's side between rounds: it begins a ballot when there is something to decide, and ends it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from averaging.log.header import Ballot, Entry, Header
 from averaging.protocol import quorum
@@ -90,6 +91,7 @@ class Leading:
     def _continue(self, current: Round, now: float) -> Entry | None:
         current.advance(now)
         if current.phase is Phase.COMMITTED:
+            self._gathering.progress.committed(*current.senders, now)
             self.round = None
             return current.entry
         if current.phase is Phase.FAILED:
@@ -115,13 +117,18 @@ class Leading:
         if self._session.credentials.is_guarded and self._contacts.get(sender) is None:
             self.round.is_absent(sender, now)  # nobody knows whose session it is
         else:
-            self.round.called(sender, call, now)
+            is_planned = self._gathering.progress.sends(sender, now)
+            self.round.called(sender, call if is_planned else replace(call, buffers=()), now)
 
     def on_refused(self, sender: str, refused: Refused, now: float) -> None:
-        """A peer has promised a higher ballot."""
+        """A peer has promised a higher ballot; a voter's promise ends the round, others are not needed."""
         self._voting.knows_of(refused.promised)
-        if self.round is not None and refused.ballot == self.round.ballot:
+        if self.round is None or refused.ballot != self.round.ballot:
+            return
+        if sender in self._log.tip.voters and not self._voting.is_leap(refused.promised):
             self.round.refused(refused.promised)
+        else:
+            self.round.is_absent(sender, now)
 
     def on_news(self, sender: str, news: Reducing | Reduced | Vote, now: float) -> None:
         """A reducer is at work or has done a part, or a voter has accepted."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Header, Kind, SnapshotName
 from averaging.protocol import quorum
-from averaging.protocol.actions import Apply
+from averaging.protocol.actions import Apply, Load
 from averaging.protocol.adopting import Adopting
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffers
@@ -20,6 +20,7 @@ from averaging.protocol.messages import Contact
 from averaging.protocol.objections import objection
 from averaging.protocol.parts import Planner
 from averaging.protocol.reducing import Reduction
+from averaging.protocol.resting import Resting
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from averaging.protocol.trust import Trust
@@ -42,7 +43,8 @@ class Machine:
         self.catching_up = CatchingUp(session, self.fetching, self.trust)
         self.reducing = Reduction(session)
         self.adopting = Adopting(session, self.log, self.fetching)
-        self.voting = Voting(session, contacts, self.buffers, self.fetching, self._objection)
+        self.resting = Resting(me.session)
+        self.voting = Voting(session, contacts, self.buffers, self.fetching, self._objection, self.resting)
         self.gathering = Gathering(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)
         self.leading = Leading(
             session, contacts, plan, self._objection, self.log, self.gathering, self.voting, self.fetching
@@ -59,13 +61,12 @@ class Machine:
         if loaded is not None:
             chain, log = loaded
             self.buffers.drop()
-            if self.log.chain is not None:
-                self.backfilling.had(self.log.chain.since(0))
             assert log.snapshot is not None
+            self.backfilling.loads(chain, None if self.log.chain is None else self.log.tip)
+            self.session.act(Load(tuple(chain.since(0)), log.snapshot.digest, tuple(self.backfilling.gaps)))
             self.log.start(chain, [log.snapshot], log.entries[len(chain) :])
             self.log.told(log.anchor)
             self._new_step()
-            self.backfilling.loaded()
             self.log.forget_old(self.catching_up.wanted())
         while self.log.chain is not None and (entry := self.catching_up.next_entry(self.log.chain)) is not None:
             self.apply(entry, now)
@@ -73,8 +74,7 @@ class Machine:
     def apply(self, entry: Entry, now: float) -> None:
         """The next header is committed, and what it needs is here."""
         header = entry.header
-        self.session.act(Apply(entry))
-        self.voting.decided(now)
+        self.session.act(Apply(entry, self.voting.seconds_since_call(now)))
         self.log.append(entry)
         for member in header.members:
             if member.session == self.session.me.session:

@@ -77,7 +77,7 @@ class Meeting:
     @property
     def members(self) -> tuple[Member, ...]:
         """All that called, with what they bring, in the order of their sessions."""
-        return tuple(_member(self.contacts[session], call.buffers) for session, call in sorted(self.calls.items()))
+        return tuple(member_of(self.contacts[session], call.buffers) for session, call in sorted(self.calls.items()))
 
     @property
     def coordinators(self) -> list[str]:
@@ -91,7 +91,8 @@ class Meeting:
         return quorum.highest_accepted([*called, *left, own])
 
 
-def _member(contact: Contact, offers: Sequence[Offer]) -> Member:
+def member_of(contact: Contact, offers: Sequence[Offer]) -> Member:
+    """A peer, with what it brings."""
     weight = sum(offer.weight for offer in offers)
     losses = [offer.loss for offer in offers if offer.loss is not None]
     return Member(

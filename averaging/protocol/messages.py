@@ -50,6 +50,15 @@ class Status:
     anchor: Anchor | None = None  # the newest one of its chain
 
 
+@dataclass(frozen=True)
+class Groups:
+    """In a run of small groups: the batch is there, and these peers take the step after this one together."""
+
+    step: int
+    members: tuple[str, ...]  # sessions that accept connections
+    clients: tuple[str, ...]  # sessions of those that do not
+
+
 # -- meeting: the first phase of Paxos ---------------------------------------------------------------------------------
 
 
@@ -98,6 +107,8 @@ class Call:
     buffers: tuple[Offer, ...]
     accepted: Accepted | None
     bandwidth: Bandwidth | None = None  # None: it has not been measured
+    speed: float = 0.0  # samples a second that this peer computes, or would; 0: none
+    rests: bool = False  # it computes none, as a plan has told it
 
 
 @dataclass(frozen=True)
@@ -148,6 +159,8 @@ class Plan:
     members: tuple[tuple[str, tuple[int, ...]], ...]  # session and numbers of buffers, in the order of the sum
     parts: tuple[Assignment, ...]
     weights: tuple[int, ...] = ()  # masked tokens that each member brings, in the same order
+    resting: tuple[str, ...] = ()  # sessions that compute no gradients from now on
+    step_seconds: float = 0.0  # that the next global step should take
 
     def weights_by_session(self) -> dict[str, int]:
         """Masked tokens of each member."""
@@ -272,6 +285,6 @@ class Headers:
 
 
 Message: TypeAlias = (
-    Report | Status | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want | Lacks
-    | Propose | Vote | Commit | WantLog | Log | WantHeaders | Headers
+    Report | Status | Groups | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want
+    | Lacks | Propose | Vote | Commit | WantLog | Log | WantHeaders | Headers
 )  # fmt: skip

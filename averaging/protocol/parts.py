@@ -1,17 +1,15 @@
-"""Who reduces which chunks of the vector.
+"""Who reduces which chunks of the vector, and who computes gradients next.
 
-The process may give a peer another planner: DeDLOC's looks at the lines of the members.
+The process may give a peer another planner: DeDLOC's looks at lines and processors (`averaging/load_balancing/`).
 """
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from averaging.protocol.messages import Assignment, Bandwidth
 
-MOST_PARTS = 4  # each member talks to all reducers
-THIN = 0.25  # of the fattest line; thinner ones own no part, since all members' pieces of it would pass through them
+MOST_PARTS = 4  # that are equal: where nothing is known of lines, a thin one among them would hold up all others
 
 
 @dataclass(frozen=True)
@@ -22,48 +20,42 @@ class Line:
     sends: bool  # has gradients
     reachable: bool  # accepts connections, as a reducer has to
     bandwidth: Bandwidth | None  # None: not measured
+    speed: float = 0.0  # samples a second that it computes, or would; 0: it cannot, or it is not known
+    rests: bool = False  # computes no gradients, as it was told
+
+    @property
+    def carries(self) -> float:
+        """Mbit/s, in the narrower direction; 0 if that is not known."""
+        return min(self.bandwidth.upload, self.bandwidth.download) if self.bandwidth is not None else 0.0
 
 
-Planner: TypeAlias = Callable[[int, Sequence[Line]], Sequence[Assignment]]  # of so many chunks, with reachable reducers
+@dataclass(frozen=True)
+class Planned:
+    """A planner's answer."""
+
+    parts: tuple[Assignment, ...]
+    resting: tuple[str, ...] = ()  # sessions that are to compute no gradients from now on
+    step_seconds: float = 0.0  # that the next global step takes then
 
 
-def equal_parts(chunks: int, members: Sequence[Line]) -> tuple[Assignment, ...]:
-    """Runs of chunks of nearly the same length, for the first of the reachable members."""
+Planner: TypeAlias = Callable[[int, Sequence[Line]], Planned]  # of so many chunks; reachable members reduce
+
+
+def equal_parts(chunks: int, members: Sequence[Line]) -> Planned:
+    """Runs of chunks of nearly the same length, for the first of the reachable members; all members train."""
     reducers = [line.session for line in members if line.reachable][:MOST_PARTS]
     count = min(chunks, len(reducers))
     bounds = [chunks * index // count for index in range(count + 1)]
-    return tuple(
-        Assignment(first, following - first, reducer, attempt=0)
-        for first, following, reducer in zip(bounds, bounds[1:], reducers, strict=False)
+    return Planned(
+        tuple(
+            Assignment(first, following - first, reducer, attempt=0)
+            for first, following, reducer in zip(bounds, bounds[1:], reducers, strict=False)
+        )
     )
 
 
-def parts_by_line(chunks: int, members: Sequence[Line]) -> tuple[Assignment, ...]:
-    """Runs of chunks in proportion to what the reachable members' lines carry, both ways; thin ones own none.
-
-    A line that was not measured counts as the median of those that were.
-    """
-    reachable = [line for line in members if line.reachable]
-    known = [min(one.bandwidth.upload, one.bandwidth.download) for one in reachable if one.bandwidth is not None]
-    if not any(known):
-        return equal_parts(chunks, members)
-    usual = statistics.median(known)
-    speeds = [
-        usual if one.bandwidth is None else min(one.bandwidth.upload, one.bandwidth.download) for one in reachable
-    ]
-    fattest = sorted(zip(speeds, reachable, strict=True), key=lambda one: -one[0])[:MOST_PARTS]
-    reducers = [(speed, line.session) for speed, line in fattest if speed >= THIN * fattest[0][0]][:chunks]
-    total, before, first, parts = sum(speed for speed, _ in reducers), 0.0, 0, []
-    for left, (speed, session) in zip(range(len(reducers) - 1, -1, -1), reducers, strict=True):
-        before += speed
-        following = min(max(round(chunks * before / total), first + 1), chunks - left)
-        parts.append(Assignment(first, following - first, session, attempt=0))
-        first = following
-    return tuple(parts)
-
-
 def checked(parts: Sequence[Assignment], chunks: int, members: Sequence[Line]) -> tuple[Assignment, ...]:
-    """A planner's answer.
+    """Parts as a planner has dealt them out.
 
     Raises:
         ValueError: it does not cover all chunks once, in their order, or names a reducer that nobody reaches.

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Entry, Head, Kind, SnapshotName
+from averaging.log.header import Ballot, Gap, Head, Kind, SnapshotName
 from averaging.protocol import messages
 from averaging.protocol.actions import Action
 from averaging.protocol.credentials import Credentials, Open, farewell
 from averaging.protocol.machine import Machine
 from averaging.protocol.messages import Contact, Message
-from averaging.protocol.parts import Planner, parts_by_line
+from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 
 
@@ -30,14 +30,14 @@ class Peer:
         settings: Settings,
         now: float,
         held: Iterable[str] = (),
-        plan: Planner = parts_by_line,
+        plan: Planner = equal_parts,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
         self._machine = machine = Machine(me, settings, now, held, plan, credentials)
         self._session, self._contacts, self._trust = machine.session, machine.contacts, machine.trust
         self.buffers, self.log, self.fetching = machine.buffers, machine.log, machine.fetching
         self.reducing, self.backfilling, self.catching_up = machine.reducing, machine.backfilling, machine.catching_up
-        self.adopting = machine.adopting
+        self.adopting, self.resting = machine.adopting, machine.resting
         self.voting, self.gathering, self.leading = machine.voting, machine.gathering, machine.leading
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
             messages.Report: self.gathering.on_report,
@@ -69,14 +69,14 @@ class Peer:
         chain: Chain,
         snapshots: Iterable[SnapshotName],
         accepted: messages.Accepted | None = None,
-        others: Iterable[Entry] = (),
+        gaps: Iterable[Gap] = (),
     ) -> None:
         """Go on from a state that the process has: its own disk, or the beginning of a run.
 
         `accepted` was on the disk, too: one more header that may have been chosen, and no promise of this session.
-        `others` are older headers, which need not lead to the chain without a gap.
+        `gaps` are older headers that a coordinator lacks.
         """
-        self.backfilling.had(others)
+        self.backfilling.gaps = list(gaps)
         self._machine.go_on_from(chain, snapshots)
         if (
             accepted is not None
@@ -86,9 +86,9 @@ class Peer:
             self.voting.voter.accepted = accepted
             self._contacts.learn_of(accepted)
 
-    def rejoin(self, log: messages.Log, others: Iterable[Entry], now: float) -> None:
-        """Go on from the log that the session before this one has rejoined for; it had these headers."""
-        self.backfilling.had(others)
+    def rejoin(self, log: messages.Log, old: "Peer", now: float) -> None:
+        """Go on from the log that the session before this one has rejoined for."""
+        self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
         self.catching_up.believed("", log, None, now)
         self._after(now)
 
@@ -127,6 +127,10 @@ class Peer:
     def measured(self, bandwidth: messages.Bandwidth) -> None:
         """What this peer's line carries; the next call tells it."""
         self.voting.bandwidth = bandwidth
+
+    def computes_at(self, speed: float) -> None:
+        """How many samples a second this peer computes, or would; the next call tells it."""
+        self.voting.speed = speed
 
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
@@ -194,6 +198,7 @@ class Peer:
         self.reducing.tick(now)
         self.catching_up.tick(self.head, now)
         self.voting.call_after_batch(now)
+        self.resting.tick(self._contacts.others, now)
         self.gathering.tick(now)
         self.backfilling.tick(now)
         self._after(now)
@@ -235,6 +240,10 @@ class Peer:
         """Sessions that are listed and have not left."""
         return self._contacts.others
 
+    def in_round(self, now: float) -> bool:
+        """Whether this peer has called for the present step a while ago at most."""
+        return self.voting.in_round(now)
+
     def gathered(self, now: float) -> int:
         """Samples of all peers towards the next step, as far as this one knows."""
         return self.gathering.gathered(now)
@@ -249,6 +258,8 @@ class Peer:
 
     def _on_meet(self, sender: str, meet: messages.Meet, now: float) -> None:
         self.voting.knows_of(meet.ballot)
+        if sender != meet.ballot.convener:
+            return
         if meet.instance != self.voting.instance or self.is_behind:
             self._session.send(sender, self.gathering.status(now))
         elif self.voting.meet(sender, meet, now):
@@ -278,8 +289,12 @@ class Peer:
         self.fetching.on_chunk(sender, chunk, now)
 
     def _on_plan(self, sender: str, plan: messages.Plan, now: float) -> None:
-        if plan.instance == self.voting.instance:
+        promised = self.voting.voter.promised
+        is_its = sender == plan.ballot.convener and promised is not None and plan.ballot <= promised
+        if is_its and plan.instance == self.voting.instance:
             self.reducing.begin(plan, now)
+            if plan.ballot == promised:
+                self.resting.planned(plan, now)
 
     def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
         if self.log.chain is None or proposal.instance != self.voting.instance:

@@ -6,10 +6,10 @@ DeDLOC, section 3.1: peers gather gradients until all of them together have the 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from averaging.log.header import Head
+from averaging.log.header import Head, peer_of
 
 HEARD = 5.0  # seconds after its last word in which a peer is taken to be there
-MISSES = 2  # rounds in a row that a peer may miss before nobody counts on it
+MISSES = 2  # rounds in a row that a peer may miss, or send nothing in, before nobody counts on it
 FORGIVEN = 20.0  # seconds after which it is counted on again
 
 
@@ -33,6 +33,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.peers: dict[str, PeerView] = {}
+        self._silent: dict[str, tuple[int, float]] = {}  # rounds in a row without a piece of a peer, and the last one
 
     def note(self, session: str, head: Head | None, samples: int, now: float) -> None:
         """Take in a report."""
@@ -54,7 +55,7 @@ class Progress:
 
     def expected(self, instance: str, target: int, now: float) -> dict[str, PeerView]:
         """The peers for which a meeting stays open: those that are counted on, or all if they have not the `target`."""
-        present = self.present(instance, now)
+        present = {session: peer for session, peer in self.present(instance, now).items() if self.sends(session, now)}
         reliable = {session: peer for session, peer in present.items() if peer.is_counted_on(now)}
         return reliable if _samples(reliable) >= target else present
 
@@ -70,6 +71,18 @@ class Progress:
             elif peer.is_counted_on(now):
                 peer.missed, peer.missed_at = peer.missed + 1, now
 
+    def committed(self, senders: Collection[str], silent: Collection[str], now: float) -> None:
+        """Note which members of a round have sent pieces, and which have called and sent none."""
+        for peer in map(peer_of, senders):
+            self._silent.pop(peer, None)
+        for peer in map(peer_of, silent):
+            self._silent[peer] = self._silent.get(peer, (0, now))[0] + 1, now
+
+    def sends(self, session: str, now: float) -> bool:
+        """Whether pieces of it can be expected to come, so that rounds may plan with what it brings."""
+        rounds, at = self._silent.get(peer_of(session), (0, now))
+        return rounds < MISSES or now >= at + FORGIVEN
+
     def forget(self, session: str) -> None:
         """A peer has left."""
         self.peers.pop(session, None)
@@ -77,6 +90,7 @@ class Progress:
     def forget_silent(self, now: float, seconds: float) -> None:
         """Drop peers that have not been heard of for long."""
         self.peers = {session: peer for session, peer in self.peers.items() if now - peer.heard_at <= seconds}
+        self._silent = {peer: one for peer, one in self._silent.items() if now - one[1] <= seconds}
 
 
 def _samples(peers: Mapping[str, PeerView]) -> int:

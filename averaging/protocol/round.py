@@ -130,6 +130,15 @@ class Round:
         """Whether nothing more will come of it."""
         return self.phase in (Phase.COMMITTED, Phase.FAILED)
 
+    @property
+    def senders(self) -> tuple[set[str], set[str]]:
+        """Members whose gradients are in the header of this ballot, and those that have offered some and sent none."""
+        if self.header is None or self.header.ballot != self.ballot:
+            return set(), set()
+        offered = {session for session, call in self.meeting.calls.items() if call.buffers}
+        brought = {member.session for member in self.header.members if member.buffers}
+        return brought, offered - brought
+
     def advance(self, now: float) -> None:
         """Go on as far as possible."""
         if not self.is_over and now >= self._moved_at + self._settings.timing.ballot:
@@ -188,14 +197,24 @@ class Round:
             self._fail(f"peers brought {samples} of {self._settings.target_samples} samples")
             return
         lines = [
-            Line(session, bool(call.buffers), self.meeting.contacts[session].reachable, call.bandwidth)
+            Line(
+                session,
+                sends=bool(call.buffers),
+                reachable=self.meeting.contacts[session].reachable,
+                bandwidth=call.bandwidth,
+                speed=call.speed,
+                rests=call.rests,
+            )
             for session, call in sorted(calls.items())
         ]
         if not any(line.reachable for line in lines):
             self._fail("no member accepts connections")
             return
         self.phase = Phase.REDUCING
-        self._assignments = Assignments(self._situation, self._settings, calls, lines, self._plan, self._send, now)
+        me, instance = self._me.session, self._situation.previous.digest
+        self._assignments = Assignments(
+            me, instance, self.ballot, self._settings, calls, lines, self._plan, self._send, now
+        )
 
     def _collect_parts(self, now: float) -> None:
         assert self._assignments is not None

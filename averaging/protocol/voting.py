@@ -9,6 +9,7 @@ from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Propose, Refused, Vote
+from averaging.protocol.resting import Resting
 from averaging.protocol.session import Session
 from averaging.protocol.voter import Voter
 
@@ -25,15 +26,17 @@ class Voting:
         buffers: Buffers,
         fetching: Fetching,
         objection: Callable[[Header], str],
+        resting: Resting,
     ):
         self.voter = Voter(session.me.session, "")
         self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured
+        self.speed = 0.0  # samples a second that it computes, or would
         self.highest = 0  # ballot number that this peer knows of
         self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
         self.computes = False  # a batch is being computed
         self._credentials, self._timing, self._send = session.credentials, session.timing, session.send
-        self._contacts, self._buffers, self._fetching, self._objection = contacts, buffers, fetching, objection
-        self.round_seconds: float | None = None  # of the newest decision that this peer has called for
+        self._contacts, self._buffers, self._fetching = contacts, buffers, fetching
+        self._objection, self._resting = objection, resting
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_by, self._met_at = "", 0.0
@@ -45,9 +48,9 @@ class Voting:
         """Digest of the header before the one that is decided about."""
         return self.voter.instance
 
-    def decided(self, now: float) -> None:
-        """The next header is committed."""
-        self.round_seconds = now - self._called_at if self._called_at > 0 else None
+    def seconds_since_call(self, now: float) -> float | None:
+        """Since this peer called for the present step last; None: it has not."""
+        return now - self._called_at if self._called_at >= 0 else None
 
     def new_step(self, instance: str, ballot: Ballot) -> None:
         """A header was applied that was proposed in this ballot first."""
@@ -79,7 +82,8 @@ class Voting:
     def call(self, ballot: Ballot, now: float) -> Call:
         """What this peer says to a convener that it has promised a ballot."""
         self._called_at = now
-        return Call(self.instance, ballot, self._buffers.offer(), self._accepted, self.bandwidth)
+        buffers, rests = self._buffers.offer(), self._resting.rests
+        return Call(self.instance, ballot, buffers, self._accepted, self.bandwidth, self.speed, rests)
 
     @property
     def _accepted(self) -> Accepted | None:

@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from averaging.reduce.grid import Grid
+
 Compression: TypeAlias = Literal["8bit", "float16", "none"]
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -31,6 +33,11 @@ def encoded_bytes(elements: int, kind: Compression) -> int:
     """Length of an encoded vector."""
     each = {"8bit": 1, "float16": 2, "none": 4}[kind]
     return _TAG_BYTES + each * elements + (2 * _blocks(elements) if kind == "8bit" else 0)
+
+
+def vector_bytes(grid: Grid, kind: Compression) -> int:
+    """Length of a whole vector, chunk by chunk; the names of the messages are less than a thousandth of it."""
+    return sum(encoded_bytes(grid.size(chunk), kind) for chunk in range(grid.count))
 
 
 def encode(values: Floats, kind: Compression) -> bytes:

@@ -25,7 +25,12 @@ def encode_piece(mean: Floats, weight: int, kind: Compression) -> bytes:
     """
     if not 0 < weight <= LARGEST_WEIGHT:
         raise ValueError(f"a piece weighs 1 to {LARGEST_WEIGHT} masked tokens, got {weight}")
-    return _WEIGHT.pack(weight) + encode(mean, kind)
+    return with_weight(encode(mean, kind), weight)
+
+
+def with_weight(encoded: bytes, weight: int) -> bytes:
+    """The piece of a chunk that is encoded already."""
+    return _WEIGHT.pack(weight) + encoded
 
 
 def decode_piece(

@@ -30,7 +30,10 @@ MOST = {
 }
 DIGESTS = frozenset({"digest", "digests", "instance", "previous", "chunks"})
 SESSIONS = frozenset(
-    {"session", "convener", "reducer", "voters", "votes", "goodbyes", "tie_breaker", "members", "missing"}
+    {
+        *("session", "convener", "reducer", "voters", "votes", "goodbyes"),
+        *("tie_breaker", "members", "clients", "missing", "resting"),
+    }
 )
 MAY_BE_EMPTY = frozenset({"instance", "previous", "tie_breaker"})
 LEAST: dict[tuple[type, str], int] = {(Goodbye, "step"): -1, (Farewell, "step"): -1}  # of a peer without a state

@@ -157,7 +157,7 @@ def _add_flags(router: APIRouter, desk: Desk) -> None:
     @router.get("/flags", response_model=list[FlagAnswer])
     def flags() -> Response:
         """What the organizer should know about peers, the newest first."""
-        found = [FlagAnswer(**asdict(one) | {"kind": one.kind.value}) for one in desk.ledger.audit.flags()]
+        found = [FlagAnswer(**asdict(one) | {"kind": one.kind.value}) for one in desk.ledger.rounds.flags()]
         return JSONResponse([one.model_dump() for one in found], headers=NO_STORE)
 
 

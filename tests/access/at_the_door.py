@@ -10,10 +10,9 @@ import httpx
 
 from coordinator.http.desk import Limits
 from swarm.identity import load_identity
-from tests.access.credentials import Scene, schema_hash
+from tests.access.credentials import Scene
 from tests.access.crowd import Crowd
 from tests.access.intruder import Intruder, ask_at_door, join_body, say
-from tests.access.reading import told_step
 
 FLOODER, VOLUNTEER = "127.0.0.67", "127.0.0.2"
 ATTEMPTS = 1000
@@ -88,12 +87,12 @@ async def patient(scene: Scene) -> dict[str, Any]:
 async def banned(scene: Scene, name: str) -> dict[str, Any]:
     """A second device of somebody who will be banned; it ignores notices and goes on trying with its pass."""
     intruder = await Intruder.create(scene, "rogue")
-    own, schema = intruder.enter(name), schema_hash(scene)
-    say({"before": await intruder.gains(own, schema=schema, step=await told_step(scene))})
+    own = intruder.enter(name)
+    say({"before": await intruder.gains(own)})
     since = last_gain = time.time()
     quiet = 0
     while time.time() < since + WATCHES and quiet < QUIET:
-        if await intruder.gains(own, schema=schema, step=await told_step(scene)):
+        if await intruder.gains(own):
             last_gain, quiet = time.time(), 0
         else:
             quiet += 1

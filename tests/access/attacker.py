@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.access import at_the_door, freeloader, inside, noise, outside, siege
+from tests.access import at_the_door, inside, liars, noise, outside, siege
 from tests.access.credentials import Scene
 from tests.access.intruder import say
 
@@ -29,17 +29,12 @@ CASES: dict[str, Callable[..., Any]] = {
         outside.expired_pass,
         outside.borrowed_pass,
         outside.other_peer,
-        outside.state_without_pass,
-        outside.group_without_pass,
         inside.replayed,
         inside.for_others,
-        inside.absurd_progress,
-        inside.two_voices,
-        inside.absurd_samples,
-        inside.odd_times,
-        inside.absurd_step_in_group,
         inside.odd_records,
-        freeloader.freeloader,
+        liars.ahead,
+        liars.forger,
+        liars.freeloader,
         noise.noise,
         noise.endless,
         at_the_door.crowd,

@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from hivemind.averaging.averager import compute_schema_hash
 from hivemind.dht.routing import DHTID
 from hivemind.dht.validation import DHTRecord
 from hivemind.p2p import PeerID
@@ -16,9 +15,6 @@ from hivemind.utils.crypto import RSAPublicKey
 
 from swarm.guarded_dht import PassValidator
 from swarm.identity import Identity
-from swarm.run_file import load_run
-from tokenizer.loading import load_tokenizer
-from trainer.model import build_model, parameter_groups
 
 
 @dataclass(frozen=True)
@@ -31,11 +27,8 @@ class Scene:
     url: str
     address: str  # of the coordinator's peer
     peers: tuple[str, ...]  # peer ids, the coordinator's first
+    fingerprint: str  # of the run; it follows from the public run file and the tokenizer
     authority: Path  # for passes that had been good once
-
-    def averager(self, kind: str) -> str:
-        """The namespace of `grad` or `state` averaging."""
-        return f"{self.run}_{kind}_averager"
 
 
 @dataclass(frozen=True)
@@ -100,11 +93,3 @@ class Raw:
 
     def to_bytes(self) -> bytes:
         return self.content
-
-
-def schema_hash(scene: Scene) -> bytes:
-    """What peers that average the run's gradients have in common; anybody can compute it from the public run file."""
-    run = load_run(scene.run_file)
-    model = build_model(run, load_tokenizer(run))
-    groups = parameter_groups(model, run.optimizer.weight_decay)
-    return compute_schema_hash([one.detach().clone() for group in groups for one in group["params"]])

@@ -1,4 +1,4 @@
-"""Somebody who speaks hivemind's protocol without our program: raw calls over libp2p, with any credentials.
+"""A peer that speaks the protocols of DHT and log without our program: raw calls and streams, with any credentials.
 
 What a call brought is a gain, told in a few words; being refused is no gain.
 """
@@ -7,29 +7,27 @@ import asyncio
 import base64
 import itertools
 import json
-import secrets
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 from hivemind.dht.routing import DHTID
 from hivemind.dht.validation import DHTRecord
 from hivemind.p2p import P2P, PeerID
-from hivemind.proto import auth_pb2, averaging_pb2, dht_pb2
-from hivemind.utils import MSGPackSerializer, get_dht_time
-from hivemind.utils.asyncio import anext, as_aiter
+from hivemind.proto import dht_pb2
+from hivemind.utils import get_dht_time
 from hivemind.utils.multiaddr import Multiaddr
 
+from averaging.protocol.messages import Chunk, Log, Report, Status, Want, WantLog
+from averaging.transport.frames import Hello
 from swarm.guarded_dht import GuardedProtocol
 from swarm.identity import Identity, load_identity
 from swarm.joining import JoinAnswer
 from tests.access.credentials import Credentials, Scene, Shown, key_of, sealed
-from trainer.averaging.gradients import SwarmGradientAverager
-from trainer.averaging.state import SwarmStateAverager
-from trainer.averaging.told import to_tell
+from tests.access.streams import conversation
 
-PATIENCE = 12.0  # seconds for an answer; a busy machine, and aggregating waits for a group for `chunk_timeout`
+PATIENCE = 12.0  # seconds for an answer of a busy machine
 LARGEST = 128 * 2**20  # bytes that our own daemon lets through: the limit to be tested is theirs
 STARTUP = 60.0  # seconds for libp2p's daemon; a crowd of them starts at once on two cores that train
 SOURCE = "127.0.0.66"  # address of this machine at which the intruder rings the door: limits are per address
@@ -102,8 +100,8 @@ class Intruder:
             self.refusals.append(f"{type(error).__name__}: {error}"[:ABOUT_WORDS])
             return None
 
-    async def gains(self, credentials: Credentials | None, *, schema: bytes = b"x", step: int = 0) -> list[str]:
-        """Try everything that a peer can be asked for, at every peer of the swarm; `step` is told to groups."""
+    async def gains(self, credentials: Credentials | None) -> list[str]:
+        """Try everything that a peer can be asked for, at every peer of the swarm."""
         protocol = await self.dht(credentials)
         shown = credentials.shown if credentials else b""
 
@@ -112,9 +110,7 @@ class Intruder:
                 self.ping(protocol, peer),
                 self.find(protocol, peer),
                 self.store_own(protocol, peer, credentials),
-                self.download(peer, shown),
-                self.join(peer, shown, schema, step),
-                self.aggregate(peer),
+                self.converse(peer, shown),
             )
             return [f"{gain} from {peer}" for gain in found if gain]
 
@@ -127,7 +123,7 @@ class Intruder:
 
     async def find(self, protocol: GuardedProtocol, peer: PeerID) -> str:
         """To read records, or who else is there."""
-        results = await self.found(protocol, peer, ("sessions", "progress", "notices"))
+        results = await self.found(protocol, peer, ("sessions", "contacts", "notices"))
         known = sum(bool(result.value) for result in results)
         others = sum(len(result.nearest_peer_ids) for result in results)
         return f"{known} records and {others} neighbors" if known or others else ""
@@ -157,55 +153,26 @@ class Intruder:
         answer = await self.attempt(lambda: protocol.get_stub(peer).rpc_store(request))
         return answer is not None and any(answer.store_ok)
 
-    async def download(self, peer: PeerID, shown: bytes) -> str:
-        """To get the training state."""
-        got = 0
+    def hello(self, shown: bytes) -> Hello:
+        """As one session of this peer."""
+        return Hello(self.scene.fingerprint, f"{self.identity.peer_id}.0bad0bad", shown)
 
-        async def read() -> None:
-            nonlocal got
-            stub = SwarmStateAverager.get_stub(self.p2p, peer, namespace=self.scene.averager("state"))
-            async for message in await stub.rpc_download_state(auth_pb2.AccessToken(signature=shown)):
-                got += message.ByteSize()
+    async def converse(self, peer: PeerID, shown: bytes) -> str:
+        """To be heard by a peer of the log, and to get the state of the run."""
+        got = []
 
-        await self.attempt(read)
-        return f"{got} bytes of the state" if got else ""
+        async def ask() -> None:
+            async with conversation(self.p2p, peer, self.hello(shown)) as one:
+                got.append("a hello")
+                await one.ask(Report(None, 0), Status)
+                got.append("a status")
+                log, _ = await one.ask(WantLog(None), Log)
+                assert log.snapshot is not None
+                _, manifest = await one.ask(Want((log.snapshot.digest,)), Chunk)
+                got.append(f"{len(manifest)} bytes of the state")
 
-    async def join(self, peer: PeerID, shown: bytes, schema: bytes, step: object = 0) -> str:
-        """To be let into a group; every answer but a flat no is a gain."""
-        stream = await self.knock(peer, shown, schema, step)
-        code = (await self.attempt(lambda: anext(stream))) if stream is not None else None
-        if code is None or code.code == averaging_pb2.PROTOCOL_VIOLATION:
-            return ""
-        return f"the answer {averaging_pb2.MessageCode.Name(code.code)} to joining a group"
-
-    async def knock(
-        self, peer: PeerID, shown: bytes, schema: bytes, step: object, *, mode: int = 1
-    ) -> AsyncIterator[averaging_pb2.MessageFromLeader] | None:
-        """The leader's messages to a follower that says it is at `step`; `mode` is hivemind's, 1 for a client."""
-        request = averaging_pb2.JoinRequest(
-            schema_hash=schema,
-            expiration=get_dht_time() + 60,
-            client_mode=mode == 1,
-            gather=MSGPackSerializer.dumps([None, mode, MSGPackSerializer.dumps(to_tell(step, shown))]),
-            group_key=f"{self.scene.averager('grad')}.0b",
-        )
-        stub = SwarmGradientAverager.get_stub(self.p2p, peer, namespace=self.scene.averager("grad"))
-        return await self.attempt(lambda: stub.rpc_join_group(request))
-
-    async def aggregate(self, peer: PeerID) -> str:
-        """To be told the mean in a group of which only the name is invented."""
-        part = averaging_pb2.AveragingData(
-            code=averaging_pb2.PART_FOR_AVERAGING, group_id=secrets.token_bytes(20), weight=1.0
-        )
-
-        async def ask() -> averaging_pb2.AveragingData:
-            stub = SwarmGradientAverager.get_stub(self.p2p, peer, namespace=self.scene.averager("grad"))
-            return await anext(await stub.rpc_aggregate_part(as_aiter(part)))
-
-        answer = await self.attempt(ask)
-        if answer is None or answer.code == averaging_pb2.BAD_GROUP_ID:
-            return ""
-        return f"the answer {averaging_pb2.MessageCode.Name(answer.code)} to an invented group"
+        await self.attempt(ask)
+        return ", ".join(got)
 
 
 def ask_at_door(url: str, identity: Identity, name: str, source: str = SOURCE) -> httpx.Response:

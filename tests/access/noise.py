@@ -7,14 +7,15 @@ from typing import Any
 
 from hivemind.dht.storage import DictionaryDHTValue
 from hivemind.p2p import PeerID
-from hivemind.proto import auth_pb2, averaging_pb2, dht_pb2
+from hivemind.proto import dht_pb2
 from hivemind.utils import MSGPackSerializer, get_dht_time
 
+from averaging.transport.frames import Hello, Kind, frame
+from averaging.transport.streams import HANDLES
 from tests.access.credentials import Scene, key_of
 from tests.access.intruder import DEEP, Intruder
 
 UNARY = ("GuardedProtocol.rpc_ping", "GuardedProtocol.rpc_store", "GuardedProtocol.rpc_find")
-STREAMS = ("rpc_join_group", "rpc_aggregate_part", "rpc_download_state", "rpc_probe_line")
 SIZES = (0, 1, 1_000, 300_000, 3_900_000, 9_000_000)  # bytes; libp2p drops calls beyond 4 MiB in silence
 PATIENCE = 2.5  # seconds for whatever is answered
 FLOOD = 400_000_000  # bytes in a message that never ends
@@ -37,43 +38,31 @@ async def _bytes(intruder: Intruder, peer: PeerID, source: random.Random) -> int
         calls = (lambda one=handler: intruder.p2p._client.call_unary_handler(peer, one, content) for handler in UNARY)  # noqa: B023
         await asyncio.gather(*(intruder.attempt(call, PATIENCE) for call in calls))
         sent += len(UNARY)
-    for handler in _stream_handlers(intruder.scene):
-        contents = _streams(source)
+    for handler in HANDLES.values():
+        contents = _streams(intruder, source)
         await asyncio.gather(*(_pour(intruder, peer, handler, content) for content in contents))
         sent += len(contents)
     return sent
 
 
-def _stream_handlers(scene: Scene) -> list[str]:
-    return [
-        f"{scene.averager(kind)}::Swarm{kind_name}Averager.{method}"
-        for kind, kind_name in (("grad", "Gradient"), ("state", "State"))
-        for method in STREAMS
-    ]
-
-
-def _streams(source: random.Random) -> list[bytes]:
-    """What is written to a handler of streams: a marker, a length of 8 bytes, a message."""
+def _streams(intruder: Intruder, source: random.Random) -> list[bytes]:
+    """What is written to a stream: a kind, a length of 4 bytes, a body."""
     large = source.randbytes(5_000_000)
+    stranger = Hello(intruder.scene.fingerprint, f"{intruder.identity.peer_id}.0bad0bad", b"").to_bytes()
     return [
         b"",
         b"\x00",
         b"\x07" + large[:1000],
-        _framed(large[:1000]),
-        _framed(large),
-        b"\x01" + _framed(large[:1000])[1:],
-        b"\x00" + (2**40).to_bytes(8, "big") + large[:1000],
-        b"\x00" + b"\xff" * 8 + large[:1000],
-        _framed(averaging_pb2.JoinRequest(schema_hash=large, gather=large).SerializeToString()),
-        _framed(auth_pb2.AccessToken(signature=large).SerializeToString()),
-        _framed(auth_pb2.AccessToken(signature=DEEP).SerializeToString()),
-        _framed(averaging_pb2.JoinRequest(gather=DEEP).SerializeToString()),
-        _framed(averaging_pb2.AveragingData(group_id=large, code=averaging_pb2.PART_FOR_AVERAGING).SerializeToString()),
+        frame(Kind.HELLO, large[:1000]),
+        frame(Kind.HELLO, large),
+        frame(Kind.HELLO, DEEP),
+        frame(Kind.HELLO, stranger)[:-1],
+        frame(Kind.HELLO, stranger) + frame(Kind.MESSAGE, large),
+        frame(Kind.MESSAGE, large),
+        frame(Kind.PING) * 10_000,
+        bytes([Kind.HELLO]) + b"\xff" * 4 + large[:1000],
+        bytes([Kind.MESSAGE]) + b"\xff" * 4 + large,
     ]
-
-
-def _framed(content: bytes) -> bytes:
-    return b"\x00" + len(content).to_bytes(8, "big") + content
 
 
 async def _pour(intruder: Intruder, peer: PeerID, handler: str, content: bytes) -> None:
@@ -93,7 +82,7 @@ async def _well_formed(intruder: Intruder, source: random.Random) -> int:
     """Calls that a real pass opens, with content that fits nothing; returns how many were answered."""
     own = intruder.enter("noisy")
     protocol = await intruder.dht(own)
-    key, soon = key_of(intruder.scene, "progress"), get_dht_time() + 30
+    key, soon = key_of(intruder.scene, "contacts"), get_dht_time() + 30
     broken = DictionaryDHTValue()
     broken.store(b"x", source.randbytes(1000), soon)
     calls: list[tuple[str, Any]] = [
@@ -134,16 +123,16 @@ async def _well_formed(intruder: Intruder, source: random.Random) -> int:
 
 
 async def endless(scene: Scene) -> dict[str, Any]:
-    """A message to a handler of streams that goes on and on, from somebody without a pass."""
+    """A frame that goes on and on, from a peer without a pass."""
     intruder = await Intruder.create(scene, "endless")
     poured = 0
 
     async def pour() -> None:
         nonlocal poured
         peer, chunk = intruder.targets[0], bytes(MEGABYTE)
-        _, _, writer = await intruder.p2p.call_binary_stream_handler(peer, _stream_handlers(scene)[0])
+        _, _, writer = await intruder.p2p.call_binary_stream_handler(peer, next(iter(HANDLES.values())))
         with contextlib.closing(writer):
-            writer.write(b"\x00" + (2**40).to_bytes(8, "big"))
+            writer.write(bytes([Kind.MESSAGE]) + b"\xff" * 4)
             while poured < FLOOD:
                 writer.write(chunk)
                 await writer.drain()

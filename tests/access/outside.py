@@ -4,29 +4,24 @@ import asyncio
 import base64
 import itertools
 import re
-import time
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hivemind.proto import averaging_pb2
 from hivemind.utils import MSGPackSerializer
-from hivemind.utils.asyncio import anext
 
 from swarm.passes import Authority, load_authority
 from swarm.shut_out import MOST_REFUSALS
-from tests.access.credentials import Credentials, Scene, schema_hash
+from tests.access.credentials import Credentials, Scene
 from tests.access.intruder import DEEP, Intruder
-from tests.access.reading import told_step
 
 CREDENTIALS = re.compile(rb"\[author:([A-Za-z0-9+/=]+):")
-SEARCHES = 15.0  # seconds: peers look for a group in some of them
 
 
 async def welcome(scene: Scene) -> dict[str, Any]:
     """No attack: with a real pass everything opens that the attacks try, or they would prove nothing."""
     intruder = await Intruder.create(scene, "welcome")
     own = intruder.enter("welcome")
-    return {"got": await intruder.gains(own, step=await told_step(scene)), "refusals": intruder.refusals}
+    return {"got": await intruder.gains(own), "refusals": intruder.refusals}
 
 
 async def no_pass(scene: Scene) -> dict[str, Any]:
@@ -73,7 +68,7 @@ async def borrowed_pass(scene: Scene) -> dict[str, Any]:
 async def _in_records(intruder: Intruder) -> set[tuple[bytes, bytes]]:
     """Public keys and passes of the swarm's peers, read with the help of somebody who may."""
     protocol = await intruder.dht(intruder.enter("accomplice"))
-    results = await intruder.found(protocol, intruder.targets[0], ("sessions", "progress"))
+    results = await intruder.found(protocol, intruder.targets[0], ("sessions", "contacts"))
     lent: set[tuple[bytes, bytes]] = set()
     for result in results:
         for encoded in CREDENTIALS.findall(result.value):
@@ -87,38 +82,3 @@ async def other_peer(scene: Scene) -> dict[str, Any]:
     owner, stranger = await Intruder.create(scene, "owner"), await Intruder.create(scene, "stranger")
     got = await stranger.gains(owner.enter("owner"))
     return {"got": got, "refusals": stranger.refusals}
-
-
-async def state_without_pass(scene: Scene) -> dict[str, Any]:
-    """The training state, asked for again and again."""
-    intruder = await Intruder.create(scene, "downloader")
-    another = Authority(Ed25519PrivateKey.generate()).issue(scene.run, "x", intruder.identity.peer_id, 3600)
-    got = []
-    for shown in (b"", another.to_bytes(), b"\x00" * 64) * 3:
-        got += await asyncio.gather(*(intruder.download(peer, shown) for peer in intruder.targets))
-    return {"got": [one for one in got if one], "refusals": intruder.refusals}
-
-
-async def group_without_pass(scene: Scene) -> dict[str, Any]:
-    """Into a group with the right tensors at the right time, and into one of which the name is invented."""
-    intruder = await Intruder.create(scene, "joiner")
-    schema = schema_hash(scene)
-    another = Authority(Ed25519PrivateKey.generate()).issue(scene.run, "x", intruder.identity.peer_id, 3600)
-    answers: list[str] = []
-    unheard = 0
-    got = list(await asyncio.gather(*map(intruder.aggregate, intruder.targets)))
-    until = time.monotonic() + SEARCHES
-    enough = 2 * MOST_REFUSALS * len(intruder.targets)  # by then nobody answers any more
-    while time.monotonic() < until or len(answers) + unheard < enough:
-        step = await told_step(scene)
-        for shown in (b"", another.to_bytes()):
-            for peer in intruder.targets:
-                stream = await intruder.knock(peer, shown, schema, step)
-                message = (await intruder.attempt(lambda: anext(stream))) if stream else None  # noqa: B023
-                if message is not None:
-                    answers.append(averaging_pb2.MessageCode.Name(message.code))
-                unheard += message is None
-        await asyncio.sleep(0.3)
-    got += [answer for answer in answers if answer != "PROTOCOL_VIOLATION"]
-    got = [one for one in got if one]
-    return {"got": got, "answers": len(answers), "unheard": unheard, "refusals": intruder.refusals}

@@ -1,12 +1,11 @@
-"""What the swarm tells: to those with a pass in the DHT, read with raw calls, and to everybody over HTTP."""
+"""What the swarm tells those with a pass in the DHT, read with raw calls."""
 
-import httpx
 from hivemind.dht.storage import DictionaryDHTValue
 from hivemind.dht.validation import DHTRecord
 from hivemind.utils import MSGPackSerializer
 
 from swarm.guarded_dht import GuardedProtocol
-from tests.access.credentials import Scene, key_of
+from tests.access.credentials import key_of
 from tests.access.intruder import Intruder
 
 
@@ -22,9 +21,3 @@ async def records_of(intruder: Intruder, protocol: GuardedProtocol, name: str) -
                     for subkey, (value, expiration) in entries.data.items()
                 ]
     return []
-
-
-async def told_step(scene: Scene) -> int:
-    """The global step that the coordinator tells everybody."""
-    async with httpx.AsyncClient(timeout=10.0) as client:
-        return int((await client.get(f"{scene.url}/healthz")).json()["step"])

@@ -8,25 +8,26 @@ from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hivemind.utils import get_dht_time
 
+from averaging.log.header import Ballot, Head
+from averaging.protocol.messages import Report, Status
 from swarm.passes import Authority
-from tests.access.credentials import Credentials, Scene, sealed
-from tests.access.inside import ABSURD_STEP, progress_of
+from tests.access.credentials import Credentials, Scene
 from tests.access.intruder import Intruder, join_body, say
+from tests.access.liars import FAR, NOTHING
+from tests.access.streams import conversation
 
 PAUSE = 0.2  # seconds between two calls of the same kind to the same peer
 KNOCKS = 0.05  # seconds between two attempts to join
 
 
 async def siege(scene: Scene, seconds: float) -> dict[str, Any]:
-    """Calls without a pass, with a forged one, absurd progress with a real one, and a crowd at the door."""
+    """Calls without a pass, with a forged one, absurd heads with a real one, and a crowd at the door."""
     calls = 0
     outsider, liar = await Intruder.create(scene, "outsider"), await Intruder.create(scene, "besieger")
     another = Authority(Ed25519PrivateKey.generate()).issue(scene.run, "x", outsider.identity.peer_id, 3600)
     forged, own = Credentials(outsider.identity, another.to_bytes()), liar.enter("besieger")
-    stranger, forger, member = await outsider.dht(None), await outsider.dht(forged), await liar.dht(own)
-
+    stranger, forger = await outsider.dht(None), await outsider.dht(forged)
     say({"began": True})
     until = time.monotonic() + seconds
 
@@ -38,9 +39,14 @@ async def siege(scene: Scene, seconds: float) -> dict[str, Any]:
             await asyncio.sleep(pause)
 
     async def lie(peer: Any) -> None:
-        told = progress_of(liar, epoch=ABSURD_STEP)
-        record = sealed(scene, own, "progress", liar.identity.subkey, told, get_dht_time() + 30)
-        await liar.store(member, peer, record)
+        far = Head(FAR, NOTHING)
+
+        async def tell() -> None:
+            async with conversation(liar.p2p, peer, liar.hello(own.shown)) as one:
+                one.tell(Status(far, Ballot(2**62, liar.hello(b"").session), convenes=True, gathered=FAR))
+                await one.ask(Report(far, FAR), Status)
+
+        await liar.attempt(tell)
 
     async with httpx.AsyncClient(timeout=60.0) as client:
         body = join_body(outsider.identity, "crowd")
@@ -48,8 +54,7 @@ async def siege(scene: Scene, seconds: float) -> dict[str, Any]:
             lambda peer: outsider.ping(stranger, peer),
             lambda peer: outsider.find(forger, peer),
             lambda peer: outsider.store_own(forger, peer, forged),
-            lambda peer: outsider.download(peer, forged.shown),
-            lambda peer: outsider.join(peer, forged.shown, b"x"),
+            lambda peer: outsider.converse(peer, forged.shown),
             lie,
         ]
         await asyncio.gather(

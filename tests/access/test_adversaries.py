@@ -1,4 +1,4 @@
-"""Attackers that speak hivemind's protocol themselves get nothing, and the swarm trains on.
+"""Attackers that speak the protocols of DHT and log themselves get nothing, and the swarm trains on.
 
 Each case is a process of its own. They come in three crowds, each all at once, against one swarm that trains all
 the while: those without a pass of their own, those with one, and those who only make noise.
@@ -10,18 +10,22 @@ from dataclasses import dataclass
 import pytest
 
 from app.admin import admin
+from app.demo_peers import Peer
 from app.joining.problems import Banned
-from coordinator.flags import Kind
+from averaging.log.header import Header, Kind
 from coordinator.http.admin_key import FILE
 from coordinator.http.desk import Limits
+from coordinator.state_folder import LOG
 from tests.access.at_the_door import ATTEMPTS, QUIET
 from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm, Peak
 from tests.access.noise import FLOOD
-from tests.peers.small_swarm import COUNTING, text_of
+from tests.faults.agreement import headers
+from tests.peers.small_swarm import COUNTING, TAKEN_OVER, text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 BAN_REACHES = 60.0  # seconds
 WELL_FILLED = 0.8  # of the target batch: what a global step has at least, whatever somebody claims
+POOR = 4  # global steps with less, until nothing of the peer is planned any more, and when it is tried again
 GROWTH = 150_000_000  # bytes that no process of a peer grows by, whatever it is sent
 OUTSIDERS = (
     "welcome",
@@ -30,11 +34,9 @@ OUTSIDERS = (
     "expired_pass",
     "borrowed_pass",
     "other_peer",
-    "state_without_pass",
-    "group_without_pass",
     "flood",
 )
-LIARS = ("absurd_progress", "two_voices", "absurd_samples", "odd_times", "absurd_step_in_group", "freeloader")
+LIARS = ("ahead", "forger", "freeloader")
 INSIDERS = ("replayed", "for_others", "odd_records", "patient", *LIARS)
 NOISY = ("noise", "endless")
 
@@ -52,8 +54,8 @@ class Inside:
 
     attack: Attack
     owners: dict[str, tuple[str, str]]  # user and peer id by session
-    first_step: int
-    steps_done: int
+    headers: list[Header]  # of the global steps that were taken meanwhile
+    newcomer: Peer
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +66,19 @@ def inside(swarm: GuardedSwarm) -> Inside:
         with swarm.attacking(*INSIDERS) as attack:
             swarm.wait(lambda: attack.begun(*LIARS), "beginning of all lies")
             before = swarm.done()
+            newcomer = swarm.volunteer("zoe", asks_for="zoe")
             swarm.wait(lambda: attack.process.poll() is not None, "end of all lies")
             after = swarm.done()
+            swarm.wait(lambda: brings("zoe", headers(swarm.state / LOG)), "contribution of the newcomer")
         assert attack.process.returncode == 0, attack.words()
         assert after - before >= 2, f"the swarm stalled\n{swarm.last_words()}"
-    return Inside(attack, owners, before, after)
+    taken = [header for header in headers(swarm.state / LOG) if header.step > before]
+    return Inside(attack, owners, taken, newcomer)
+
+
+def brings(name: str, updates: list[Header]) -> bool:
+    """Whether somebody has brought something to these updates."""
+    return any(one.user == f"~{name}" and one.weight for header in updates for one in header.members)
 
 
 @dataclass(frozen=True)
@@ -92,7 +102,7 @@ def test_a_real_pass_opens_everything_that_the_attacks_try(swarm: GuardedSwarm, 
     got = outside.got("welcome")["got"]
     for peer in swarm.peer_ids():
         here = [gain for gain in got if gain.endswith(peer)]
-        for gain in ("a ping's answer", "records and", "a stored record", "bytes of the state", "to joining a group"):
+        for gain in ("a ping's answer", "records and", "a stored record", "a status", "bytes of the state"):
             assert any(gain in one for one in here), f"no {gain} from {peer} in {got}"
 
 
@@ -122,16 +132,6 @@ def test_own_pass_with_another_peer_id(swarm: GuardedSwarm, outside: Attack):
     assert told["got"] == [] and len(told["refusals"]) >= 3 * len(swarm.peer_ids())
 
 
-def test_state_download_by_an_outsider(outside: Attack):
-    assert outside.got("state_without_pass")["got"] == []
-
-
-def test_joining_a_group_as_an_outsider(outside: Attack):
-    told = outside.got("group_without_pass")
-    assert told["answers"] > 10 and told["got"] == []
-    assert told["unheard"] > 10, "refusing goes on at full cost"
-
-
 def test_a_thousand_attempts_to_join(outside: Attack, inside: Inside):
     told = outside.got("flood")
     statuses = told["statuses"]
@@ -144,7 +144,7 @@ def test_a_thousand_attempts_to_join(outside: Attack, inside: Inside):
 
 def test_replayed_records(inside: Inside):
     told = inside.attack.got("replayed")
-    assert told["taken"] >= 3 * len(TRAINERS) and told["got"] == []
+    assert told["taken"] > 2 * len(TRAINERS) and told["got"] == []
 
 
 def test_records_for_another_user(swarm: GuardedSwarm, inside: Inside):
@@ -160,41 +160,36 @@ def test_records_that_are_too_long_or_never_expire(inside: Inside):
     assert inside.attack.got("odd_records")["got"] == []
 
 
-def test_an_absurd_step_and_an_impossible_speed(inside: Inside):
-    assert inside.attack.got("absurd_progress")["stored"] > 0, "nobody heard the lies"
+def test_a_newcomer_among_liars_takes_over_the_runs_state_and_no_false_one(inside: Inside):
+    assert inside.attack.got("ahead")["asked"] > 0, "the lies were not heard"
+    took = list(map(int, inside.newcomer.said(TAKEN_OVER)))
+    assert len(took) == 1 and took[0] <= inside.headers[-1].step
+    assert brings("zoe", inside.headers), "what it computes does not fit the run"
 
 
-def test_an_absurd_step_told_by_one_peer_with_two_voices(inside: Inside):
-    assert inside.attack.got("two_voices")["stored"] == 0
+def test_forged_votes_goodbyes_resets_and_rollbacks_are_not_believed(inside: Inside):
+    assert inside.attack.got("forger")["told"] > 100, "the lies were not heard"
+    liars = {inside.attack.got(name)["session"] for name in LIARS}
+    assert {header.kind for header in inside.headers} == {Kind.UPDATE}
+    for header in inside.headers:
+        assert header.ballot.convener not in liars and header.tie_breaker not in liars
+        assert not any(one.weight for one in header.members if one.session in liars)
 
 
-def test_an_absurd_step_told_to_a_group(inside: Inside):
-    assert sum(inside.attack.got("absurd_step_in_group")["answers"].values()) > 10, "nobody heard the lies"
-
-
-def test_progress_from_another_time(inside: Inside):
-    assert inside.attack.got("odd_times")["stored"] > 0, "nobody heard the lies"
-
-
-def test_samples_that_nobody_can_have_computed(swarm: GuardedSwarm, inside: Inside):
-    assert inside.attack.got("absurd_samples")["stored"] > 0, "nobody heard the lies"
-    taken = [step for step in swarm.steps() if inside.first_step < step.step < inside.steps_done]
-    poor = [step for step in taken if step.samples < WELL_FILLED * swarm.target]
-    assert len(poor) <= 1, f"global steps on a part of the batch: {poor}"
-
-
-def test_samples_that_no_group_got(swarm: GuardedSwarm, inside: Inside):
-    assert inside.attack.got("freeloader")["stored"] > 0, "nobody heard the lies"
-    kinds = {(flag.user, flag.kind) for flag in swarm.ledger.audit.flags()}
-    assert kinds == {("~freeloader", Kind.CLAIM)}, "somebody honest was flagged, or the liar was not"
+def test_samples_without_gradients_are_not_credited_and_make_no_step_on_a_part_of_the_batch(
+    swarm: GuardedSwarm, inside: Inside
+):
+    assert inside.attack.got("freeloader")["called"] > 2, "the lies were not heard"
+    poor = [step for step in inside.headers if sum(one.samples for one in step.members) < WELL_FILLED * swarm.target]
+    assert len(poor) <= POOR, [(one.step, [(m.user, m.samples) for m in one.members]) for one in poor]
+    assert swarm.ledger.rounds.flags() == []
     credit = {leader.user: leader.samples for leader in swarm.ledger.leaderboard()}
-    assert credit["~freeloader"] == 0
-    assert all(credit[f"~{name}"] > 0 for name in TRAINERS)
+    assert not credit.get("~freeloader") and all(credit[f"~{name}"] > 0 for name in TRAINERS)
 
 
 def test_oversized_and_malformed_messages(noise: Noise):
     told = noise.attack.got("noise")
-    assert told["sent"] > 200 and told["answered"] > 0
+    assert told["sent"] > 100 and told["answered"] > 0
     assert noise.growth < GROWTH, f"a process has grown by {noise.growth:,} bytes"
 
 
@@ -208,7 +203,7 @@ def test_a_ban_reaches_everybody(swarm: GuardedSwarm):
         swarm.wait(lambda: eve.said(COUNTING), "first sample of the one who will be banned")
         swarm.wait(lambda: rogue.begun("banned"), "first look of the rogue")
         (first,) = rogue.told("banned")
-        for gain in ("a stored record", "bytes of the state", "to joining a group"):
+        for gain in ("a stored record", "a status", "bytes of the state"):
             assert sum(gain in one for one in first["before"]) >= 3, f"a real pass did not open it: {first}"
         admin(swarm.url, swarm.state / FILE, "ban", "~eve")
         banned_at = time.time()

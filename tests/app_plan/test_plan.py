@@ -15,9 +15,9 @@ from app.plan import plan, render
 from app.plan_forecast import DAY, MEGABIT, Forecast, forecast, global_step
 from app.plan_picture import svg
 from app.plan_table import TableError, Volunteers, read_table
+from averaging.load_balancing.plan import Peer, Role, equal_parts, make_plan
 from swarm.run_file import RunFile, load_run, parse_run
 from tests.waiting import PATIENCE
-from trainer.averaging.planning.plan import Peer, Role, equal_parts, make_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "runs" / "english.yaml"
@@ -55,9 +55,7 @@ def test_the_forecast_is_the_plan_of_a_round(run: RunFile):
     made = make_plan(peers, step)
     assert found.planned.step_seconds == pytest.approx(made.step_seconds)
     assert found.planned.averaging_seconds == pytest.approx(made.averaging_seconds)
-    assert found.equal.averaging_seconds == pytest.approx(
-        equal_parts(peers, replace(step, all_send=True)).averaging_seconds
-    )
+    assert found.equal.averaging_seconds == pytest.approx(equal_parts(peers, step).averaging_seconds)
     assert found.planned.samples_per_second == pytest.approx(4096 / made.step_seconds)
     assert found.planned.days == pytest.approx(run.optimizer.total_steps * made.step_seconds / DAY)
     assert sum(row.parts for row in found.rows) == pytest.approx(1.0)
@@ -70,10 +68,12 @@ def test_who_comes_for_half_of_the_day_brings_half_as_much(run: RunFile):
     assert half.planned.samples_per_second == pytest.approx(always.planned.samples_per_second / 2, rel=0.05)
 
 
-def test_rounds_of_parameters_count(run: RunFile):
-    seldom = global_step(averaging(run, state_every=1000)).wire_bytes
-    often = global_step(averaging(run, state_every=1)).wire_bytes
-    assert often == pytest.approx(seldom + 2 * global_step(run).elements, rel=0.01)
+def test_a_round_sends_what_the_encoding_says(run: RunFile):
+    elements = forecast(run, [volunteers()]).parameters
+    wire = {kind: global_step(averaging(run, compression=kind)).wire_bytes for kind in ("8bit", "float16", "none")}
+    assert wire["none"] == pytest.approx(4 * elements, rel=1e-3)
+    assert wire["float16"] == pytest.approx(2 * elements, rel=1e-3)
+    assert wire["8bit"] == pytest.approx(elements * (1 + 2 / 128), rel=1e-3)
 
 
 def test_what_would_help_is_found(run: RunFile):

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, SnapshotName
+from averaging.log.header import Ballot, Entry, Gap, Kind, Reset, SnapshotName
 from averaging.protocol import quorum
 from averaging.protocol.actions import Credit, Load, Send
 from averaging.protocol.backfilling import MOST_HEADERS
 from averaging.protocol.messages import Contact, Headers, Log, Status, WantHeaders
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings
-from tests.averaging_log.headers import chain_of, member
+from tests.averaging_log.headers import chain_of, header, member
 
 COORDINATOR = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
 ANN = Contact("ann.0", "ann", reachable=True)
@@ -28,9 +28,10 @@ def away_for_long() -> Peer:
     machine.receive("ann.0", Status(following[-1].header.head, None, convenes=False), 0.5)
     machine.receive("ann.0", Log(following, SnapshotName(SNAPSHOT, "new")), 1.0)
     actions = machine.take_actions()
-    assert [one.entry.header.step for one in actions if isinstance(one, Load)] == [SNAPSHOT]
-    (credited,) = [one.entries for one in actions if isinstance(one, Credit)]
-    assert [one.header.step for one in credited] == list(range(SNAPSHOT - quorum.WINDOW, SNAPSHOT + 1))
+    (load,) = [one for one in actions if isinstance(one, Load)]
+    first = SNAPSHOT - quorum.WINDOW
+    assert [one.header.step for one in load.entries] == list(range(first, SNAPSHOT + 1))
+    assert load.gaps == (Gap(first - 1, ENTRIES[first - 1].header.digest, above=HAD - 1),)
     return machine
 
 
@@ -58,22 +59,57 @@ def test_each_missed_header_is_credited_once_however_many_there_are() -> None:
     missed = SNAPSHOT - quorum.WINDOW - HAD
     assert sorted(one.header.step for one in credited) == list(range(HAD, HAD + missed))
     assert answers == -(-missed // MOST_HEADERS)
-    assert machine.log.chain is not None
-    assert [entry.header for entry in machine.log.chain.between(-1, SNAPSHOT)] == [
-        entry.header for entry in ENTRIES[: SNAPSHOT + 1]
-    ]
+    assert machine.backfilling.gaps == []
 
 
 def test_headers_of_another_chain_are_not_taken() -> None:
     machine = away_for_long()
-    assert machine.log.chain is not None
-    oldest = machine.log.chain.oldest
-    forged = chain_of(oldest.step, members=(member("eve.0", 99, "eve"),))
+    (gap,) = machine.backfilling.gaps
+    forged = chain_of(gap.step + 1, members=(member("eve.0", 99, "eve"),))
     machine.receive("eve.0", Headers(tuple(forged)), 2.0)
-    machine.receive("eve.0", Headers((*forged, ENTRIES[oldest.step - 1])), 2.0)  # only its last one leads to the chain
-    credited = [one for act in machine.take_actions() if isinstance(act, Credit) for one in act.entries]
-    assert credited == [ENTRIES[oldest.step - 1]]
+    machine.receive("eve.0", Headers((*forged, ENTRIES[gap.step])), 2.0)  # only its last one leads to the chain
+    (credit,) = [one for one in machine.take_actions() if isinstance(one, Credit)]
+    assert credit.entries == (ENTRIES[gap.step],)
+    assert credit.gaps == (Gap(gap.step - 1, ENTRIES[gap.step - 1].header.digest, gap.above),)
     machine.receive("eve.0", Headers(()), 2.0)
+
+
+def test_each_gap_is_asked_for_in_its_turn() -> None:
+    """A header that no peer has any more does not hold up the others."""
+    machine = away_for_long()
+    (gap,) = machine.backfilling.gaps
+    machine.backfilling.gaps = [Gap(200, "lost", 100), gap]
+    wanted = [asked(machine, 10.0 * turn) for turn in range(1, 5)]
+    assert [one.step for one in wanted if one is not None] == [200, gap.step, 200, gap.step]
+
+
+def test_what_a_chain_that_has_won_has_since_the_chains_parted_is_missing() -> None:
+    """The coordinator's own chain was reset, and went on; it is told of the other one by a later session."""
+    machine = Peer(COORDINATOR, SETTINGS, 0.0)
+    older = Gap(4, "an older one", 2)
+    old = Peer(COORDINATOR, SETTINGS, 0.0)
+    old.backfilling.gaps = [older]
+    reset = Reset(50, Ballot(3, COORDINATOR.session))
+    machine.backfilling.go_on_from(old.backfilling, header(120, resets=(reset,)))
+    machine.backfilling.loads(Chain(ENTRIES[100:]), None)
+    assert machine.backfilling.gaps == [older, Gap(99, ENTRIES[99].header.digest, above=49)]
+
+
+def test_a_coordinator_that_has_opened_another_run_meanwhile_lacks_all_headers() -> None:
+    machine = Peer(COORDINATOR, SETTINGS, 0.0, held=("first", "new"))
+    opened = header(7, kind=Kind.GENESIS, snapshot=SnapshotName(7, "first"))  # from a release
+    machine.start(Chain([Entry(opened, ENTRIES[0].certificate)]), [SnapshotName(7, "first")])
+    machine.backfilling.loads(Chain(ENTRIES[100:]), opened)
+    assert machine.backfilling.gaps == [Gap(99, ENTRIES[99].header.digest, above=0)]
+
+
+def test_a_coordinator_keeps_the_headers_since_its_snapshots_and_those_that_choose_voters() -> None:
+    machine = Peer(COORDINATOR, SETTINGS, 0.0, held=("first", "new"))
+    machine.start(Chain(ENTRIES), [SnapshotName(150, "first")])
+    machine.log.snapshots = [SnapshotName(150, "first"), SnapshotName(200, "second")]
+    machine.snapshot_made(SNAPSHOT, "new", (), 0.0)
+    assert machine.log.chain is not None
+    assert machine.log.chain.oldest.step == 150 - quorum.WINDOW
 
 
 def test_a_peer_that_does_not_have_the_header_says_nothing() -> None:

@@ -112,3 +112,9 @@ def test_peers_report_to_the_convener_and_while_it_is_silent_to_those_that_may_b
     silent = 3 * TIMING.report
     assert convening.report_to(TIP, CONTACTS, silent) == [COORDINATOR.session, *succession(TIP, CONTACTS)]
     assert set(convening.report_to(None, CONTACTS, silent)) == CONTACTS.keys() - {"hidden", "guest"}
+
+
+def test_a_peer_that_says_to_convene_does_not_keep_reports_from_the_coordinator() -> None:
+    convening = view(PEERS["a"])
+    convening.heard(PEERS["guest"], gathered_all=False, now=1.0)
+    assert set(convening.report_to(TIP, CONTACTS, 1.5)) == {"guest", COORDINATOR.session}

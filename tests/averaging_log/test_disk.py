@@ -13,7 +13,8 @@ import torch
 
 from averaging.log import codec
 from averaging.log.disk import Disk, Found
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, Part, SnapshotName
+from averaging.log.log_file import entries_after
 from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
 from swarm.errors import StorageError
@@ -46,7 +47,7 @@ class Course:
         self.entries: list[Entry] = []
         self.snapshots = [self.snapshot(0, "")]
         self.add(Kind.GENESIS, snapshot=self.snapshots[0])
-        self.disk.save_snapshots(self.snapshots)
+        self.disk.save_snapshots(self.snapshots, 0)
 
     def snapshot(self, step: int, after: str) -> SnapshotName:
         return write_snapshot(state(step), self.run, after, self.disk.contents.put).name
@@ -71,7 +72,7 @@ class Course:
         step = self.entries[-1].header.step
         if kind is Kind.UPDATE and step % 3 == 0:
             self.snapshots.append(self.snapshot(step, self.entries[-1].header.digest))
-            self.disk.save_snapshots(self.snapshots)
+            self.disk.save_snapshots(self.snapshots, 0)
 
     def restarted(self) -> Found | None:
         self.disk = Disk(self.folder, LIMIT)
@@ -198,7 +199,7 @@ def test_a_rollback_starts_from_its_snapshot(course: Course) -> None:
     back = SnapshotName(len(course.entries), course.snapshots[1].digest)  # named by the step of the rollback
     course.add(Kind.ROLLBACK, snapshot=back)
     course.snapshots = [course.snapshots[2], back]  # what the protocol keeps
-    course.disk.save_snapshots(course.snapshots)
+    course.disk.save_snapshots(course.snapshots, 0)
     course.add(Kind.RESET)
     for step in range(1, 9):
         course.drop(course.entries[step].header.chunks[0])
@@ -217,68 +218,80 @@ def test_a_snapshot_of_another_chain_is_no_base(course: Course, tmp_path: Path) 
     other = Course(tmp_path / "other", run="another")
     for _ in range(8):
         other.add()
-    course.disk.replace(other.entries)
+    (course.folder / "log").unlink()
+    course.disk = Disk(course.folder, LIMIT)
+    course.disk.append(other.entries)
     for step in range(1, 9):
         course.update(step)
     with pytest.raises(StorageError, match="no whole snapshot"):
         course.restarted()
 
 
-@pytest.mark.parametrize("crash_before", ["nothing", "replace", "the last names"])
+@pytest.mark.parametrize("crash_before", ["nothing", "the log", "the last names"])
 def test_a_snapshot_that_was_loaded_is_taken_over_whole(
     course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_before: str
 ) -> None:
     """Whenever the power goes, the disk leads to a state: that of the old log, or the one that was loaded."""
-    entry, name = course.entries[6], course.snapshots[2]
+    entries, name, gaps = course.entries[4:7], course.snapshots[2], (Gap(3, "digest", 1),)
     with monkeypatch.context() as patched, contextlib.suppress(RuntimeError):
         calls = iter(range(3))
 
-        def save(names: Sequence[SnapshotName]) -> None:
+        def save(start: int, names: Sequence[SnapshotName]) -> None:
             if next(calls) == 1 and crash_before == "the last names":
                 raise RuntimeError("power cut")
-            Disk.save_snapshots(course.disk, names)
+            Disk._save_snapshots(course.disk, start, names)
 
-        patched.setattr(course.disk, "save_snapshots", save)
-        if crash_before == "replace":
-            patched.setattr(course.disk, "replace", Mock(side_effect=RuntimeError("power cut")))
-        course.disk.take_over(entry, name)
+        patched.setattr(course.disk, "_save_snapshots", save)
+        if crash_before == "the log":
+            patched.setattr(course.disk._log, "append", Mock(side_effect=RuntimeError("power cut")))
+        course.disk.take_over(entries, name, gaps)
     found = course.restarted()
     assert found is not None
-    if crash_before == "replace":
-        assert found.entries == tuple(course.entries)
+    if crash_before == "the log":
+        assert (found.entries, found.gaps) == (tuple(course.entries), ())
     else:
-        assert (found.entries, found.base, found.replay) == (tuple(course.entries[:7]), name, ())
-        assert found.others == tuple(course.entries[7:])  # they keep their credit
+        assert (found.entries[-3:], found.base, found.replay, found.gaps) == (tuple(entries), name, (), gaps)
+        entered, _ = entries_after(course.folder / "log", None, 99)
+        assert entered[:9] == course.entries  # they keep their credit
 
 
-def test_older_headers_are_found_again_and_lead_to_the_log_where_they_can(course: Course, tmp_path: Path) -> None:
-    """The peer has loaded a snapshot, and gets the headers before it later, the newest ones first."""
-    peer = Disk(tmp_path / "other", LIMIT)
-    for digest in course.disk.contents.digests:
-        peer.contents.put(digest, course.disk.contents.get(digest) or b"")
-    peer.append(course.entries[:2])
-    peer.take_over(course.entries[6], course.snapshots[2])
+def test_gaps_are_found_again_until_they_are_filled(course: Course) -> None:
+    gaps = (Gap(3, "digest", 1), Gap(9, "another", 5))
+    for told in (gaps, None, gaps[1:], ()):
+        course.disk.credit(course.entries[1:3], told)
+        expected = gaps if told is None else told
+        for _ in range(4):  # with a snapshot in between
+            found = course.restarted()
+            assert found is not None and found.gaps == expected
+            assert found.entries == tuple(course.entries)
+            course.add()
+            course.disk.save_snapshots(course.snapshots[-1:], course.snapshots[-1].step)
+            course.entries = course.entries[course.snapshots[-1].step - course.entries[0].header.step :]
 
-    def found() -> Found:
-        found = Disk(tmp_path / "other", LIMIT).load()
-        assert found is not None
-        return found
 
-    assert (found().entries, found().others) == (tuple(course.entries[6:7]), tuple(course.entries[:2]))
-    for _ in range(2):  # a kill may come before they were told, so that they are written again
-        peer.add_older(course.entries[4:7])
-    assert (found().entries, found().others) == (tuple(course.entries[4:7]), tuple(course.entries[:2]))
-    peer.add_older(course.entries[2:4])
-    assert (found().entries, found().others) == (tuple(course.entries[:7]), ())
-    (tmp_path / "other" / "log").unlink()
-    with pytest.raises(StorageError, match="no whole snapshot is left for the 7 entries"):
-        found()
+def test_a_restart_reads_only_what_it_needs_of_a_long_log(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    course.disk.save_snapshots(course.snapshots[1:], since=2)
+    decode = Mock(side_effect=Header.decode)
+    monkeypatch.setattr(Header, "decode", decode)
+    found = course.restarted()
+    assert found is not None
+    assert found.entries == tuple(course.entries[2:])
+    assert decode.call_count == 7
+
+
+def test_where_what_it_needs_is_lost_it_reads_all(course: Course) -> None:
+    course.disk.save_snapshots(course.snapshots[1:], since=2)
+    for name in course.snapshots[1:]:
+        course.drop(name.digest)
+    found = course.restarted()
+    assert found is not None
+    assert (found.entries, found.base) == (tuple(course.entries), course.snapshots[0])  # the genesis header names it
 
 
 def test_what_nothing_names_is_deleted_when_the_log_is_loaded(course: Course) -> None:
     accepted = course.next(Kind.UPDATE, parts=(course.update(9),))
     course.disk.save_proposal(FIRST, accepted)
-    course.disk.save_snapshots(course.snapshots[1:])
+    course.disk.save_snapshots(course.snapshots[1:], 0)
     kept = {one for entry in course.entries[4:] for one in entry.header.chunks}.union(accepted.chunks)
     course.update(99)
     found = course.restarted()
@@ -316,7 +329,7 @@ def test_a_broken_file_counts_as_none(course: Course, name: str, change: Callabl
 def test_names_of_snapshots_that_are_none_are_left_out(course: Course) -> None:
     chunk = course.entries[1].header.chunks[0]
     false = [SnapshotName(6, chunk), SnapshotName(7, course.snapshots[2].digest), SnapshotName(6, "../log")]
-    course.disk.save_snapshots([*course.snapshots, *false])
+    course.disk.save_snapshots([*course.snapshots, *false], 0)
     found = course.restarted()
     assert found is not None
     assert found.snapshots == tuple(course.snapshots)

@@ -29,19 +29,25 @@ from averaging.protocol.actions import Load, Send
 from averaging.protocol.catching_up import DOUBT, VAIN
 from averaging.protocol.messages import (
     Anchor,
+    Assignment,
     Call,
     Commit,
     Contact,
     Goodbye,
     Log,
     Meet,
+    Offer,
+    Plan,
     Propose,
+    Reduced,
     Refused,
+    Report,
     Status,
     Vote,
     WantLog,
 )
 from averaging.protocol.peer import Peer
+from averaging.protocol.round import Phase
 from averaging.protocol.settings import Settings
 from averaging.protocol.trust import REMEMBERED
 from averaging.protocol.voter import Voter
@@ -325,10 +331,24 @@ def test_a_peer_that_says_to_be_ahead_and_does_not_show_it_holds_nobody_up_for_l
     held_up = 0.0
     for half in range(int(2 * DOUBT)):
         now = half / 2
-        machine.receive("eve.0", Status(Head(10**6, "made up"), None, convenes=False), now)
+        session = f"eve.{half // 10}"  # a peer can begin as many as it likes
+        machine.receive(session, Status(Head(10**6, "made up"), None, convenes=False), now)
         machine.tick(now)
         held_up += machine.is_behind / 2
     assert held_up <= (VAIN + 1) * SETTINGS.timing.fetch
+
+
+def test_a_peer_that_is_no_voter_and_says_to_convene_does_not_keep_voters_from_taking_over() -> None:
+    run = Run()
+    bob = run.peer("bob.0", run.entries)
+    head, asked = run.entries[-1].header.head, False
+    for half in range(int(4 * SETTINGS.timing.absence)):  # in which the coordinator and ann say nothing
+        now = half / 2
+        bob.receive("zoe.0", Status(head, None, convenes=True), now)
+        bob.receive("eve.0", Report(head, SETTINGS.target_samples), now)
+        bob.tick(now)
+        asked |= any(isinstance(one, Send) and isinstance(one.message, Meet) for one in bob.take_actions())
+    assert asked
 
 
 # -- resets and rollbacks
@@ -445,3 +465,66 @@ def test_nobody_uses_up_the_numbers_of_ballots() -> None:
     sent = [one.message for one in bob.take_actions() if isinstance(one, Send)]
     assert any(isinstance(one, Call) for one in sent) and not any(isinstance(one, Refused) for one in sent)
     assert bob.voting.new_ballot().number < 1000
+
+
+def test_a_round_is_ended_by_no_refusal_of_a_peer_that_is_not_needed_or_lies() -> None:
+    run = Run()
+    tip = run.entries[-1].header
+    coordinator = run.peer(COORDINATOR, run.entries)
+    coordinator.receive("ann.0", Report(tip.head, SETTINGS.target_samples), 1.0)
+    coordinator.tick(1.0)
+    current = coordinator.leading.round
+    assert current is not None
+    for session, promised in (("zoe.0", Ballot(99, "zoe.0")), ("eve.0", Ballot(2**62, "eve.0"))):
+        coordinator.receive(session, Refused(tip.digest, current.ballot, promised), 1.5)
+        assert coordinator.leading.round is current and not current.is_over
+    coordinator.receive("eve.0", Refused(tip.digest, current.ballot, Ballot(99, "eve.0")), 1.5)
+    assert coordinator.leading.round is not current
+
+
+def test_a_plan_counts_that_comes_from_the_convener_of_a_ballot_that_was_promised() -> None:
+    run = Run()
+    tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
+    members, parts = (("ann.0", (0,)), ("bob.0", ())), (Assignment(0, 1, "ann.0", 0),)
+    real = Plan(tip.digest, Ballot(tip.step + 1, "ann.0"), members, parts, (1, 0))
+    higher = replace(real, ballot=Ballot(2**62, "eve.0"))
+    bob.receive("eve.0", higher, 1.0)
+    bob.receive("ann.0", Meet(tip.digest, tip.step, real.ballot), 1.5)
+    bob.receive("eve.0", higher, 2.0)
+    bob.receive("eve.0", replace(real, parts=(Assignment(0, 1, "eve.0", 1),)), 2.0)
+    assert bob.reducing.plan is None
+    bob.receive("ann.0", real, 2.5)
+    assert bob.reducing.plan == real
+
+
+def test_a_mean_counts_that_comes_from_a_reducer_that_was_asked_for_it() -> None:
+    run = Run()
+    tip, coordinator = run.entries[-1].header, run.peer(COORDINATOR, run.entries)
+    for session in VOTERS:
+        coordinator.receive(session, Report(tip.head, SETTINGS.target_samples), 1.0)
+    coordinator.tick(1.0)
+    current = coordinator.leading.round
+    assert current is not None
+    for session in VOTERS:
+        offer = Offer(0, 1, SETTINGS.target_samples, 1.0)
+        coordinator.receive(session, Call(tip.digest, current.ballot, (offer,), None), 1.5)
+    (part,) = next(
+        one.message.parts
+        for one in coordinator.take_actions()
+        if isinstance(one, Send) and isinstance(one.message, Plan)
+    )
+    assert part.reducer == "ann.0"
+    coordinator.receive("eve.0", Reduced(current.ballot, part, ("hers",), ()), 2.0)
+    coordinator.receive("ann.0", Reduced(current.ballot, part, ("one", "too many"), ()), 2.0)
+    assert current.phase is Phase.REDUCING
+    coordinator.receive("ann.0", Reduced(current.ballot, part, ("right",), ()), 2.0)
+    assert current.header is not None and current.header.chunks == ("right",)
+
+
+def test_nobody_is_asked_to_promise_in_the_name_of_another_convener() -> None:
+    run = Run()
+    tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
+    bob.receive("eve.0", Meet(tip.digest, tip.step, Ballot(tip.step + 50, "ann.0")), 1.0)
+    bob.receive("ann.0", Meet(tip.digest, tip.step, Ballot(tip.step + 1, "ann.0")), 1.5)
+    calls = [one.message for one in bob.take_actions() if isinstance(one, Send) and isinstance(one.message, Call)]
+    assert [call.ballot.number for call in calls] == [tip.step + 1]

@@ -4,21 +4,24 @@ import itertools
 import os
 import stat
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import msgpack
 import pytest
 
-from averaging.log.header import Ballot, Certificate, Entry, Farewell, Part
-from averaging.log.log_file import LogFile, framed, unframed
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part
+from averaging.log.log_file import LogFile, Record, chain_of, entries_after, framed, unframed
 from swarm.errors import StorageError
-from tests.averaging_log.headers import chain_of
+from tests.averaging_log.headers import chain_of as headers_of
 from tests.averaging_log.killed import killed_after
 from tests.averaging_log.small_disk import small_disk
 
 LEFT = Farewell("c.2", "x", 3, Ballot(2, "a.0"), b"signed")
 CERTIFICATE = Certificate(Ballot(3, "b.1"), ("a.0", "b.1"), (LEFT,), (b"1", b"2"))
-ENTRIES = [Entry(entry.header, CERTIFICATE) for entry in chain_of(5, parts=(Part("a.0", ("x", "y")),))]
+ENTRIES = [Entry(entry.header, CERTIFICATE) for entry in headers_of(5, parts=(Part("a.0", ("x", "y")),))]
+RECORDS = [Record(entry, is_applied=True) for entry in ENTRIES]
+GAPS = (Gap(7, "digest", 3), Gap(2, "another", 0))
 
 
 @pytest.fixture
@@ -27,54 +30,74 @@ def path(tmp_path: Path) -> Path:
 
 
 def written(path: Path) -> bytes:
-    LogFile(path).append(ENTRIES)
+    LogFile(path).append(RECORDS)
     return path.read_bytes()
 
 
 def ends_of(content: bytes) -> list[int]:
     """Bytes up to the end of no entry, of one, and so on."""
-    return [0, *itertools.accumulate(len(framed(one)) for one in unframed(content))]
+    return [0, *itertools.accumulate(len(framed(one)) for one in unframed(BytesIO(content)))]
 
 
 def loaded(path: Path) -> list[Entry]:
-    return LogFile(path).load()
+    return [record.entry for record in LogFile(path).load()]
 
 
 def test_entries_are_found_again(path: Path) -> None:
     log = LogFile(path)
-    assert (log.load(), log.tip) == ([], None)
-    log.append(ENTRIES[:1])
+    assert log.load() == []
+    log.append(RECORDS[:1])
     log.append([])
-    log.append(ENTRIES[1:3])
+    log.append(RECORDS[1:3])
     again = LogFile(path)
-    assert again.load() == ENTRIES[:3]
-    assert again.tip == ENTRIES[2].header
-    again.append(ENTRIES[3:])
+    assert again.load() == RECORDS[:3]
+    again.append(RECORDS[3:])
     assert loaded(path) == ENTRIES
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_chain_may_begin_anywhere_and_be_replaced_by_another(path: Path) -> None:
+def test_the_file_is_read_from_the_oldest_entry_that_is_needed(path: Path) -> None:
     log = LogFile(path)
-    log.append(ENTRIES)
-    other = [Entry(entry.header, CERTIFICATE) for entry in chain_of(4, run="another")]
-    log.replace(other[1:3])
-    log.append(other[3:])
-    assert loaded(path) == other[1:]
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    log.replace([])
-    assert loaded(path) == []
-    log.append(ENTRIES[2:])
-    assert loaded(path) == ENTRIES[2:]
+    log.append(RECORDS[:4])
+    start = log.since(2)
+    log.append([Record(ENTRIES[0], is_applied=False), *RECORDS[4:]])  # one that was missing
+    assert log.since(2) == start
+    again = LogFile(path)
+    found = again.load(start)
+    assert [one.entry.header.step for one in found] == [2, 3, 0, 4]
+    assert chain_of(found) == ENTRIES[2:]
+    assert again.since(4) > start
+    again.append([])
+    assert LogFile(path).load(again.end) == []
 
 
-def test_a_gap_is_not_written(path: Path) -> None:
+def test_the_chain_is_that_of_the_newest_header_that_was_applied(path: Path) -> None:
+    """Two chains take the same step, and older headers come in between."""
+    other = [Entry(entry.header, CERTIFICATE) for entry in headers_of(4, run="another")]
     log = LogFile(path)
-    log.append(ENTRIES[:2])
-    for wrong in (ENTRIES[3:], ENTRIES[1:], [ENTRIES[2], ENTRIES[4]]):
-        with pytest.raises(AssertionError, match="a gap"):
-            log.append(wrong)
-    assert loaded(path) == ENTRIES[:2]
+    log.append([*RECORDS, *(Record(one, is_applied=False) for one in other[:3])])
+    assert chain_of(log.load()) == ENTRIES
+    log.append([Record(other[3], is_applied=True, gaps=GAPS)])
+    log.append([Record(ENTRIES[1], is_applied=False)])
+    assert chain_of(log.load()) == other
+    assert [one.gaps for one in log.load()][-2:] == [GAPS, None]
+
+
+def test_entries_are_read_once_in_the_order_in_which_they_were_written(path: Path) -> None:
+    log = LogFile(path)
+    assert entries_after(path, None, 3) == ([], None)
+    log.append(RECORDS[:4])
+    first, place = entries_after(path, None, 3)
+    second, place = entries_after(path, place, 3)
+    assert (first, second) == (ENTRIES[:3], ENTRIES[3:4])
+    assert entries_after(path, place, 3) == ([], place)
+    log.append(RECORDS[4:])
+    path.write_bytes(path.read_bytes() + b"half of an entry")
+    found, place = entries_after(path, place, 3)
+    assert found == ENTRIES[4:] and place is not None
+    path.unlink()
+    LogFile(path).append([Record(one, is_applied=True) for one in ENTRIES[3:]])
+    assert entries_after(path, place, 3)[0] == ENTRIES[3:]  # it is another file
 
 
 @pytest.fixture
@@ -91,8 +114,8 @@ def test_a_tail_that_is_torn_at_any_byte_is_left_out_and_written_over(path: Path
         path.write_bytes(content[:size])
         log = LogFile(path)
         whole = max(count for count in range(6) if ends[count] <= size)
-        assert log.load() == ENTRIES[:whole]
-        log.append(ENTRIES[whole : whole + 1])
+        assert log.load() == RECORDS[:whole]
+        log.append(RECORDS[whole : whole + 1])
         assert path.read_bytes() == content[: ends[whole + 1]]
 
 
@@ -122,14 +145,13 @@ def test_a_bit_that_flips_ends_the_log_before_its_entry(path: Path, caplog: pyte
         [],
         ["header", 1, "a", [], []],
         [b"header", 1, "a", [], []],
-        [ENTRIES[1].header.encoded, 1, "a", 5, []],
-        [ENTRIES[1].header.encoded, 1, "a", []],
-        [ENTRIES[2].header.encoded, 1, "a", [], []],  # step 1 is missing
-        [chain_of(2, run="another")[1].header.encoded, 1, "a", [], []],
+        [ENTRIES[1].header.encoded, 1, "a", 5, [], True, None],
+        [ENTRIES[1].header.encoded, [1, "a"], [], [], [], True, 5],
+        [ENTRIES[1].header.encoded, [1, "a"], [], [], []],
     ],
 )
-def test_a_whole_frame_that_is_not_the_next_entry_ends_the_log(path: Path, values: object) -> None:
-    LogFile(path).append(ENTRIES[:1])
+def test_a_whole_frame_that_is_no_entry_ends_the_log(path: Path, values: object) -> None:
+    LogFile(path).append(RECORDS[:1])
     path.write_bytes(path.read_bytes() + framed(msgpack.packb(values)))
     assert loaded(path) == ENTRIES[:1]
 
@@ -137,43 +159,41 @@ def test_a_whole_frame_that_is_not_the_next_entry_ends_the_log(path: Path, value
 def test_an_entry_within_an_entry_never_surfaces(path: Path) -> None:
     """What a peer writes into its header is not found where a longer write that failed is written over."""
     log = LogFile(path)
-    log.append(ENTRIES[:1])
+    log.append(RECORDS[:1])
     forged = replace(ENTRIES[1].header, run="forged")
-    frame = framed(msgpack.packb([forged.encoded, 0, "x", [], []]))
+    frame = framed(msgpack.packb([forged.encoded, [0, "x"], [], [], [], True, None]))
     garbage = framed(b"x" * 500 + frame * 20)[:-1]
     path.write_bytes(path.read_bytes() + garbage)
-    log.append(ENTRIES[1:2])
+    log.append(RECORDS[1:2])
     assert loaded(path) == ENTRIES[:2]
     assert frame not in path.read_bytes()
 
 
 def test_frames_end_at_the_first_broken_one() -> None:
     frames = framed(b"") + framed(b"one") + framed(b"two")
-    assert list(unframed(frames)) == [b"", b"one", b"two"]
-    assert list(unframed(frames[:-1])) == [b"", b"one"]
-    assert list(unframed(frames[1:])) == []
-    assert list(unframed(b"")) == []
+    assert list(unframed(BytesIO(frames))) == [b"", b"one", b"two"]
+    assert list(unframed(BytesIO(frames[:-1]))) == [b"", b"one"]
+    assert list(unframed(BytesIO(frames[1:]))) == []
+    assert list(unframed(BytesIO(b""))) == []
 
 
 def test_a_full_disk_leaves_the_entries_before(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 64) as disk:
-        entries = [Entry(entry.header, CERTIFICATE) for entry in chain_of(200, voters=("v" * 2000,))]
+        entries = [Entry(entry.header, CERTIFICATE) for entry in headers_of(200, voters=("v" * 2000,))]
+        records = [Record(entry, is_applied=True) for entry in entries]
         log = LogFile(disk / "log")
         (disk / "other").write_bytes(bytes(20_000))
         with pytest.raises(StorageError) as caught:
-            for entry in entries:
-                log.append([entry])
+            for record in records:
+                log.append([record])
         assert str(caught.value) == f"{disk}/log: could not be saved, the disk is full; free some space"
-        assert log.tip is not None
-        count = log.tip.step + 1
+        count = len(loaded(disk / "log"))
         assert 5 < count < 100
         assert loaded(disk / "log") == entries[:count]
-        for write in (lambda: log.append(entries[count : count + 50]), lambda: log.replace(entries)):
-            with pytest.raises(StorageError, match="the disk is full"):
-                write()
-            assert loaded(disk / "log") == entries[:count]
+        with pytest.raises(StorageError, match="the disk is full"):
+            log.append(records[count : count + 50])
         (disk / "other").unlink()
-        log.append(entries[count : count + 1])
+        log.append(records[count : count + 1])
         assert loaded(disk / "log") == entries[: count + 1]
 
 
@@ -182,24 +202,24 @@ def test_a_place_that_cannot_be_read_or_written_says_so(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"log: could not be read \(Is a directory\); "):
         loaded(tmp_path / "log")
     with pytest.raises(StorageError, match=r"none/log: could not be saved \(No such file or directory\); "):
-        LogFile(tmp_path / "none" / "log").append(ENTRIES)
+        LogFile(tmp_path / "none" / "log").append(RECORDS)
 
 
 WRITER = """
     import sys
     from pathlib import Path
-    from averaging.log.log_file import LogFile
+    from averaging.log.log_file import LogFile, Record
     from averaging.log.header import Entry, Certificate, Ballot, Header, Kind
 
     log, voters = LogFile(Path(sys.argv[1])), ("v" * 5000,)
-    entries, ballot = log.load(), Ballot(0, "c.0")
+    entries, ballot = [one.entry for one in log.load()], Ballot(0, "c.0")
     step, previous = (entries[-1].header.step, entries[-1].header.digest) if entries else (-1, "")
     while True:
         batch = []
         for _ in range(3):
             step += 1
             header = Header("run", step, Kind.UPDATE, previous, ballot, voters=voters)
-            batch.append(Entry(header, Certificate(ballot)))
+            batch.append(Record(Entry(header, Certificate(ballot)), True))
             previous = header.digest
         log.append(batch)
         print(step)

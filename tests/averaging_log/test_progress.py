@@ -1,9 +1,12 @@
 """For whom a round waits."""
 
+import itertools
+from dataclasses import replace
+
 from averaging.log.chain import Chain
 from averaging.log.header import Head, Kind, SnapshotName
-from averaging.protocol.actions import Send
-from averaging.protocol.messages import Call, Contact, Meet, Offer, Plan, Report
+from averaging.protocol.actions import Apply, Average, SaveProposal, Send
+from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Vote
 from averaging.protocol.peer import Peer
 from averaging.protocol.progress import FORGIVEN, MISSES, Progress
 from averaging.protocol.settings import Settings
@@ -43,6 +46,43 @@ def test_rounds_that_did_not_wait_for_it_are_not_held_against_it() -> None:
     for name in ("_asha", "chand"):
         progress.note(name, HERE, 10, now=10.0 + FORGIVEN)
     assert set(progress.expected("here", 10, now=10.0 + FORGIVEN)) == {"_asha", "chand"}
+
+
+def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while() -> None:
+    """It makes no more than two steps on a part of the batch, and holds no more rounds up."""
+    machine = Peer(ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), 0.0, held=("old",))
+    machine.start(Chain(chain_of(1, kind=Kind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    asha = replace(ASHA, reachable=False)
+    steps: list[tuple[float, int]] = []  # when each was taken, and its samples
+    now, gathered = 0.0, 1
+    while now < 60.0:
+        now += 0.25
+        gathered += now % 1 == 0
+        eve = Contact(f"eve.{now // 6:.0f}", "eve", reachable=False)  # another session now and then
+        machine.contacts([eve, asha], now)  # she calls first
+        for session, samples in ((asha.session, gathered), (eve.session, 10**6)):
+            machine.receive(session, Report(machine.head, samples), now)
+        machine.tick(now)
+        for action in machine.take_actions():
+            match action:
+                case Send(to, Meet() as meet):
+                    samples = gathered if to == asha.session else 10**6
+                    offers = (Offer(len(steps), weight=samples, samples=samples, loss=0.0),) if samples else ()
+                    machine.receive(to, Call(meet.instance, meet.ballot, offers, None), now)
+                case Send(asha.session, Plan() as plan) if plan.buffers_of(asha.session):
+                    machine.receive(asha.session, Piece(plan.ballot, 0, plan.parts[0].attempt), now)
+                case Send(asha.session, Propose() as proposal):
+                    machine.receive(asha.session, Vote(proposal.instance, proposal.ballot, proposal.header.digest), now)
+                case Average(plan, chunk, attempt, _):
+                    machine.averaged(plan.ballot, chunk, attempt, f"chunk {len(steps)}", now)
+                case SaveProposal(accepted):
+                    machine.proposal_saved(accepted.ballot, now)
+                case Apply(entry):
+                    steps.append((now, sum(one.samples for one in entry.header.members)))
+                    gathered = 1  # a batch that was computed meanwhile
+    poor = [at for at, samples in steps if samples < 4]
+    assert len(steps) > 5 and len(poor) <= MISSES + 60.0 / FORGIVEN
+    assert all(later - before >= FORGIVEN for before, later in itertools.pairwise(poor[1:]))
 
 
 def test_a_lone_trainer_that_was_late_again_and_again_gets_its_step() -> None:

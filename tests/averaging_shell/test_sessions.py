@@ -35,17 +35,13 @@ def test_headers_that_a_coordinator_has_missed_are_credited_across_kills(tmp_pat
     async def course() -> None:
         village = Village(tmp_path)
         coordinator = await restarted_behind_a_snapshot(village)
-        log = coordinator.machine.log
-        await village.until(lambda: log.chain is not None and not log.chain.oldest.previous)
+        await village.until(lambda: not coordinator.machine.backfilling.gaps)
         await village.rest()
         step = step_of(coordinator)
         await village.die(coordinator)
-        village.told["coordinator"].clear()
         again = village.add("coordinator", begins=True)  # nobody has told it anything yet
-        chain = again.machine.log.chain
-        assert chain is not None and chain.oldest.kind is Kind.GENESIS and step_of(again) == step
-        await village.until(lambda: village.told["coordinator"])
-        assert {entry.header.step for entry in village.told["coordinator"]} == set(range(step + 1))
+        assert not again.machine.backfilling.gaps and step_of(again) == step
+        assert {entry.header.step for entry in village.credited("coordinator")} == set(range(step + 1))
         for name in ("asha", "bela", "chand"):
             village.train(village.shells[f"{name}.0"])
         await village.until(lambda: village.newest.tie_breaker == "coordinator.2")
@@ -70,15 +66,14 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
         village.is_cut = lambda sender, to: (sender in alone) != (to in alone)
         await village.until(lambda: coordinator.machine.log.tip.resets)
         await village.until(lambda: step_of(coordinator) == coordinator.machine.log.tip.step)
-        reset = next(one for one in village.told["coordinator"] if one.header.kind is Kind.RESET)
+        reset = next(one for one in village.credited("coordinator") if one.header.kind is Kind.RESET)
         others = village.shells["bela.0"].machine.log
         await village.until(lambda: others.tip.step > reset.header.step + 1)
         village.is_cut = lambda sender, to: False
         old = coordinator.machine
         await village.until(lambda: coordinator.machine is not old)
-        told = len(village.told["coordinator"])
         coordinator._stepping.put(old, Apply(reset))  # as if its last steps had been slow: for their credit only
-        await village.until(lambda: reset in village.told["coordinator"][told:])
+        await village.until(lambda: village.credited("coordinator").count(reset) == 2)
         # until it is connected again, what the others say is said to its old session, and nothing goes out
         assert "coordinator.0" in village.shells
         said = len(village.sent["coordinator.0"])
@@ -96,11 +91,12 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
         assert not coordinator.machine.log.tip.resets
         step = step_of(coordinator)
         await village.die(coordinator)
-        village.told["coordinator"].clear()
         again = village.add("coordinator", begins=True)
         assert step_of(again) == step
-        await village.until(lambda: village.told["coordinator"])
-        assert reset.header.digest in {one.header.digest for one in village.told["coordinator"]}
+        credited = village.credited("coordinator")
+        assert {entry.header.step for entry in credited} == set(range(step + 1))
+        beside = {entry.header.digest for entry in credited if entry.header.step == reset.header.step}
+        assert len(beside) == 2  # of both chains
         await village.end()
 
     in_virtual_time(course)

@@ -1,5 +1,7 @@
 """Whole peers without sockets, in virtual time: what one process would learn, several learn together, byte for byte."""
 
+import asyncio
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,56 @@ def test_several_peers_are_one_process_with_all_their_batches(tmp_path: Path) ->
         assert state is not None and len({one.user for one in members}) > 1
         way = expected.parameters - initial_state(LAYOUT, village.first_tensors()).parameters
         assert float((state.parameters - expected.parameters).norm() / way.norm()) < 1e-5
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_with_overlap_each_batch_counts_as_computed_from_a_state_at_most_two_steps_old(tmp_path: Path) -> None:
+    """One process that applies the same batches, each from the state that its peer had, comes to the same state.
+
+    A batch is added only while its state is at most one step old; one that ends in an open round goes into the next.
+    """
+
+    async def course() -> None:
+        village = Village(tmp_path, snapshot_every=1000)
+        coordinator = village.add("coordinator", begins=True)
+        goals = {"asha": torch.zeros(LAYOUT.size), "bela": village.goal, "chand": -3 * village.goal}
+        computed: dict[tuple[str, int], list[tuple[int, int]]] = {}  # state's step and tokens, by session and buffer
+
+        async def train(shell: Shell, goal: torch.Tensor, tokens: int, seconds: float) -> None:
+            while True:
+                if not shell.may_compute(overlap=True):
+                    await asyncio.sleep(0.1)
+                    continue
+                state = shell.begin_batch()
+                await asyncio.sleep(seconds)
+                buffer = shell.machine.me.session, shell.machine.buffers.open_number
+                if shell.contribute((state.parameters - goal) * tokens, tokens, samples=tokens):
+                    computed.setdefault(buffer, []).append((state.step, tokens))
+
+        for number, (name, goal) in enumerate(goals.items()):
+            shell = village.add(name, seconds=1.0)
+            work = train(shell, goal, 40 + 30 * number, 0.5 + 0.2 * number)
+            village.trainers[shell.machine.me.session] = asyncio.get_running_loop().create_task(work)
+        await village.until(lambda: len(village.entries) > 10)
+        await village.rest()
+        alone = StateOptimizer(LAYOUT, OPTIMIZER)
+        states = [initial_state(LAYOUT, village.first_tensors())]
+        staleness: Counter[int] = Counter()
+        for step in range(1, max(village.entries) + 1):
+            members = village.entries[step].header.members
+            gradient = torch.zeros(LAYOUT.size)
+            for member in members:
+                for at, tokens in (one for number in member.buffers for one in computed[member.session, number]):
+                    staleness[step - 1 - at] += 1
+                    gradient += tokens * (states[at].parameters - goals[member.user])
+            states.append(alone.step(states[-1], gradient / sum(one.weight for one in members)))
+        assert set(staleness) <= {0, 1, 2} and staleness[0] and staleness[1] > staleness[2]
+        state = coordinator.replay.state
+        assert state is not None
+        way = states[-1].parameters - states[0].parameters
+        assert float((state.parameters - states[-1].parameters).norm() / way.norm()) < 1e-5
         await village.end()
 
     in_virtual_time(course)

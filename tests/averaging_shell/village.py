@@ -14,14 +14,17 @@ import torch
 from torch import Tensor
 
 from averaging.beginning import resume_or_open
-from averaging.log.disk import Disk
+from averaging.load_balancing.plan import GlobalStep
+from averaging.load_balancing.planner import plan_round
+from averaging.log.disk import LOG_FILE, Disk
 from averaging.log.header import Entry, Header
+from averaging.log.log_file import entries_after
 from averaging.log.state import Layout
 from averaging.log.store import Store
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.settings import Settings
-from averaging.reduce.encoding import Compression
+from averaging.reduce.encoding import Compression, vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
 from averaging.replay import Replay
@@ -97,7 +100,6 @@ class Village:
     sessions: list[str] = field(default_factory=list)  # that there have been
     trainers: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)  # applied by anybody, by step
-    told: dict[str, list[Entry]] = field(default_factory=dict)  # applied or missed, by user
     asides: dict[str, Aside] = field(default_factory=dict)  # by session
     disks: dict[str, Disk] = field(default_factory=dict)  # by session
     stores: dict[str, Store] = field(default_factory=dict)  # by session
@@ -132,6 +134,7 @@ class Village:
         contents = disk.contents if disk else Store(None, memory)
         optimizer, aside = StateOptimizer(LAYOUT, OPTIMIZER), Aside(seconds)
         replay = Replay(RUN, LAYOUT, self.grid, self.compression, optimizer.step, self.snapshot_every, contents)
+        step = GlobalStep(self.grid.count, vector_bytes(self.grid, self.compression), self.target)
         shell = Shell(
             me,
             self.settings,
@@ -142,8 +145,8 @@ class Village:
             aside,
             disk=disk,
             renew=lambda: self.renew(shell),
-            applied=partial(self.note, name),
-            missed=self.told.setdefault(name, []).extend,
+            planner=partial(plan_round, step),
+            applied=self.note,
         )
         self.shells[me.session], self.asides[me.session], self.stores[me.session] = shell, aside, contents
         if disk is not None:
@@ -188,9 +191,12 @@ class Village:
         asyncio.get_running_loop().call_later(1.0, connect)
         return me
 
-    def note(self, name: str, entry: Entry) -> None:
+    def credited(self, name: str) -> list[Entry]:
+        """What a coordinator has on its disk, for its credit."""
+        return entries_after(self.folder / name / LOG_FILE, None, 10_000)[0]
+
+    def note(self, entry: Entry) -> None:
         """All peers apply the same."""
-        self.told[name].append(entry)
         known = self.entries.setdefault(entry.header.step, entry)
         assert self.may_fork or known.header.digest == entry.header.digest
 

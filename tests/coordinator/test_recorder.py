@@ -1,21 +1,31 @@
 """The ledger is written from headers: once, however often they are read, and also for sessions that are gone."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 import torch
+from sqlalchemy import select
 
 from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
-from averaging.log.header import Exclusion, Header, Part
-from averaging.log.log_file import LogFile
+from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Header, Kind, Part, Reset
+from averaging.log.log_file import LogFile, Place, Record, entries_after
 from averaging.log.state import Layout, State
+from coordinator import recorder
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint, TrainerState
-from coordinator.ledger import Ledger, SessionReport, open_ledger
-from coordinator.recorder import as_its_own, credited, ledger_id, seen_round
-from coordinator.run_log import Committed, saved, set_older_log_aside, state_of
-from tests.averaging_log.headers import chain_of, header, member
+from coordinator.history import Historian
+from coordinator.ledger import Ledger, LedgerError, SessionReport, open_ledger
+from coordinator.ledger_database import reading
+from coordinator.ledger_rounds import RoundRow
+from coordinator.recorder import Recorder, as_its_own, credited, ledger_id, seen_round
+from coordinator.run_log import Applied, RunLog, saved, set_older_log_aside, state_of
+from swarm.run_file import RunFile
+from tests.averaging_log.headers import FIRST, chain_of, header, member
+from tests.coordinator.test_ledger_backup import spoil
 
 NOW = 1_800_000_000.0
 ASHA, BELA = "asha.1", "bela.0"
@@ -51,6 +61,182 @@ def write(ledger: Ledger, reports: list[SessionReport], *headers: Header, now: f
     names = {ledger_id(one.session) for each in headers for one in each.members}
     known = ledger.known_sessions(names.difference(one.session_id for one in reports))
     ledger.record(credited(reports, headers, known, 0.2, now), now)
+
+
+class Log:
+    """A log on the disk, without a peer that writes it."""
+
+    def __init__(self, folder: Path):
+        self.path, self.read, self.steps = folder / LOG_FILE, 0, list[Applied]()
+
+    def write(self, *headers: Header) -> None:
+        file = LogFile(self.path)
+        file.load()
+        file.append([Record(Entry(one, Certificate(FIRST)), is_applied=True) for one in headers])
+
+    def entries_after(self, place: Place | None, most: int) -> tuple[list[Entry], Place | None]:
+        found, place = entries_after(self.path, place, most)
+        self.read += len(found)
+        return found, place
+
+    def applied(self) -> list[Applied]:
+        found, self.steps = self.steps, []
+        return found
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+@pytest.fixture
+def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> Callable[[Ledger], Recorder]:
+    """Of a swarm in which nobody tells of itself."""
+    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
+
+    def make(ledger: Ledger) -> Recorder:
+        historian = Historian(ledger, lambda: 600.0)
+        return Recorder(run, Mock(), ledger, cast(RunLog, log), historian, None, print, tmp_path / "peers.json")
+
+    return make
+
+
+Make = Callable[[Ledger], Recorder]
+
+
+def test_a_restart_reads_only_headers_that_are_not_entered(tmp_path: Path, log: Log, record: Make):
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    log.write(*chain_headers(5))
+    record(ledger).bring_up_to_date()
+    assert (samples(ledger), log.read) == ({"asha": 50}, 5)
+    ledger.close()
+    again = open_ledger("sqlite:///ledger.db", tmp_path)
+    log.write(*chain_headers(7)[5:])
+    for _ in range(3):
+        record(again).bring_up_to_date()
+    assert (samples(again), log.read) == ({"asha": 70}, 7)
+
+
+def test_headers_are_entered_in_portions_and_all_of_them_at_the_end(
+    tmp_path: Path, log: Log, record: Make, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(recorder, "AT_ONCE", 4)
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    log.write(*chain_headers(11))
+    one = record(ledger)
+    one.bring_up_to_date()
+    assert samples(ledger) == {"asha": 40}
+    one.bring_up_to_date(final=True)
+    assert samples(ledger) == {"asha": 110}
+
+
+def test_what_a_ledger_that_failed_has_missed_is_entered_without_a_restart(
+    tmp_path: Path, log: Log, record: Make, monkeypatch: pytest.MonkeyPatch
+):
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(4)
+    one = record(ledger)
+    log.write(*headers[:2])
+    log.steps = [Applied(headers[1], 2.0, 1.5)]
+    with monkeypatch.context() as patched, pytest.raises(LedgerError):
+        patched.setattr("coordinator.ledger.write_place", Mock(side_effect=LedgerError("the disk is full")))
+        one.bring_up_to_date()
+    assert samples(ledger) == {}  # neither the headers nor the place
+    log.write(*headers[2:])
+    one.bring_up_to_date()
+    assert samples(ledger) == {"asha": 40}
+    assert ledger.rounds.gradient_norms(0) == [2.0]
+
+
+def test_what_a_copy_of_the_ledger_lacks_is_entered_without_a_restart(tmp_path: Path, log: Log, record: Make):
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(200)
+    one = record(ledger)
+    log.write(*headers[:150])
+    one.bring_up_to_date()
+    ledger.back_up()
+    log.write(*headers[150:180])
+    one.bring_up_to_date()
+    ledger.close()
+    spoil(tmp_path / "ledger.db")
+    log.write(*headers[180:])
+    one.bring_up_to_date()
+    assert (tmp_path / "ledger.db-broken-1").exists()
+    assert samples(ledger) == {"asha": 2000}
+    assert {(one.samples, one.peers) for one in ledger.steps()} == {(10, 1)}
+
+
+def test_another_file_is_read_from_its_beginning_and_nothing_counts_twice(tmp_path: Path, log: Log, record: Make):
+    """The log was brought back from a copy, or the headers that were missing have come in another order."""
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(6)
+    log.write(*headers[:4])
+    record(ledger).bring_up_to_date()
+    log.path.unlink()
+    log.write(*headers[:2], *headers[4:], *headers[2:4])
+    record(ledger).bring_up_to_date()
+    assert samples(ledger) == {"asha": 60}
+    assert log.read == 4 + 6
+
+
+def test_a_chain_that_has_lost_keeps_its_credit_and_its_successor_has_its_own(tmp_path: Path, log: Log, record: Make):
+    """A reset was beaten by a voted header; both chains went on from the same step."""
+    common = update(1, ASHA)
+    reset = Reset(2, Ballot(9, "coordinator.0"))
+    lost = replace(update(2, BELA), previous=common.digest, kind=Kind.RESET, resets=(reset,))
+    after = replace(update(3, BELA), previous=lost.digest, resets=(reset,))
+    won = replace(update(2, ASHA, BELA), previous=common.digest)
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    one = record(ledger)
+    log.write(common, lost, after)
+    one.bring_up_to_date()
+    log.write(won, lost)
+    for _ in range(2):
+        one.bring_up_to_date()
+    assert samples(ledger) == {"asha": 20, "bela": 30}
+    assert [(one.step, one.samples) for one in ledger.steps()] == [(0, 10), (1, 30), (2, 10)]
+
+
+def test_an_impossible_report_costs_its_session_no_credit(tmp_path: Path):
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    write(ledger, [report(ASHA, samples_per_second=float("inf")), report(BELA)], update(1, ASHA, BELA))
+    assert samples(ledger) == {"asha": 10, "bela": 10}
+
+
+def test_the_seconds_of_each_round_come_into_the_ledger(tmp_path: Path, log: Log, record: Make):
+    """Of rounds in which the coordinator was; and their mean into the row of the minute."""
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(3)
+    log.write(*headers)
+    log.steps = [Applied(one, 1.0, seconds) for one, seconds in zip(headers, (2.0, None, 6.0), strict=True)]
+    one = record(ledger)
+    one.bring_up_to_date()
+    one._historian.note(3)
+    with reading(ledger._engine) as connection:
+        found = connection.execute(select(RoundRow.step, RoundRow.seconds).order_by(RoundRow.step)).all()
+    assert [tuple(row) for row in found] == [(0, 2.0), (1, None), (2, 6.0)]
+    (minute,) = ledger.history.minutes(10)
+    assert minute.averaging_seconds == 4.0
+
+
+def test_a_flag_is_raised_once_however_often_its_headers_are_read(tmp_path: Path, log: Log, record: Make):
+    def with_odd_loss(step: int) -> Header:
+        others = (replace(member(f"p{number}.0"), samples=10, loss=5.0) for number in range(4))
+        odd = replace(member("eve.0", user="eve"), samples=10, loss=9.0)
+        return header(step, members=(odd, *others), parts=(Part("p0.0", ("a",)),))
+
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), [with_odd_loss(step) for step in range(1, 5)]
+    log.write(*headers)
+    record(ledger).bring_up_to_date()
+    log.path.unlink()
+    log.write(*headers[::-1])
+    record(ledger).bring_up_to_date()
+    (flag,) = ledger.rounds.flags()
+    assert (flag.user, flag.times) == ("eve", 1)
+
+
+def chain_headers(count: int) -> list[Header]:
+    return [update(step, ASHA) for step in range(1, count + 1)]
+
+
+def write_log(path: Path, *entries: Entry) -> None:
+    LogFile(path).append([Record(entry, is_applied=True) for entry in entries])
 
 
 def samples(ledger: Ledger) -> dict[str, int]:
@@ -104,9 +290,8 @@ def test_nobody_takes_the_credit_of_a_session_by_its_name(tmp_path: Path):
 
 def test_only_updates_are_rounds():
     (genesis,) = chain_of(1)
-    assert seen_round(Committed(genesis)) is None
-    entry = replace(genesis, header=update(3, ASHA, BELA))
-    seen = seen_round(Committed(entry, gradient_norm=2.0, seconds=1.5))
+    assert seen_round(Applied(genesis.header, None, None)) is None
+    seen = seen_round(Applied(update(3, ASHA, BELA), gradient_norm=2.0, seconds=1.5))
     assert seen is not None and (seen.step, seen.total, seen.gradient_norm, seen.seconds) == (2, 20, 2.0, 1.5)
 
 
@@ -143,9 +328,9 @@ def test_only_a_log_that_ends_before_the_release_is_set_aside(tmp_path: Path):
     folder = tmp_path / "log"
     assert set_older_log_aside(folder, checkpoint(state)) is None  # there is none
     folder.mkdir()
-    LogFile(folder / LOG_FILE).append(chain_of(2))
+    write_log(folder / LOG_FILE, *chain_of(2))
     newer = set_older_log_aside(folder, checkpoint(state))
     assert newer is not None and newer.parent == tmp_path and not folder.exists()
     folder.mkdir()
-    LogFile(folder / LOG_FILE).append(chain_of(3))
+    write_log(folder / LOG_FILE, *chain_of(3))
     assert set_older_log_aside(folder, checkpoint(state)) is None and folder.exists()

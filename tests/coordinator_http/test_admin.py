@@ -130,7 +130,7 @@ def test_flags_are_for_the_organizer_alone(serve: Serve) -> None:
     assert service.client.get("/api/admin/flags").status_code == 401
     assert service.client.get("/api/admin/flags", headers=key).json() == []
     flag = Flag(Kind.LOSS, "~eve", "peer-e", 4, "its training loss is 9.50, the others' about 6.20")
-    service.desk.ledger.audit.write([], [flag], now=50.0)
+    service.desk.ledger.rounds.write([], [flag], now=50.0)
     answer = service.client.get("/api/admin/flags", headers=key)
     assert answer.headers["cache-control"] == "no-store"
     about = {"user": "~eve", "peer_id": "peer-e", "kind": "loss", "what": flag.what, "step": 4}

@@ -1,92 +1,86 @@
-"""Whether the ledger agrees with the peers' own logs, and with what the coordinator saw of averaging."""
+"""Whether the ledger agrees with the headers of the coordinator's log, and those with the trainers' own logs."""
 
 import json
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import select
-
+from averaging.log.credit import contributions
+from averaging.log.disk import LOG_FILE
+from averaging.log.header import Header
+from averaging.log.log_file import LogFile
 from coordinator.ledger import Ledger
-from coordinator.ledger_audit import RoundRow
-from coordinator.ledger_schema import ContributionRow, SessionRow
+from coordinator.state_folder import LOG
 
 # in a trainer's log
-BROUGHT = re.compile(r"^global step (\d+): brought (\d+) samples.* averaged with (\d+) others")
-
-
-Claims = defaultdict[int, Counter[str]]  # samples by global step, counted from 0, and person
+BROUGHT = re.compile(r"^global step (\d+): brought (\d+) samples")
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Samples that are missing in the ledger, and those that nobody brought, or somebody else; with the places."""
+    """Samples that the ledger lacks, samples that it has and no header, and the places."""
 
     lost: int
     double: int
     places: list[str]
 
 
-def compare(peers: Path, ledger: Ledger) -> Agreement:
-    """Compare what was brought to each global step.
+def compare(peers: Path, state: Path, ledger: Ledger) -> Agreement:
+    """Compare the ledger with the headers by step and by person, and the headers with what trainers have logged.
 
-    A peer that dies between the end of a round and its own log has credit for what the coordinator saw; so more than
-    is in the logs is right as far as it was averaged. A step that a peer took alone is credited if nobody knows better:
-    if the others took that step, too, it was none of theirs.
+    A peer that dies between a commit and its own log has credit that its log does not tell of.
 
     Args:
         peers: holds a folder for each person, with the logs of their processes.
+        state: folder of the coordinator.
     """
-    together, alone = claimed(peers)
-    credited = {one.step: one.samples for one in ledger.steps()}
-    averaged, people = rounds(ledger), credited_people(ledger)
-    lost, double, places = 0, 0, []
-    for step in sorted(together.keys() | alone.keys() | credited.keys() | averaged.keys()):
-        told, solo = together[step].total(), alone[step].total()
-        seen, credit = averaged.get(step, 0), credited.get(step, 0)
-        missing, extra = max(0, max(told, seen) - credit), max(0, credit - max(told + solo, seen))
-        brought = together[step] + alone[step]
-        to_whom = sum((people[step] - brought).values()) - max(0, credit - brought.total())  # more than they brought
-        misplaced = max(0, to_whom)
-        lost, double = lost + missing, double + extra + misplaced
-        if missing or extra or misplaced:
-            words = f"{dict(together[step])} in the logs, {dict(alone[step])} alone"
-            places.append(f"step {step}: {words}, {seen} averaged, {dict(people[step])} in the ledger")
+    in_headers = brought(headers(state / LOG))
+    in_ledger: Counter[object] = Counter({one.step + 1: one.samples for one in ledger.steps()})  # which counts from 0
+    credited: Counter[object] = Counter({folder_of(one.user): one.samples for one in ledger.leaderboard()})
+    unheard = said(peers) - in_headers
+    lost, double, places = unheard.total(), 0, [f"{one}: {unheard[one]} are in no header" for one in sorted(unheard)]
+    for have, should in ((in_ledger, total(in_headers, 0)), (credited, total(in_headers, 1))):
+        missing, extra = should - have, have - should
+        lost, double = lost + missing.total(), double + extra.total()
+        places += [f"{one}: {have[one]} in the ledger, {should[one]} in headers" for one in (*missing, *extra)]
     return Agreement(lost, double, places)
 
 
-def claimed(peers: Path) -> tuple[Claims, Claims]:
-    """What the trainers' own logs say that they brought to a mean of several, and to steps that they took alone."""
-    together, alone = Claims(Counter), Claims(Counter)
+def headers(folder: Path) -> list[Header]:
+    """All that are on a coordinator's disk, those of chains that have lost included."""
+    found = [record.entry.header for record in LogFile(folder / LOG_FILE).load()]
+    return list({header.digest: header for header in found}.values())
+
+
+def brought(found: Iterable[Header]) -> Counter[tuple[int, str]]:
+    """Samples by global step and person, as headers say."""
+    counted: Counter[tuple[int, str]] = Counter()
+    for header in found:
+        for one in contributions(header):
+            counted[one.step, folder_of(one.user)] += round(one.samples)
+    return counted
+
+
+def said(peers: Path) -> Counter[tuple[int, str]]:
+    """The same, as the trainers' own logs say."""
+    counted: Counter[tuple[int, str]] = Counter()
     for log in sorted(peers.glob("*/logs/trainer.jsonl*")):
-        for message in _messages(log):
-            if found := BROUGHT.match(message):
-                kind = together if int(found[3]) else alone
-                kind[int(found[1]) - 1][log.parts[-3]] += int(found[2])
-    return together, alone
+        for line in log.read_text(encoding="utf-8").splitlines():
+            if found := BROUGHT.match(json.loads(line)["message"]):
+                counted[int(found[1]), log.parts[-3].lower()] += int(found[2])
+    return counted
 
 
-def rounds(ledger: Ledger) -> dict[int, int]:
-    """Samples by global step, of the rounds that the coordinator took part in."""
-    with ledger._engine.connect() as connection:
-        return {row.step: row.samples for row in connection.execute(select(RoundRow.step, RoundRow.samples))}
+def folder_of(user: str) -> str:
+    """The name of a person's folder."""
+    return user.removeprefix("~").lower()
 
 
-def credited_people(ledger: Ledger) -> Claims:
-    """Samples by global step and person, of the steps that are not rolled up yet."""
-    people = Claims(Counter)
-    person, samples = SessionRow.user_name, ContributionRow.samples
-    query = select(ContributionRow.step, person, samples).join(
-        SessionRow, SessionRow.session_id == ContributionRow.session_id
-    )
-    with ledger._engine.connect() as connection:
-        for row in connection.execute(query):
-            people[row.step][row.user_name.removeprefix("~").lower()] += row.samples
-    return people
-
-
-def _messages(log: Path) -> Iterator[str]:
-    for line in log.read_text(encoding="utf-8").splitlines():
-        yield json.loads(line)["message"]
+def total(counted: Counter[tuple[int, str]], place: int) -> Counter[object]:
+    """Sums by step (0) or by person (1)."""
+    sums: Counter[object] = Counter()
+    for key, samples in counted.items():
+        sums[key[place]] += samples
+    return sums

@@ -74,9 +74,9 @@ class FaultySwarm(SmallSwarm):
         return max(newest_step_said(peer) for peer in self.peers if peer.process.poll() is None)
 
     def wait_for_agreement(self) -> None:
-        """Until the ledger has all that was averaged, and no more; the last claims may take a while."""
+        """Until the ledger has what headers say, and no more; the coordinator reads them once a second."""
 
-        def disagreements() -> list[str]:
-            return compare(self.folder / "peers", self.ledger).places
+        def places() -> list[str]:
+            return compare(self.folder / "peers", self.state, self.ledger).places
 
-        wait_until(lambda: not disagreements(), lambda: "agreement:\n" + "\n".join(disagreements()), every=0.5)
+        wait_until(lambda: not places(), lambda: "agreement:\n" + "\n".join(places()), every=0.5)

@@ -13,14 +13,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from averaging.protocol.leading import Leading
+from averaging.protocol.reducing import Reduction
+from averaging.protocol.voting import Voting
+from averaging.replay import Replay
+from averaging.shell import Shell
 from coordinator import checkpoints
 from coordinator.release_hub import HubRepository
 from swarm.durable import write_file
 from tests.faults.hosts import move_to
 from tests.forked import run_sahaj
-from trainer.averaging.optimizer import SwarmOptimizer
-from trainer.averaging.search import Search
-from trainer.averaging.witness import Weighed
 
 POLL = 0.005  # seconds
 LONGEST = 60.0  # seconds that a process is held, or the test has failed
@@ -58,10 +60,12 @@ def release(folder: Path, phase: str) -> None:
 
 def _places() -> dict[str, tuple[Any, str]]:
     return {
-        "accumulating": (SwarmOptimizer, "_check_and_accumulate_gradients"),  # a trainer's batch is computed
-        "matchmaking": (Search, "look_for_group"),  # in the averager's process, as the next one
-        "reducing": (Weighed, "weigh"),  # a member's part has arrived
-        "stepping": (SwarmOptimizer, "_load_averaged_gradients_into_optimizer_"),  # the mean is there
+        "accumulating": (Shell, "contribute"),  # a trainer's batch is computed
+        "meeting": (Voting, "call"),  # a peer takes part in the round and promises its convener
+        "reducing": (Reduction, "piece"),  # a member's piece has arrived at a reducer
+        "proposing": (Leading, "saved"),  # the coordinator's disk has a proposal that no other peer has seen
+        "voting": (Voting, "signed_vote"),  # a voter has accepted, and the convener does not know it
+        "stepping": (Replay, "apply"),  # a header is committed, and its step is about to be taken
         "saving": (checkpoints, "_read_back"),  # a checkpoint's files are written, and do not have their names yet
         "uploading": (HubRepository, "commit"),  # the large files of a release are at the Hub, and nobody sees them
     }

@@ -13,7 +13,7 @@ from tests.faults.faulty_swarm import FaultySwarm
 from tests.peers.small_swarm import text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
-STEP_SAMPLES = 8192  # some four seconds of two trainers: whoever comes back needs longer than matchmaking takes
+STEP_SAMPLES = 8192  # some four seconds of two trainers
 OFF = 120  # seconds
 SOURCE = Path(__file__).with_name("wrong_clock.c")
 Clock = tuple[dict[str, str], Callable[[int], None]]

@@ -53,7 +53,7 @@ def test_the_coordinator_is_killed_while_it_uploads_and_started_again(swarm: Fau
     swarm.wait_until_recovered(newest_step_said(swarm.living("asha")))
     check_releases(repository)
     swarm.wait_for_agreement()
-    assert swarm.ledger.audit.flags() == []
+    assert swarm.ledger.rounds.flags() == []
 
 
 def test_the_coordinator_is_stopped_while_it_uploads_and_goes_on(swarm: FaultySwarm, hub_stand_in: HubStandIn):

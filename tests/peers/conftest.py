@@ -55,4 +55,4 @@ def small_swarm(corpus: Path, tokenizer_folder: Path, tmp_path: Path) -> Iterato
         yield make
         for one in made:
             ending.callback(one.kill_all)
-        assert not [flag for one in made for flag in one.ledger.audit.flags()], "honest peers were flagged"
+        assert not [flag for one in made for flag in one.ledger.rounds.flags()], "honest peers were flagged"

@@ -79,7 +79,7 @@ def test_a_trainer_in_a_round_of_averaging_leaves_with_thanks(busy_swarm: SmallS
 def test_helpers_end_soon_when_their_trainer_is_killed(calm_swarm: SmallSwarm):
     peer = calm_swarm.trainer("killed")
     calm_swarm.wait(lambda: peer.said(COUNTING), "first sample")
-    assert len(living_processes(peer)) >= 3  # itself, the DHT, libp2p's daemon; some have averagers
+    assert len(living_processes(peer)) >= 3  # itself, the DHT, libp2p's daemon
     peer.process.kill()
     peer.process.wait()
     calm_swarm.wait(lambda: not living_processes(peer), "end of the helpers")

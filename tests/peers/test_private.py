@@ -16,7 +16,7 @@ from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.peers.small_swarm import COUNTING, PATIENCE, SmallSwarm, signal_group, text_of
 
 pytestmark = pytest.mark.swarm
-HELPERS = 4  # processes of a peer beside the main one: DHT node, two averagers, libp2p's daemon
+HELPERS = 2  # processes of a peer beside the main one: DHT node, libp2p's daemon
 
 
 def open_to_others(folder: Path) -> dict[str, str]:

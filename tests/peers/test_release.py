@@ -22,14 +22,12 @@ TITLE = re.compile(r"Global step (\d+): (?:held-out loss [\d.]+|not evaluated)")
 RELEASED = re.compile(r"global step (\d+): released")
 
 
-@pytest.mark.parametrize("way", ["log", pytest.param("rounds", marks=pytest.mark.faults)])
 def test_a_release_is_loaded_by_its_name_and_a_lost_disk_is_restored_from_it(
     corpus: Path,
     tokenizer_folder: Path,
     tmp_path: Path,
     hub_stand_in: HubStandIn,
     monkeypatch: pytest.MonkeyPatch,
-    way: str,
 ):
     monkeypatch.setenv("HF_TOKEN", hub_stand_in.add("asha", "river", role="write"))
     release: dict[str, Any] = {"repo": REPO, "every": 2, "milestones": 2, "license": "apache-2.0"}
@@ -39,7 +37,6 @@ def test_a_release_is_loaded_by_its_name_and_a_lost_disk_is_restored_from_it(
         tokenizer_folder,
         target_batch_size=STEP_SAMPLES,
         release=release,
-        averaging={"log": way == "log"},
     )
     try:
         coordinator = swarm.coordinator()

@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from averaging.protocol import held_log, quorum, voting
+from averaging.protocol import held_log, quorum, resting, voting
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from tests.simulation.cheating import cheats
@@ -16,6 +16,7 @@ from tests.simulation.world import World
 
 FAULTY = 780.0  # seconds with faults
 PEACE = 150.0  # seconds without; in them the log has to go on: a slow batch, the time until a reset, another batch
+PAUSE = 100.0  # seconds between two commits then, at most
 QUIET = 60.0  # seconds without new gradients; after them all peers stand at the same header
 STEP, LONG_STEP = 8.0, 16.0  # seconds that trainers need for a batch, about
 USUAL, DENSE, RARE = 15.0, 4.0, 90.0  # seconds between two faults, on average
@@ -27,6 +28,8 @@ SHORT_LOG = 8 * 2**10  # bytes of a log in half of the courses: anchors are ofte
 OTHER_BITS_EVERY = 5  # seeds: in one of so many, some processors compute other bits
 DENSE_EVERY = 4  # seeds: each fourth has few peers, and faults that meet each other
 DENSE_FAULTY = 480.0  # seconds with faults, in such a course
+ROLES = (8, 9)  # of ten courses: in these peers rest now and then
+REST, IN_VAIN = 20.0, 120.0  # seconds at least that they rest without a step, and for which they follow no plan then
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,12 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
     )
     window = SHORT_WINDOW if seed % 3 == 0 else quorum.WINDOW
     is_guarded = seed % 6 != OPEN
-    world, oracle = World(seed, settings, is_guarded), Oracle(settings.chunks, settings.snapshot_every, window)
+    world = World(seed, settings, is_guarded, has_roles=seed % 10 in ROLES)
+    oracle = Oracle(settings.chunks, settings.snapshot_every, window)
     with (
         patch.object(voting, "Voter", oracle.watched(world.processes)),
         patch.object(quorum, "WINDOW", window),
+        patch.multiple(resting, LASTS_LEAST=REST, IN_VAIN=IN_VAIN),
         patch.object(held_log, "LONGEST", SHORT_LOG if seed % 4 < 2 else held_log.LONGEST),
         cheats(world),
     ):
@@ -100,7 +105,7 @@ def _begin(world: World, oracle: Oracle, draw: random.Random, speeds: list[int],
         world.other_bits.add(coordinator.user)
     disk = first_disk(world.settings.run, coordinator.session)
     first = Process(world, oracle, coordinator, speed=0, disk=disk)
-    oracle.began(disk.entries[0], first.state)
+    oracle.began(disk.log[0].entry, first.state)
     for number, speed in enumerate(speeds):
         reachable = all_reachable or (not everybody_hides and draw.random() < 0.7)
         contact = Contact(f"user{number:02d}.000", f"user{number:02d}", reachable)
@@ -131,6 +136,8 @@ def _check_peace(world: World, oracle: Oracle, faults: Faults) -> None:
     world.run_until(began + PEACE)
     if oracle.commits < before + 2:
         raise Violation(f"{oracle.commits - before} commits within {PEACE:.0f} s after the faults have ended")
+    if world.now > oracle.last_commit + PAUSE:
+        raise Violation(f"no commit for {world.now - oracle.last_commit:.0f} s, long after the faults have ended")
     for process in world.living():
         process.computes = False
     world.run_until(world.now + QUIET)

@@ -162,7 +162,7 @@ class Faults:
     def _coordinator_restarts(self, process: Process, steps: int = 0) -> None:
         if not self._coordinators():
             assert process.disk is not None
-            disk = process.disk.aged(steps) if process.disk.entries else Disk()
+            disk = process.disk.aged(steps) if process.disk.log else Disk()
             restarted(process, disk)
 
     def bring_back_coordinator_now(self) -> None:
@@ -174,7 +174,7 @@ class Faults:
         """The old process is alive, and the organizer has started another from a copy of the disk."""
         for process in self._coordinators()[:1]:
             assert process.disk is not None
-            if process.disk.entries:
+            if process.disk.log:
                 another = restarted(process, process.disk.aged(self._random.randint(0, 2)))
                 victim = self._random.choice([process, another])
                 self._world.after(self.seconds(60.0), partial(self._end_one, victim))

@@ -17,8 +17,9 @@ from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffer, Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.meeting import Meeting
-from averaging.protocol.messages import Accepted, Goodbye, Offer, Propose
+from averaging.protocol.messages import Accepted, Goodbye, Offer, Plan, Propose
 from averaging.protocol.peer import Peer
+from averaging.protocol.resting import Resting
 from averaging.protocol.settings import Settings
 from averaging.protocol.trust import Trust
 from averaging.protocol.voter import Voter
@@ -246,6 +247,13 @@ def _any_log() -> Any:
     return patch.object(Trust, "believes", lambda self, session, log, chain, now: trust._is_whole(log, self._run))
 
 
+def _rest_for_ever() -> Any:
+    def planned(self: Resting, plan: Plan, now: float) -> None:
+        self.rests = self._session in plan.resting
+
+    return patch.multiple(Resting, planned=planned, tick=lambda *now: None)
+
+
 MUTANTS = (
     Mutant("apply on proposal", (_apply_on_proposal,)),
     Mutant("coordinator's quorum of one", (_votes(lambda n, ties: min(1, n) if ties else n // 2 + 1),)),
@@ -283,6 +291,7 @@ MUTANTS = (
     Mutant("votes are not signed", (lambda: patch.object(quorum, "_is_signed", lambda *asked: True),)),
     Mutant("anybody resets", (_resets_of_anybody,)),
     Mutant("any log is believed", (_any_log,)),
+    Mutant("all rest, and for ever, if a plan says so", (_rest_for_ever,)),
     Mutant("any weight is believed", (lambda: patch.object(Settings, "may_bring", lambda *brought: True),)),
     Mutant("snapshots are not named by headers", (lambda: patch.object(trust, "_is_named", lambda *known: True),)),
 )

@@ -222,7 +222,9 @@ class Oracle:
     def check_whole_ledger(self, process: "Process", living: Collection["Process"]) -> None:
         """A coordinator has credited every header of its chain, as far back as somebody can tell it."""
         chains = [one.machine.log.chain for one in living]
+        assert process.disk is not None
         held = {entry.header.digest for chain in chains if chain is not None for entry in chain.since(0)}
+        held.update(record.entry.header.digest for record in process.disk.log)
         assert process.machine.head is not None
         for header in self._ancestors(process.machine.head.digest):
             if header.digest not in held:
@@ -273,7 +275,7 @@ class Oracle:
         wanted = len(machine.fetching.wanted)
         if wanted > most + 64 * self._chunks:
             raise Violation(f"{process.session} asks for {wanted} chunks")
-        if machine.log.chain is not None and not process.contact.is_coordinator:
+        if machine.log.chain is not None:
             length = len(machine.log.chain)
             if length > 4 * self._snapshot_every + 60:
                 raise Violation(f"{process.session} holds {length} headers")
@@ -287,8 +289,8 @@ class Oracle:
             for session, goodbye in machine._contacts.goodbyes.items():
                 if goodbye.step < tip.step and session not in tip.voters and session not in listed:
                     raise Violation(f"{process.session} remembers that {session} left at step {goodbye.step}")
-        if machine.backfilling.others and not process.contact.is_coordinator:
-            raise Violation(f"{process.session} keeps headers of a chain that it has left")
+        if machine.backfilling.gaps and not process.contact.is_coordinator:
+            raise Violation(f"{process.session} looks for headers that only a coordinator needs")
         if any(world.now > asked_at + 2 * DOUBT for _, asked_at in machine.catching_up._vain.values()):
             raise Violation(f"{process.session} remembers whom it has asked long ago")
         if any(len(pieces) > 2 * self._chunks for pieces in machine.reducing._arrived.values()):

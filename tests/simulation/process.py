@@ -13,7 +13,8 @@ from typing import Any
 
 from averaging.log.chain import Chain
 from averaging.log.credit import Ledger
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, SnapshotName
+from averaging.log.log_file import Record, chain_of
 from averaging.protocol.actions import (
     Action,
     Adopt,
@@ -74,17 +75,24 @@ FIRST = State("zero", "coarse zero")
 class Disk:
     """What a coordinator finds again after a crash."""
 
-    entries: list[Entry] = field(default_factory=list)  # the chain
-    others: list[Entry] = field(default_factory=list)  # older headers, before a gap that is being filled
+    log: list[Record] = field(default_factory=list)  # all that it ever knew of, in that order
     contents: dict[str, Any] = field(default_factory=dict)
     snapshots: list[SnapshotName] = field(default_factory=list)
     accepted: Accepted | None = None
     is_full: bool = False
+    since: int = 0  # step of the oldest header that a restart needs
 
     def aged(self, steps: int) -> "Disk":
         """As it was some steps ago, but not before its oldest snapshot."""
-        steps = max(0, min(steps, self.entries[-1].header.step - self.snapshots[0].step))
-        entries = self.entries[: len(self.entries) - steps]
+        log = self.log
+        for _ in range(steps):
+            newest = max(at for at, one in enumerate(log) if one.is_applied)
+            earlier = chain_of(log[:newest])
+            tip = earlier[-1].header if earlier else None
+            if tip is None or tip.digest != log[newest].entry.header.previous or tip.step < self.snapshots[0].step:
+                break  # it has opened the run, or loaded a snapshot
+            log = log[:newest]
+        entries = chain_of(log)
         tip = entries[-1].header
         snapshots = [one for one in self.snapshots if one.step <= tip.step]
         kept = {one.digest for one in snapshots}
@@ -95,8 +103,7 @@ class Disk:
         if accepted is not None:
             kept.update(accepted.header.needed)
         contents = {digest: content for digest, content in self.contents.items() if digest in kept}
-        others = [entry for entry in self.others if entry.header.step < tip.step]
-        return Disk(entries, others, contents, snapshots, accepted)
+        return Disk(list(log), contents, snapshots, accepted, since=self.since)
 
 
 class Process:
@@ -120,7 +127,7 @@ class Process:
         self.hears: Callable[[str, Message], bool] = lambda sender, message: False  # a liar; whether it has answered
         self._frozen_until = 0.0
         self._waiting: deque[tuple[str, Message, Any]] = deque()
-        self._has_unsaved = False
+        self._unsaved: list[Record] = []
         self._contacts: list[Contact] = []  # that the machine knows of
         self.machine = self._new_machine()
         world.processes[self.session] = self
@@ -131,7 +138,10 @@ class Process:
             world.after(BATCH * (1 + world.random.random()), self._begin_batch)
 
     def _new_machine(self, held: Collection[str] = ()) -> Peer:
-        return Peer(self.contact, self.world.settings, self.world.now, held, credentials=self.credentials)
+        world = self.world
+        machine = Peer(self.contact, world.settings, world.now, held, world.planner, self.credentials)
+        machine.computes_at(self.speed)
+        return machine
 
     # -- life and death
 
@@ -214,6 +224,7 @@ class Process:
             self.computes
             and not self.is_frozen
             and not self.machine.is_behind
+            and not self.machine.resting.rests
             and self.machine.buffers.samples < target
         ):
             self.machine.computes()
@@ -275,15 +286,15 @@ class Process:
         match action:
             case Apply(entry):
                 self._apply(entry)
-            case Load(entry, snapshot):
-                self._load(entry, snapshot)
+            case Load():
+                self._load(action)
             case Compare(other, own, before):
                 one, mine, _ = (self.contents[name.digest] for name in (other, own, before))
                 self.machine.compared(other, is_near=one.exact == mine.exact)
             case Adopt(snapshot, following):
                 self._adopt(snapshot, following)
-            case Credit(entries):
-                self._credit(entries)
+            case Credit(entries, gaps):
+                self._credit(entries, gaps)
 
     def _payload(self, message: Message) -> Any:
         if isinstance(message, Chunk):
@@ -339,13 +350,13 @@ class Process:
         self.state = self._after(self.state, header)
         self.pieces = {key: piece for key, piece in self.pieces.items() if key[1] > entry.certificate.ballot}
         self.oracle.applied(self, entry)
-        if self.contact.is_coordinator:
-            self.ledger.enter(header)
-            self.oracle.check_ledger(self, header)
         if header.kind is not Kind.ROLLBACK and header.step % self.world.settings.snapshot_every == 0:
             self._make_snapshot(header.step)
         if self.disk is not None:
+            self._unsaved.append(Record(entry, is_applied=True))
             self._write_down()
+            if not self._unsaved:
+                self.oracle.check_ledger(self, header)
 
     def _make_snapshot(self, step: int) -> None:
         assert self.state is not None
@@ -354,12 +365,15 @@ class Process:
         self.contents[digest] = content
         self.machine.snapshot_made(step, digest, (), self.world.now)
 
-    def _load(self, entry: Entry, snapshot: str) -> None:
-        state: State = self.contents[snapshot]
+    def _load(self, load: Load) -> None:
+        state: State = self.contents[load.snapshot]
         self.state = state
+        *before, entry = load.entries
         self.world.note("loads", self.session, entry.header.step)
         self.oracle.loaded(self, entry)
         if self.disk is not None:
+            self._unsaved += [Record(one, is_applied=False) for one in before]
+            self._unsaved.append(Record(entry, is_applied=True, gaps=load.gaps))
             self._write_down()
 
     def _adopt(self, snapshot: SnapshotName, following: Collection[Entry]) -> None:
@@ -372,9 +386,8 @@ class Process:
         if self.disk is not None:
             self._write_down()
 
-    def _credit(self, entries: Collection[Entry]) -> None:
-        for entry in entries:
-            self.ledger.enter(entry.header)
+    def _credit(self, entries: Collection[Entry], gaps: tuple[Gap, ...] | None) -> None:
+        self._unsaved += [Record(entry, is_applied=False, gaps=gaps) for entry in entries]
         self._write_down()
 
     def _rejoin(self, log: Any) -> None:
@@ -382,13 +395,13 @@ class Process:
         self.die()
         self.is_replaced = True
         self.world.unlist(self.session)
-        again = restarted(self, disk=Disk() if self.disk is not None else None)
+        again = restarted(self)
+        if self.disk is not None:
+            again.disk, again._unsaved = replace(self.disk, log=list(self.disk.log), is_full=False), self._unsaved
         again.contents = self.contents
         again.ledger = self.ledger
         again.machine = again._new_machine(self.contents)
-        assert self.machine.log.chain is not None
-        had = [*self.machine.backfilling.others, *self.machine.log.chain.since(0)]
-        again.machine.rejoin(log, had, self.world.now)
+        again.machine.rejoin(log, self.machine, self.world.now)
         again._carry_out()
 
     # -- the disk of a coordinator
@@ -410,12 +423,15 @@ class Process:
         self.world.after(0.02, saved)
 
     def _write_down(self) -> None:
+        """What it knows, and into the ledger what it has written down."""
         disk, chain = self.disk, self.machine.log.chain
         assert disk is not None and chain is not None
-        self._has_unsaved = disk.is_full
         if disk.is_full:
             return
-        disk.entries, disk.others = chain.since(0), self.machine.backfilling.others
+        for record in self._unsaved:
+            self.ledger.enter(record.entry.header)
+        disk.log, self._unsaved = [*disk.log, *self._unsaved], []
+        disk.since = chain.oldest.step
         disk.contents = dict(self.contents)
         disk.snapshots = list(self.machine.log.snapshots)
 
@@ -429,21 +445,23 @@ class Process:
 
     def _resume_from_disk(self) -> None:
         disk = self.disk
-        if disk is None or not disk.entries:
+        if disk is None or not disk.log:
             return
         self.contents = dict(disk.contents)
-        for entry in (*disk.others, *disk.entries):
-            self.ledger.enter(entry.header)
-        tip = disk.entries[-1].header
+        for record in disk.log:
+            self.ledger.enter(record.entry.header)
+        entries = [one for one in chain_of(disk.log) if one.header.step >= disk.since]
+        tip = entries[-1].header
         base = disk.snapshots[-1]
         state: State = self.contents[base.digest]
-        for entry in disk.entries:
+        for entry in entries:
             if entry.header.step > base.step:
                 state = self._after(state, entry.header)
         self.state = state
         self.oracle.check_state(tip, state)
         self.machine = self._new_machine(self.contents)
-        self.machine.start(Chain(disk.entries), disk.snapshots, disk.accepted, disk.others)
+        gaps = next((one.gaps for one in reversed(disk.log) if one.gaps is not None), ())
+        self.machine.start(Chain(entries), disk.snapshots, disk.accepted, gaps)
 
 
 def restarted(process: Process, disk: Disk | None = None, keeps_session: bool = False) -> Process:
@@ -466,4 +484,5 @@ def first_disk(run: str, coordinator: str) -> Disk:
     digest = digest_of(FIRST)
     name = SnapshotName(0, digest)
     genesis = Header(run, 0, Kind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
-    return Disk([Entry(genesis, Certificate(ballot))], contents={digest: FIRST}, snapshots=[name])
+    log = [Record(Entry(genesis, Certificate(ballot)), is_applied=True)]
+    return Disk(log, contents={digest: FIRST}, snapshots=[name])

@@ -7,11 +7,14 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from averaging.log.header import Ballot, Kind
 from averaging.protocol.messages import Commit, Contact, Message, Propose, Vote
+from averaging.protocol.parts import equal_parts
 from averaging.protocol.settings import Settings
+from tests.simulation.roles import rest_some
 from tests.simulation.signatures import Signatures
 
 if TYPE_CHECKING:
@@ -33,10 +36,11 @@ class Ambush:
 class World:
     """All processes of a run, the network between them, and the clock."""
 
-    def __init__(self, seed: int, settings: Settings, is_guarded: bool = True):
+    def __init__(self, seed: int, settings: Settings, is_guarded: bool = True, has_roles: bool = False):
         self.seed, self.random = seed, random.Random(seed)
         self.settings = settings
         self.signatures = Signatures(is_guarded)
+        self.planner = partial(rest_some, self.random) if has_roles else equal_parts
         self.now = 0.0
         self.processes: dict[str, Process] = {}  # by session
         self.events = 0

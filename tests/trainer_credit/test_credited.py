@@ -57,6 +57,8 @@ def test_what_a_peer_says_that_it_does() -> None:
     assert status_of(training, has_state=True) == "training"
     assert status_of(replace(training, peers=1), has_state=True) == "training alone until others join"
     assert status_of(replace(training, in_round=True), has_state=True) == "averaging"
+    assert status_of(replace(training, rests=True), has_state=True) == "following the others"
+    assert status_of(replace(training, rests=True, share=0.5), has_state=True) == "averaging for the others"
     assert status_of(replace(training, is_behind=True), has_state=True) == "catching up with the others"
     assert status_of(training, has_state=False) == "loading the state of the run"
     assert status_of(replace(training, peers=1), has_state=False) == "waiting for the others"

@@ -48,6 +48,12 @@ def _sums() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        "place",
+        sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("start", sa.BigInteger, nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
+    )
+    op.create_table(
         "steps",
         sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("samples", sa.BigInteger, nullable=False),
@@ -110,7 +116,7 @@ def _findings() -> None:
         sa.Column("samples", sa.BigInteger, nullable=False),
         sa.Column("peers", sa.BigInteger, nullable=False),
         sa.Column("gradient_norm", sa.Double, nullable=False),
-        sa.Column("seconds", sa.Double, nullable=False),
+        sa.Column("seconds", sa.Double),
     )
     op.create_table(
         "flags",

@@ -1,6 +1,6 @@
 """The whole linear program of DeDLOC (Diskin et al. 2021, section 3.2 and its appendix), for given trainers, by HiGHS.
 
-It says what an optimal round is; `rounds.py` has the same optimum in closed form, and tests and
+It says what an optimal round is; `closed_form.py` has the same optimum in closed form, and tests and
 `benchmarks/plan.py` hold the one against the other. A plan is made by the closed form: n peers have 2 n^2 unknowns and
 n^3 inequalities here, and where several splits are best a solver may give another one in its next release, but all
 members of a group have to find the same.
@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
-from trainer.averaging.planning.rounds import Flags, Lines
+from averaging.load_balancing.closed_form import Flags, Lines
 
 
 def round_rate(lines: Lines, trains: Flags, *, averaged_once: bool = True) -> float:

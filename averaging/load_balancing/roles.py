@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.averaging.planning.rounds import Flags, Floats, Lines, keeps, round_seconds, total
+from averaging.load_balancing.closed_form import Flags, Floats, Lines, keeps, round_seconds
 
 TRIED_IN_FULL = 10  # peers that could train; 2^10 choices take some 20 ms
 SMALL = 64  # peers; larger groups are searched in steps as coarse as time allows
@@ -39,7 +39,7 @@ def choose_trainers(lines: Lines, speeds: Floats, samples: float, *, overlap: bo
     able = speeds > 0.0
     if not able.any():
         return able
-    if overlap and keeps(lines, able[None], samples / total(speeds[None]))[0]:
+    if overlap and keeps(lines, able[None], samples / speeds.sum())[0]:
         return able
     group = _Group(lines, speeds, samples, overlap)
     if able.sum() <= TRIED_IN_FULL:
@@ -71,14 +71,14 @@ class _Group:
         """One of K choices, [K, n]."""
         seconds = self.seconds(choices)
         good = choices[seconds <= seconds.min() * (1.0 + SAME)]
-        return good[np.argmax(total(good * self.speeds))]
+        return good[np.argmax((good * self.speeds).sum(axis=1))]
 
     def better(self, best: Flags, choices: Flags) -> Flags:
         """The best one so far, or a better one; those that cannot be are left out first, which is cheaper."""
         now = self.seconds(best[None])[0] * (1.0 + SAME)
         if not np.isfinite(now):
             return self.best(np.vstack([best[None], choices]))
-        speed = total(choices * self.speeds)
+        speed = (choices * self.speeds).sum(axis=1)
         computing = self.samples / np.where(speed > 0.0, speed, self.samples / (2.0 * now))
         allowed = np.where(computing <= now, now, -1.0) if self.overlap else now - computing
         return self.best(np.vstack([best[None], choices[keeps(self.lines, choices, allowed)]]))
@@ -91,7 +91,7 @@ def step_seconds(lines: Lines, trains: Flags, speeds: Floats, samples: float, *,
         trains: [K, n]; rows without a trainer take infinitely long.
     """
     some = trains.any(axis=1)
-    averaging, speed = round_seconds(lines, trains), total(trains * speeds)
+    averaging, speed = round_seconds(lines, trains), (trains * speeds).sum(axis=1)
     computing = samples / np.where(some & (speed > 0.0), speed, 1.0)
     seconds = np.maximum(averaging, computing) if overlap else averaging + computing
     return np.where(some & (speed > 0.0), seconds, np.inf)
@@ -129,9 +129,7 @@ def _by_deadlines(group: _Group, able: Flags) -> Flags:
         if len(between):  # when a peer's own bound falls away
             between = between[np.linspace(0, len(between) - 1, number).astype(int)]
         fractions = np.arange(number + 1.0) / number
-        even = least + (most - least) * (
-            fractions * fractions * fractions
-        )  # no power: not all processors round it alike
+        even = least + (most - least) * fractions**3
         deadlines = np.unique(np.concatenate([between, even]))
         choices = [_keeping(deadline, lines, group.speeds) for deadline in deadlines]
         of = np.repeat(np.arange(len(deadlines)), [len(some) for some in choices])
@@ -169,7 +167,7 @@ def _gains(lines: Lines, deadline: float, trainers: float) -> tuple[Floats, floa
         return np.where(lines.reachable, np.clip(np.minimum(up, down), 0.0, 1.0), 0.0)
 
     now, fewer = cap(1.0, trainers), cap(1.0, trainers - 1.0)
-    return cap(0.0, trainers - 1.0) - fewer, total((fewer - now)[None])[0]
+    return cap(0.0, trainers - 1.0) - fewer, (fewer - now).sum()
 
 
 def _first_to_keep(deadline: float, lines: Lines, trains: Flags, worth: Floats) -> Flags:

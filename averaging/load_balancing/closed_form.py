@@ -4,7 +4,7 @@ The model is DeDLOC's (Diskin et al. 2021, section 3.2): lines are limited at th
 which C are trainers (c_i = 1, the others 0), average a vector. Peer i averages the share w_i of it, and the shares add
 up to 1. Measured in whole vectors,
 
-- a trainer sends every part but its own to whoever averages it, and whoever averages a part sends its mean to all
+- a trainer sends every part but its own to its reducer, and whoever averages a part sends its mean to all
   others:  up_i = c_i (1 - w_i) + (n - 1) w_i;
 - whoever averages a part gets it from all other trainers, and everybody gets every mean but its own:
   down_i = (C - c_i) w_i + (1 - w_i).
@@ -20,14 +20,11 @@ concave and piecewise linear, so the shortest T is found exactly by a few steps 
 and each ends on a later piece. (A zero below a fraction line means that the share costs that line nothing, and a lone
 trainer's own part even saves it a download; see `_shortest`.)
 
-Why this has the optimum of the whole program (`program.py`), which chooses for each pair of peers what they send
+Why this has the optimum of the whole program (`linear_program.py`), which chooses for each pair of peers what they send
 each other: there g_ij, the means that i sends to j, is at most a_ki, the gradients that i gets from k, for every
 trainer k and every j. All g_ij over i add up to at least one vector a round, and all a_ki over i to at most one,
 because an element is averaged once. So for every k and j both sums are equal to one, hence g_ij = a_ki term by term:
 one number for each i, its share. What remains of the program are the two lines above.
-
-Sums are taken in a fixed order and every other operation is one that IEEE 754 rounds correctly, so that all members of
-a group find the same numbers on different processors.
 """
 
 from dataclasses import dataclass
@@ -84,7 +81,7 @@ def round_seconds(lines: Lines, trains: Flags) -> Floats:
     possible = np.isfinite(seconds)
     for _ in range(PIECES_PER_PEER * trains.shape[1] + 1):
         values, slopes = caps.at(np.where(possible, seconds, 0.0))
-        missing, growth = 1.0 - total(values), total(slopes)
+        missing, growth = 1.0 - values.sum(axis=1), slopes.sum(axis=1)
         short = possible & (missing > 1.0 - ENOUGH)
         if not short.any():
             break
@@ -98,7 +95,7 @@ def keeps(lines: Lines, trains: Flags, seconds: Floats) -> Flags:
     """Whether a round can be done within `seconds`, [K], for each of K choices; up to rounding."""
     within = _shortest(lines, trains) <= seconds * (1.0 + ROUNDING)
     values, _ = _caps(lines, trains).at(np.where(within, seconds, 0.0))
-    return within & (total(values) >= 1.0 - ROUNDING)
+    return within & (values.sum(axis=1) >= 1.0 - ROUNDING)
 
 
 def best_shares(lines: Lines, trains: Flags, seconds: float) -> Floats:
@@ -118,12 +115,12 @@ def best_shares(lines: Lines, trains: Flags, seconds: float) -> Floats:
 
     least, enough = 0.0, seconds
     while least < (middle := (least + enough) / 2.0) < enough:
-        if total(caps_within(middle)[None])[0] >= ENOUGH:
+        if caps_within(middle).sum() >= ENOUGH:
             enough = middle
         else:
             least = middle
     values = caps_within(enough)
-    shares = values / total(values[None])[0]
+    shares = values / values.sum()
     if trains.sum() == 1:  # a lone trainer may have to average more, so as to download less
         alone = int(np.argmax(trains))
         own = 1.0 - lines.download[alone] * seconds
@@ -139,11 +136,6 @@ def traffic(shares: Floats, trains: Flags) -> tuple[Floats, Floats]:
     up = trains * (1.0 - shares) + others * shares
     down = (trainers - trains) * shares + (1.0 - shares)
     return up, down
-
-
-def total(rows: Floats) -> Floats:
-    """The sum of each row, from left to right; `numpy.sum` adds up in an order that depends on the processor."""
-    return np.cumsum(rows, axis=1)[:, -1]
 
 
 def _caps(lines: Lines, trains: Flags) -> _Caps:

@@ -1,4 +1,4 @@
-"""What the coordinator saw of averaging, and what it found out about peers."""
+"""Rounds in which the coordinator took part, and flags: what it found out about peers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,14 +14,17 @@ from coordinator.ledger_schema import Base
 
 
 class RoundRow(Base):
-    """A round of averaging in which the coordinator took part; kept for ever, as steps are."""
+    """An update that the coordinator has applied, and the round it came from; kept for ever, as steps are.
+
+    `seconds` are those from the coordinator's call to the commit; none where it was not in the round.
+    """
 
     __tablename__ = "rounds"
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     samples: Mapped[int]
     peers: Mapped[int]
     gradient_norm: Mapped[float]
-    seconds: Mapped[float]
+    seconds: Mapped[float | None]
 
 
 class FlagRow(Base):
@@ -55,7 +58,7 @@ class KnownFlag:
     last: float
 
 
-class AuditBook:
+class RoundBook:
     """A part of the ledger; every method is one transaction and raises `LedgerError` if the database fails."""
 
     def __init__(self, engine: Engine):

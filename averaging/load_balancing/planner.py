@@ -1,0 +1,69 @@
+"""The plan of a round on the log: what members have said of themselves becomes parts, and roles for the next step."""
+
+import statistics
+from collections.abc import Sequence
+from itertools import accumulate
+
+from averaging.bandwidth.cap import MEGABIT
+from averaging.load_balancing.plan import GlobalStep, Peer, make_plan
+from averaging.protocol.messages import Assignment
+from averaging.protocol.parts import Line, Planned, equal_parts
+
+FASTER = 16.0  # than the usual peer: what is believed of a processor
+
+
+def plan_round(step: GlobalStep, chunks: int, members: Sequence[Line]) -> Planned:
+    """The best parts for those that send gradients, and the best trainers for the next step; see `plan.py`.
+
+    While most lines are not known, parts are equal and all train.
+
+    Args:
+        step: what all peers do together.
+        chunks: of the vector.
+        members: of a round; at least one is reachable.
+    """
+    peers = _peers(members)
+    if peers is None:
+        return equal_parts(chunks, members)
+    parts = runs(make_plan(peers, step, [one.sends for one in members]).parts, members)
+    if not any(one.speed for one in members):
+        return Planned(parts)
+    plan = make_plan(peers, step)
+    resting = [
+        one.session
+        for one, role in zip(members, plan.roles, strict=True)
+        if one.speed and one.bandwidth is not None and not role.trains
+    ]
+    return Planned(parts, tuple(resting), plan.step_seconds)
+
+
+def _peers(members: Sequence[Line]) -> list[Peer] | None:
+    """As plans see them; one of whose line or processor nothing is known counts as a usual peer.
+
+    None: of most lines nothing is known.
+    """
+    known = [one.bandwidth for one in members if one.bandwidth and one.bandwidth.upload and one.bandwidth.download]
+    if 2 * len(known) <= len(members):
+        return None
+    usual_up = statistics.median_low(one.upload for one in known)
+    usual_down = statistics.median_low(one.download for one in known)
+    usual_speed = statistics.median_low([one.speed for one in members if one.speed] or [1.0])
+    return [
+        Peer(
+            samples_per_second=min(one.speed or one.sends * usual_speed, FASTER * usual_speed),
+            upload=((one.bandwidth and one.bandwidth.upload) or usual_up) * MEGABIT,
+            download=((one.bandwidth and one.bandwidth.download) or usual_down) * MEGABIT,
+            client_mode=not one.reachable,
+            trained=not one.rests,
+        )
+        for one in members
+    ]
+
+
+def runs(sizes: Sequence[int], members: Sequence[Line]) -> tuple[Assignment, ...]:
+    """So many chunks for each member, one run after the other."""
+    return tuple(
+        Assignment(end - size, size, one.session, attempt=0)
+        for one, size, end in zip(members, sizes, accumulate(sizes), strict=True)
+        if size
+    )

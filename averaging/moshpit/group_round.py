@@ -1,0 +1,263 @@
+"""One round of one group: its members call, the convener plans, reducers average, and all go on with the mean.
+
+What the mean weighs: a group of n members with weights w_i has the mean m = sum(w_i g_i) / sum(w_i), and each member
+goes on with it at the weight sum(w_i) / n, in whole masked tokens. So the sums over all peers of weights, and of
+weights times gradients, are what they were before the round, whatever the sizes of groups: on a full grid the mean is
+exact in the end, and without one it comes nearer with every round.
+
+A round that fails costs its members that round: nothing is voted for, and no convener is replaced.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Header, Kind, Member, Part
+from averaging.protocol.assignments import Assignments
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.fetching import Fetching, first_of
+from averaging.protocol.meeting import member_of
+from averaging.protocol.messages import Call, Commit, Message, Plan, Reduced, Reducing, Refused
+from averaging.protocol.parts import Line, Planner
+from averaging.protocol.reducing import Reduction
+from averaging.protocol.settings import Settings
+
+STAND_INS = 2  # reducers of a part that may be silent, one after the other, before a round is given up
+WHOLE, PARTIAL = 2**20, 2**10  # weights of parameters: of peers that had all updates, and of those that missed some
+
+
+class GroupRound:
+    """As one member sees it. `header` names the mean, which is here once the round `is_over`; None: there is none.
+
+    Args:
+        number: of the ballot.
+        members: sessions that are expected.
+        reachable: those of them that accept connections; the first in the order of a hash convenes.
+        call: what this peer brings; its ballot is filled in.
+        patience: seconds for which a convener waits for members.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        members: Sequence[str],
+        reachable: Collection[str],
+        call: Call,
+        patience: float,
+        contacts: Contacts,
+        settings: Settings,
+        planner: Planner,
+        reduction: Reduction,
+        fetching: Fetching,
+        send: Callable[[str, Message], None],
+        now: float,
+    ):
+        self._me, self._contacts, self._settings, self._timing = contacts.me, contacts, settings, settings.timing
+        self._planner, self._reduction, self._fetching, self._send = planner, reduction, fetching, send
+        candidates = sorted(reachable, key=lambda one: hashlib.sha256(f"{number} {one}".encode()).digest())
+        self.ballot = Ballot(number, candidates[0] if candidates else "")
+        self.header: Header | None = None
+        self.planned_at: float | None = None  # when this peer's pieces went on their way
+        self.is_over = not self.ballot.convener
+        self._call = replace(call, ballot=self.ballot)
+        self._expected, self._patience = set(members), patience
+        self._began = self._heard_at = now
+        self._asked_at = self._committed_at = -1e9
+        self._moved_at = now  # when a reducer has said something to the convener
+        self._calls: dict[str, Call] = {}  # to this peer, by session
+        self._assignments: Assignments | None = None
+        self.tick(now)
+
+    @property
+    def convenes(self) -> bool:
+        """Whether this peer makes the plan."""
+        return self.ballot.convener == self._me.session
+
+    # -- what comes
+
+    def on_call(self, sender: str, call: Call, now: float) -> None:
+        """A member is there, or asks again since it has heard nothing."""
+        if self._contacts.get(sender) is None or not self._is_possible(call):  # or its user could not be named
+            self._send(sender, Refused(call.instance, call.ballot, self.ballot))
+        elif self._assignments is None and not self.is_over:
+            self._calls[sender] = call
+            self.tick(now)
+        elif sender not in self._calls or (self.is_over and self.header is None):
+            self._send(sender, Refused(call.instance, call.ballot, self.ballot))
+        elif self.header is not None:
+            self._send(sender, Commit(Entry(self.header, Certificate(self.ballot))))
+        elif self._assignments is not None:
+            self._send(sender, self._assignments.plan)
+
+    def _is_possible(self, call: Call) -> bool:
+        """Whether a member can have what it offers: of gradients no more than it may bring to a step."""
+        samples, weight = (sum(getattr(one, of) for one in call.buffers) for of in ("samples", "weight"))
+        if is_of_parameters(self.ballot.number):
+            return weight <= WHOLE
+        is_new = is_first(self.ballot.number)
+        return self._settings.may_bring(samples if is_new else self._settings.most_samples, weight)
+
+    def on_plan(self, plan: Plan, now: float) -> None:
+        """The convener knows all members."""
+        self._heard_at = now
+        if self.header is None and not self.is_over:
+            self.planned_at = now if self.planned_at is None else self.planned_at
+            self._reduction.begin(plan, now)
+
+    def reduced(self, sender: str, result: Reduced, now: float) -> None:
+        """A reducer has done its part."""
+        if self._assignments is not None:
+            self._moved_at = now
+            self._assignments.reduced(sender, result)
+
+    def reducing(self, sender: str, news: Reducing, now: float) -> None:
+        """A reducer is at work."""
+        if self._assignments is not None:
+            self._moved_at = now
+            self._assignments.reducing(sender, news, now)
+
+    def committed(self, header: Header, now: float) -> None:
+        """The mean has a name: get what is missing of it."""
+        is_member = any(one.session == self._me.session for one in header.members)
+        if self.header is None and not self.is_over and is_member and len(header.chunks) == self._settings.chunks:
+            self.header, self._committed_at = header, now
+            sources = first_of([header.ballot.convener], (one.session for one in header.members), but=self._me.session)
+            self._fetching.want_header(header, sources, now, is_new=True)
+            self.tick(now)
+
+    def refused(self) -> None:
+        """The convener goes on without this peer."""
+        if self.header is None:
+            self.is_over = True
+
+    def heard(self, sender: str, now: float) -> None:
+        """Any word of a peer."""
+        if sender == self.ballot.convener:
+            self._heard_at = now
+
+    def lost(self, session: str, now: float) -> None:
+        """The connection to a peer has broken. A convener that lives answers the next call."""
+        self._expected.discard(session)
+        if self._assignments is not None:
+            self._assignments.lost(session)
+        if session == self.ballot.convener:
+            self._heard_at = min(self._heard_at, now - self._timing.part + 2 * self._timing.resend)
+            self._asked_at = -1e9
+        self.tick(now)
+
+    def tick(self, now: float) -> None:
+        """Go on as far as the time allows."""
+        if self.is_over:
+            return
+        if self.header is not None:
+            self._wait_for_chunks(now)
+        elif self.convenes:
+            self._convene(now)
+        elif now >= min(self._heard_at + self._timing.part, self._gives_up_at):
+            self.is_over = True
+        elif now >= self._asked_at + (self._timing.resend if self.planned_at is None else self._timing.report):
+            self._asked_at = now
+            self._send(self.ballot.convener, self._call)
+
+    @property
+    def _gives_up_at(self) -> float:
+        """However alive the convener is: it may have its hands full with the round before."""
+        wait = self._patience + self._timing.part if self.planned_at is None else self._timing.round
+        return self._began + wait
+
+    def _wait_for_chunks(self, now: float) -> None:
+        assert self.header is not None
+        if self._fetching.holds(self.header.needed):
+            self.is_over = True
+        elif now >= self._committed_at + self._timing.part and not self._fetching.is_moving(now):
+            self._fetching.want_instead(self.header.needed, ())
+            self.header, self.is_over = None, True
+
+    # -- of the convener
+
+    def _convene(self, now: float) -> None:
+        self._calls.setdefault(self._me.session, self._call)
+        if self._assignments is None:
+            if self._expected <= self._calls.keys() or now >= self._began + self._patience:
+                self._plan(now)
+        elif (results := self._assignments.results(now)) is not None:
+            header = self._header(results)
+            for session in sorted(self._calls.keys() - {self._me.session}):
+                self._send(session, Commit(Entry(header, Certificate(self.ballot))))
+            self.committed(header, now)
+        elif now >= min(self._moved_at + STAND_INS * self._timing.part, self._began + self._timing.round):
+            self._fail()
+
+    def _plan(self, now: float) -> None:
+        if not any(offer.weight for call in self._calls.values() for offer in call.buffers):
+            self._fail()
+            return
+        calls = dict(sorted(self._calls.items()))
+        lines = [
+            Line(session, bool(call.buffers), self._is_reachable(session), call.bandwidth)
+            for session, call in calls.items()
+        ]
+        self._moved_at = now
+        me, instance, settings = self._me.session, self._call.instance, self._settings
+        self._assignments = Assignments(
+            me, instance, self.ballot, settings, calls, lines, self._planner, self._send, now
+        )
+
+    def _is_reachable(self, session: str) -> bool:
+        contact = self._contacts.get(session)
+        return contact is not None and contact.reachable
+
+    def _fail(self) -> None:
+        self.is_over = True
+        for session, call in self._calls.items():
+            if session != self._me.session:
+                self._send(session, Refused(call.instance, call.ballot, self.ballot))
+
+    def _header(self, results: Sequence[Reduced]) -> Header:
+        missing = [one for result in results for one in result.missing]
+        lost = {session for session, _ in missing if sum(session == one for one, _ in missing) == self._settings.chunks}
+        members = []
+        for session, call in sorted(self._calls.items()):
+            contact = self._contacts.get(session)
+            assert contact is not None
+            members.append(member_of(contact, () if session in lost else call.buffers))
+        return Header(
+            run=self._settings.run,
+            step=step_of(self.ballot.number) + 1,
+            kind=Kind.GROUP,
+            previous="",
+            ballot=self.ballot,
+            members=tuple(members),
+            parts=tuple(Part(result.assignment.reducer, result.chunks) for result in results),
+            exclusions=tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
+        )
+
+
+ROUNDS = 64  # more than a step has, of gradients or of parameters
+
+
+def ballot_number(step: int, number: int, *, of_parameters: bool) -> int:
+    """Of a round after a step; later rounds have higher ones."""
+    return (2 * step + of_parameters) * ROUNDS + number
+
+
+def step_of(number: int) -> int:
+    """The step after which a round is, by the number of its ballot."""
+    return number // (2 * ROUNDS)
+
+
+def is_of_parameters(number: int) -> bool:
+    """Whether a round averages parameters, and not gradients."""
+    return number // ROUNDS % 2 == 1
+
+
+def is_first(number: int) -> bool:
+    """Whether it averages gradients that nothing was averaged with before, so that members are credited."""
+    return number % (2 * ROUNDS) == 0
+
+
+def share(members: Sequence[Member], session: str) -> int:
+    """The weight at which a member goes on with the mean of its group: all shares together are the group's weight."""
+    rank = next(number for number, one in enumerate(members) if one.session == session)
+    whole, rest = divmod(sum(one.weight for one in members), len(members))
+    return whole + (rank < rest)

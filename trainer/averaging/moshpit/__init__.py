@@ -1,1 +1,0 @@
-"""Averaging in small groups that change (Moshpit SGD)."""
