@@ -2,11 +2,10 @@
 
     python -m benchmarks.moshpit [--peers 1024] [--group-size 32] [--rounds 10] [--repeats 3] [--json FILE]
     python -m benchmarks.moshpit --peers 10000 --group-size 16
-    python -m benchmarks.moshpit --real 8
 
 As in the paper's figure of averaging error (Ryabinin et al. 2021, section 4.1), every peer has a number, drawn from a
 normal distribution, and fails in each round with a probability of its own. The error is the mean squared distance from
-the mean of all numbers. Nothing is sent; the keys are those of `trainer/averaging/moshpit/keys.py`.
+the mean of all numbers. Nothing is sent; the keys are those of `averaging/moshpit/group_keys.py`.
 
 - *all-reduce*: all peers are one group. If one of them fails, the round is lost, and the next one starts again.
 - *moshpit*: groups by keys; a group in which somebody fails loses its round, the others do not. Its members keep
@@ -17,8 +16,6 @@ the mean of all numbers. Nothing is sent; the keys are those of `trainer/averagi
   round. Who fails sends and gets nothing.
 
 In a round of M peers each sends 2 (M - 1) / M vectors, so two whole vectors are as much as a round of Moshpit sends.
-
-With `--real` as many real averagers, each a process of its own, do the same without failures (`moshpit_real.py`).
 
 What counts: without failures Moshpit is exact after d rounds on a full grid; with them its error goes on falling by a
 factor in every round, while all-reduce stands still.
@@ -38,11 +35,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from averaging.moshpit.group_keys import first_keys, following_keys, index_bits, key_bits, meeting, rounds_to_mix
 from benchmarks import command
-from benchmarks.moshpit_real import measure, show
 from swarm.durable import write_file
 from swarm.errors import SahajError
-from trainer.averaging.moshpit.keys import first_key, indices, is_group_size, key_bits, meeting, next_key, rounds_to_mix
 
 Numbers = NDArray[np.float64]
 FAILURES = (0.0, 0.001, 0.005, 0.01)  # of a peer in a round
@@ -72,14 +68,15 @@ def main(
     group_size: Annotated[int, typer.Option(help="Of Moshpit's groups; a power of two.")] = 32,
     rounds: Annotated[int, typer.Option(min=1)] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Runs with other numbers; their errors' mean counts.")] = 3,
-    real: Annotated[int, typer.Option(min=0, max=64, help="Real peers, a power of two; they average as well.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Simulate, print a table, and write the JSON file if one is asked for."""
-    if not is_group_size(group_size) or group_size > peers:
-        raise SahajError(f"--group-size must be a power of two of at most {peers} (--peers), got {group_size}")
-    if real and not is_group_size(real):
-        raise SahajError(f"--real must be a power of two, got {real}")
+    if group_size > peers:
+        raise SahajError(f"--group-size must be at most {peers} (--peers), got {group_size}")
+    try:
+        index_bits(group_size)
+    except ValueError as error:
+        raise SahajError(f"--group-size: {error}") from None
     found: dict[str, dict[str, list[float]]] = {}
     for failure in track(FAILURES, "failures", transient=True):
         setting = Setting(peers, group_size, failure)
@@ -88,13 +85,10 @@ def main(
         }
     setting = Setting(peers, group_size, 0.0)
     _print(setting, found)
-    averaged = measure(real, repeats) if real else []
-    if averaged:
-        show(real, averaged)
     if json_file:
         about = asdict(setting) | {"key_bits": setting.bits, "rounds_to_mix": rounds_to_mix(setting.bits, group_size)}
         del about["failure"]
-        about |= {"repeats": repeats, "errors": found, "real_peers": real, "real": [asdict(one) for one in averaged]}
+        about |= {"repeats": repeats, "errors": found}
         write_file(json_file, json.dumps(about, indent=2) + "\n")
 
 
@@ -121,18 +115,15 @@ def _averaging(setting: Setting, name: str, rng: np.random.Generator) -> Round:
 
 
 def _moshpit(setting: Setting) -> Round:
-    keys = [first_key(place.to_bytes(4, "big"), setting.bits) for place in range(setting.peers)]
-    if setting.peers == setting.group_size * 2**setting.bits:  # a full grid begins with every point taken
-        keys = [f"{place % 2**setting.bits:0{setting.bits}b}" if setting.bits else "" for place in range(setting.peers)]
+    keys = first_keys(setting.peers, setting.group_size)  # numbers are drawn, so that their order does not matter
 
     def one(values: Numbers, failed: NDArray[np.bool_], number: int) -> Numbers:
+        nonlocal keys
         values = values.copy()
-        for key, members in meeting(keys).items():
+        for members in meeting(keys).values():
             if not failed[members].any():
                 values[members] = values[members].mean()
-            drawn = indices(f"{number}/{key}".encode(), len(members), setting.group_size)
-            for member, index in zip(members, drawn, strict=True):
-                keys[member] = next_key(key, index, setting.group_size)
+        keys = following_keys(keys, setting.group_size, str(number))
         return values
 
     return one

@@ -5,6 +5,7 @@ new session, since its old one may have promises in decisions that it will not s
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from averaging.log.chain import Chain
@@ -33,6 +34,7 @@ class CatchingUp:
     def __init__(self, session: Session, fetching: Fetching, trust: Trust):
         self._send, self._act, self._timing = session.send, session.act, session.timing
         self._fetching, self._trust = fetching, trust
+        self.also_wanted: Callable[[], set[str]] = set  # what is fetched for other reasons than to catch up
         self._claims: dict[str, _Claim] = {}
         self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last; by peer id
         self._asked_at = -1e9
@@ -134,7 +136,7 @@ class CatchingUp:
     def _begin_anew(self, abandoned: set[str], ours: Head | None) -> None:
         """What was being fetched, and is wanted no longer, is asked for no longer, and not kept by a newcomer."""
         wanted = self.wanted()
-        self._fetching.want_instead(abandoned, wanted)
+        self._fetching.want_only(wanted | self.also_wanted())  # not what was proposed for a decided step
         if ours is None and abandoned - wanted:  # a peer with a chain drops the rest at its next step
             gone = sorted(self._fetching.held - wanted - self._fetching.parts_of(wanted))
             self._fetching.forget(gone)

@@ -15,7 +15,9 @@ from tests.access.at_the_door import VOLUNTEER
 from tests.access.guarded_swarm import TRAINERS, GuardedSwarm
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults, pytest.mark.timeout(900)]
-PASS_LIFETIME = 120.0  # seconds; passes are renewed when half of it is left
+# seconds; passes are renewed when half of it is left. Attempts count for a minute, then the door has room for a moment:
+# not for one renewal after the other, as these come more often
+PASS_LIFETIME = 100.0
 SIEGE = 150.0  # seconds: no pass lasts as long
 USUAL_FILES = 1024  # that a program may open on most systems
 MOSTLY = 0.6  # of the global steps, those in which both trainers took part: a busy machine loses a round now and then
@@ -48,10 +50,6 @@ def test_a_thousand_idle_sockets_cost_no_global_step(swarm: GuardedSwarm):
 
 def test_where_the_volunteers_address_is_refused_passes_are_renewed_over_libp2p(swarm: GuardedSwarm):
     """The attacker sits behind the same router, and uses up the attempts to join of all behind it."""
-    # attempts count for a minute, as long as it takes to the next renewal: both at once would find some left each time
-    swarm.wait(
-        lambda: all(25 < expires - PASS_LIFETIME / 2 - time.time() < 45 for _, expires in expiries(swarm)), "time"
-    )
     told = besiege(swarm, knocking=8)
     assert told["refused"] > 0, told
     logged = "\n".join(path.read_text() for path in (swarm.state / logs.FOLDER).glob("*.jsonl*"))

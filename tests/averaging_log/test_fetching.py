@@ -108,7 +108,7 @@ def test_what_a_peer_does_not_want_any_more_is_not_asked_for() -> None:
     asked: list[tuple[str, str]] = []
     fetching = fetching_of(asked)
     fetching.want(["gone", "kept"], ["source.0"], 0.0)
-    fetching.want_instead(["gone", "kept"], ["kept"])
+    fetching.want_only(["kept"])
     asked.clear()
     fetching.tick(100.0)
     assert asked == [("source.0", "kept")] and set(fetching.wanted) == {"kept"}

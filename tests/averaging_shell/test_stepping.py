@@ -13,7 +13,7 @@ import torch
 import averaging.replay
 from averaging.log import disk, log_file, store
 from averaging.log.disk import Disk
-from averaging.log.header import Ballot, Header, Kind
+from averaging.log.header import Ballot, Entry, Header, Kind
 from averaging.protocol.actions import Apply, Load
 from averaging.protocol.catching_up import AHEAD
 from averaging.protocol.messages import Propose
@@ -193,6 +193,46 @@ def test_a_coordinator_with_a_full_disk_follows_and_convenes_once_it_was_able_to
         again = village.add("coordinator", begins=True)
         assert step_of(again) >= step
         await village.rest()
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of a coordinator lags behind the rounds that it is in, which others convene meanwhile."""
+
+    async def course() -> None:
+        village = Village(tmp_path)
+        coordinator, aside = village.add("coordinator", begins=True), village.asides["coordinator.0"]
+        for name in ("asha", "bela", "chand"):
+            village.train(village.add(name))
+        told: dict[int, float | None] = {}
+        expected: dict[int, float | None] = {}
+        machine, called = coordinator.machine, [0.0]
+        call, apply = machine.voting.call, machine._machine.apply
+
+        def calls(ballot: Ballot, now: float) -> Any:
+            called[0] = now
+            return call(ballot, now)
+
+        def applies(entry: Entry, now: float) -> None:
+            expected[entry.header.step] = now - called[0] if called[0] else None
+            called[0] = 0.0
+            apply(entry, now)
+
+        def tell(entry: Entry) -> None:
+            told[entry.header.step] = coordinator.round_seconds
+
+        monkeypatch.setattr(machine.voting, "call", calls)
+        monkeypatch.setattr(machine._machine, "apply", applies)
+        monkeypatch.setattr(coordinator._stepping, "_applied", tell)
+        await village.until(lambda: len(told) > 3)
+        aside.stand_still()
+        await village.until(lambda: len(expected) > len(told) + 3)
+        aside.go_on()
+        await village.rest()
+        assert told == expected
+        assert len({seconds for seconds in told.values() if seconds}) > 5
         await village.end()
 
     in_virtual_time(course)

@@ -1,4 +1,4 @@
-"""A run whose peers average in small groups, of which the coordinator sees only its own."""
+"""A run whose peers average in small groups, of which the coordinator hears from their conveners."""
 
 import json
 from collections import Counter
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.small_swarm import SmallSwarm
+from tests.peers.small_swarm import COUNTING, SmallSwarm, newest_step_said
 from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
@@ -20,7 +20,7 @@ CLIENT = 1  # the one in client mode
 def test_in_small_groups_everybody_is_credited_with_what_it_brought(
     small_swarm: Callable[..., SmallSwarm], guarded: bool
 ):
-    access = {"open": True} if guarded else None  # the coordinator hears then what the others saw
+    access = {"open": True} if guarded else None
     swarm = small_swarm(total_steps=STEPS, target_batch_size=4096, access=access, averaging={"target_group_size": 2})
     trainers = [
         swarm.volunteer(f"trainer-{number}", asks_for=f"trainer-{number}", client_mode=number == CLIENT)
@@ -34,6 +34,23 @@ def test_in_small_groups_everybody_is_credited_with_what_it_brought(
     said = brought(swarm.folder / "peers", STEPS - 1)
     assert len(said) == STEPS - 1
     swarm.wait(lambda: credited(swarm, STEPS - 1) == said, f"credit for {said}")
+
+
+def test_trainers_that_are_killed_cost_the_others_no_more_than_a_round(small_swarm: Callable[..., SmallSwarm]):
+    swarm = small_swarm(averaging={"target_group_size": 2, "state_every": 2})
+    trainers = [swarm.trainer(f"trainer-{number}", client_mode=number == CLIENT) for number in range(TRAINERS)]
+    swarm.wait_for_step(2)
+    for victim in (trainers[0], trainers[2]):
+        before = swarm.done()
+        victim.kill()
+        swarm.wait_for_step(before + 4)
+    newcomer = swarm.trainer("newcomer")
+    swarm.wait(lambda: newcomer.said(COUNTING), "sample of the newcomer")
+    before = swarm.done()
+    swarm.wait_for_step(before + 2)
+    living = [one for one in (*trainers, newcomer) if one.process.poll() is None]
+    assert len(living) == TRAINERS - 1
+    swarm.wait(lambda: all(newest_step_said(one) > before for one in living), "a global step of all that live")
 
 
 def brought(peers: Path, steps: int) -> dict[int, int]:

@@ -14,7 +14,7 @@ ASHA, BELA = "asha.1", "bela.0"
 
 def entry(step: int, number: int, **fields: Any) -> Entry:
     ballot = Ballot(number, "coordinator.0")
-    return Entry(header(step, ballot=ballot, **fields), Certificate(ballot))
+    return Entry(header(step, ballot=ballot, **fields), Certificate(ballot, votes=("coordinator.0",)))
 
 
 def test_samples_count_with_the_share_of_the_mean_that_includes_them() -> None:
@@ -35,7 +35,7 @@ def test_samples_count_with_the_share_of_the_mean_that_includes_them() -> None:
 def test_rounds_that_failed_are_the_ballots_in_between() -> None:
     credited = Credited(masked_fraction=0.15)
     for step, number in ((1, 4), (2, 5), (3, 8), (90, 400)):  # the last one after a state was taken over
-        credited.take_in(entry(step, number), {ASHA}, now=float(step))
+        credited.take_in(entry(step, number, parts=(Part(BELA, ("a",)),)), {ASHA}, now=float(step))
     assert (credited.rounds, credited.failures, credited.steps) == (4, 2, 0)
     assert credited.thanks().startswith("Thank you for joining. You left before a global step was done")
 
