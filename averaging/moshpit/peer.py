@@ -48,10 +48,10 @@ from averaging.protocol.messages import (
     Want,
     WantLog,
 )
-from averaging.protocol.outbox import Outbox
 from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.reducing import Reduction
 from averaging.protocol.resting import Resting
+from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 
 MISSES = 2  # times `state_every`: steps without a mean of parameters after which a peer loads a state
@@ -81,11 +81,11 @@ class GroupPeer:
         self._planner = planner
         self.me, self._settings, self._groups, self._credentials = me, settings, groups, credentials
         self.buffers, self.resting = Buffers(), Resting(me.session)  # in small groups all compute
-        self._outbox = Outbox(me.session)
-        send, act = self._outbox.send, self._outbox.act
+        self._session = Session(me, settings, credentials)
+        send, act = self._session.send, self._session.act
         self._contacts = Contacts(me, credentials)
         self.fetching = Fetching(send, settings.timing)
-        self.reducing = Reduction(me.session, settings, send, act)
+        self.reducing = Reduction(self._session)
         self.gathering = Gathering(self._contacts, settings, self.buffers, lambda: self.head, send)
         self._crediting = Crediting(self._contacts, settings.run, credentials.is_guarded, send, act)
         self._loading = Loading(self._contacts, self.fetching, send, act)
@@ -222,16 +222,16 @@ class GroupPeer:
         said = Goodbye(self.me.session, self._instance, step, None, None)
         said = replace(said, signature=self._credentials.sign(signed.farewell(said.farewell)))
         for session in self.others:
-            self._outbox.send(session, said)
+            self._session.send(session, said)
         self.fall_silent()
 
     def fall_silent(self) -> None:
         """Say and do nothing any more."""
-        self._outbox.close()
+        self._session.close()
 
     def take_actions(self) -> list[Action]:
         """What the process has to do now, in this order."""
-        return self._outbox.take()
+        return self._session.take()
 
     # -- state
 
@@ -280,7 +280,7 @@ class GroupPeer:
         elif call.ballot in self._convened:
             self._convened[call.ballot].on_call(sender, call, now)
         elif self.step is None or self.is_behind or step_of(number) < self.step - 1 or self._is_past(number):
-            self._outbox.send(sender, Refused(call.instance, call.ballot, call.ballot))
+            self._session.send(sender, Refused(call.instance, call.ballot, call.ballot))
         else:
             self._early[sender] = call
             self.gathering.tell(sender, now)  # it waits for a peer that lives
@@ -324,7 +324,7 @@ class GroupPeer:
     def _after(self, now: float) -> None:
         """Go on as far as this event allows."""
         while True:
-            while (message := self._outbox.to_self()) is not None:
+            while (message := self._session.to_self()) is not None:
                 self._handlers[type(message)](self.me.session, message, now)
             if self._rounds is None:
                 self._catch_up(now)
@@ -342,7 +342,7 @@ class GroupPeer:
                 if self._round.is_over:
                     self._end_round(now)
                     continue
-            if not self._outbox.has_for_self:
+            if not self._session.has_for_self:
                 return
 
     def _may_begin(self, now: float) -> bool:
@@ -379,7 +379,7 @@ class GroupPeer:
             self._planner,
             self.reducing,
             self.fetching,
-            self._outbox.send,
+            self._session.send,
             now,
         )
         for session in [one for one, call in self._early.items() if call.ballot.number <= number]:
@@ -403,18 +403,18 @@ class GroupPeer:
         ended, self._rounds = self._rounds, None
         if ended.of_parameters:
             if ended.averaged and ended.mean is not None:
-                self._outbox.act(TakeParameters(ended.mean.chunks))
+                self._session.act(TakeParameters(ended.mean.chunks))
                 self._missed = 0
             return
         # all groups are credited by what their conveners tell the coordinator
         entry = ended.entry(self._settings.run, self.me.session, credits=not self.me.is_coordinator)
-        self._outbox.act(Apply(entry, now - ended.began))
+        self._session.act(Apply(entry, now - ended.began))
         self.step += 1
         self._missed += not ended.averaged
         self._forget(entry.header.chunks)
         if self.step % self._groups.state_every == 0:
             self._encodes = True
-            self._outbox.act(EncodeParameters())
+            self._session.act(EncodeParameters())
         self.gathering.report(now)
 
     def _forget(self, newest: Collection[str]) -> None:
@@ -423,7 +423,7 @@ class GroupPeer:
         kept = self._loading.kept(self.step - MISSES * self._groups.state_every).union(newest)
         gone = (self._old & self.fetching.held) - kept
         self.fetching.forget(gone)
-        self._outbox.act(Forget(tuple(sorted(gone))))
+        self._session.act(Forget(tuple(sorted(gone))))
         self._old = set(self.fetching.held)
 
     # -- catching up
@@ -444,7 +444,7 @@ class GroupPeer:
             self._missed += newest - self.step
             if not self.is_behind:
                 for step in range(self.step + 1, newest + 1):
-                    self._outbox.act(Apply(passed(self._settings.run, step, self.me.session)))
+                    self._session.act(Apply(passed(self._settings.run, step, self.me.session)))
                 self.step = newest
                 self.gathering.report(now)
 
@@ -452,7 +452,7 @@ class GroupPeer:
         """Take over a state, as that of the step at which the others are by now: parameters are averaged soon."""
         self.step = max(snapshot.step, self.gathering.newest(now))
         self._missed = min(self.step - snapshot.step, self._groups.state_every)
-        self._outbox.act(Load((passed(self._settings.run, self.step, self.me.session),), snapshot.digest))
+        self._session.act(Load((passed(self._settings.run, self.step, self.me.session),), snapshot.digest))
         self.buffers.drop()
         self._loading.stop()
         self.gathering.report(now)

@@ -6,19 +6,21 @@ nothing against the header; once that is committed, the peer goes on from the na
 not compared is objected to: a snapshot that is not near may be a state that was made up.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from averaging.log.header import SnapshotName
-from averaging.protocol.actions import Action, Adopt, Compare
+from averaging.protocol.actions import Adopt, Compare
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.held_log import HeldLog
+from averaging.protocol.session import Session
 
 
 class Adopting:
     """Of one peer."""
 
-    def __init__(self, log: HeldLog, fetching: Fetching, act: Callable[[Action], None], snapshot_every: int):
-        self._log, self._fetching, self._act, self._snapshot_every = log, fetching, act, snapshot_every
+    def __init__(self, session: Session, log: HeldLog, fetching: Fetching):
+        self._log, self._fetching, self._act = log, fetching, session.act
+        self._snapshot_every = session.settings.snapshot_every
         self._near: set[SnapshotName] = set()  # that were compared with this peer's own ones
         self._proposed: SnapshotName | None = None  # the last one that was named and is another than this peer's own
         self._is_compared = False

@@ -4,15 +4,13 @@ A coordinator that loads a snapshot has a gap between the headers that it had an
 fills the gap backwards: each header names the one before it by digest, so that any peer may give it.
 """
 
-from collections.abc import Callable
-
 from averaging.log.chain import Chain
 from averaging.log.header import Gap, Header, Kind, parting
-from averaging.protocol.actions import Action, Credit
+from averaging.protocol.actions import Credit
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.held_log import HeldLog
-from averaging.protocol.messages import Headers, Message, WantHeaders
-from averaging.protocol.settings import Timing
+from averaging.protocol.messages import Headers, WantHeaders
+from averaging.protocol.session import Session
 
 MOST_HEADERS = 64  # in an answer
 
@@ -20,15 +18,9 @@ MOST_HEADERS = 64  # in an answer
 class Backfilling:
     """Of one peer. Peers other than the coordinator only answer."""
 
-    def __init__(
-        self,
-        contacts: Contacts,
-        log: HeldLog,
-        send: Callable[[str, Message], None],
-        act: Callable[[Action], None],
-        timing: Timing,
-    ):
-        self._contacts, self._log, self._send, self._act, self._timing = contacts, log, send, act, timing
+    def __init__(self, session: Session, contacts: Contacts, log: HeldLog):
+        self._send, self._act, self._timing = session.send, session.act, session.timing
+        self._contacts, self._log = contacts, log
         self.gaps: list[Gap] = []
         self._had: Header | None = None  # the newest one of the session before, where this one has no chain yet
         self._asked_at = -1e9

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, extends, newest, peer_of, supersedes
-from averaging.protocol.actions import Action, Forget, Rejoin
+from averaging.protocol.actions import Forget, Rejoin
 from averaging.protocol.fetching import Fetching, first_of
-from averaging.protocol.messages import Log, Message, WantLog
-from averaging.protocol.settings import Timing
+from averaging.protocol.messages import Log, WantLog
+from averaging.protocol.session import Session
 from averaging.protocol.trust import Trust
 
 CLAIM = 10.0  # seconds for which a claim to be ahead counts
@@ -31,15 +31,9 @@ class _Claim:
 class CatchingUp:
     """What others have that this peer lacks."""
 
-    def __init__(
-        self,
-        fetching: Fetching,
-        trust: Trust,
-        send: Callable[[str, Message], None],
-        act: Callable[[Action], None],
-        timing: Timing,
-    ):
-        self._fetching, self._trust, self._send, self._act, self._timing = fetching, trust, send, act, timing
+    def __init__(self, session: Session, fetching: Fetching, trust: Trust):
+        self._send, self._act, self._timing = session.send, session.act, session.timing
+        self._fetching, self._trust = fetching, trust
         self.also_wanted: Callable[[], set[str]] = set  # what is fetched for other reasons than to catch up
         self._claims: dict[str, _Claim] = {}
         self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last; by peer id
@@ -142,9 +136,7 @@ class CatchingUp:
     def _begin_anew(self, abandoned: set[str], ours: Head | None) -> None:
         """What was being fetched, and is wanted no longer, is asked for no longer, and not kept by a newcomer."""
         wanted = self.wanted()
-        self._fetching.want_only(
-            wanted | self.also_wanted()
-        )  # not what was proposed for a decided step
+        self._fetching.want_only(wanted | self.also_wanted())  # not what was proposed for a decided step
         if ours is None and abandoned - wanted:  # a peer with a chain drops the rest at its next step
             gone = sorted(self._fetching.held - wanted - self._fetching.parts_of(wanted))
             self._fetching.forget(gone)

@@ -3,17 +3,15 @@
 DeDLOC, section 3.1. A convener also speaks to those that do not report to it, so that they know who leads.
 """
 
-from collections.abc import Callable
-
 from averaging.log.header import Head, extends
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up import CatchingUp
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.convening import Convening
 from averaging.protocol.held_log import HeldLog
-from averaging.protocol.messages import Message, Report, Status
+from averaging.protocol.messages import Report, Status
 from averaging.protocol.progress import Progress
-from averaging.protocol.settings import Settings
+from averaging.protocol.session import Session
 from averaging.protocol.voting import Voting
 
 
@@ -22,19 +20,18 @@ class Gathering:
 
     def __init__(
         self,
+        session: Session,
         contacts: Contacts,
-        settings: Settings,
         log: HeldLog,
         buffers: Buffers,
         voting: Voting,
         catching_up: CatchingUp,
-        send: Callable[[str, Message], None],
         now: float,
     ):
         self.progress = Progress()
-        self.convening = Convening(contacts.me, settings.timing, now)
-        self._contacts, self._settings, self._log, self._buffers = contacts, settings, log, buffers
-        self._voting, self._catching_up, self._send = voting, catching_up, send
+        self.convening = Convening(session.me, session.timing, now)
+        self._settings, self._send, self._contacts = session.settings, session.send, contacts
+        self._log, self._buffers, self._voting, self._catching_up = log, buffers, voting, catching_up
         self._reported_at, self._reported_samples = -1e9, 0
         self._gathered = 0  # samples of all peers, as the convener says
         self._spoke_at = -1e9

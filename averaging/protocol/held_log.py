@@ -1,15 +1,15 @@
 """What a peer holds of the log: its chain, the chunks of updates, snapshots; and what of it others may have."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, Header, SnapshotName, shared_step, supersedes
 from averaging.protocol import credentials as signed
 from averaging.protocol import quorum
-from averaging.protocol.actions import Action, Forget
-from averaging.protocol.credentials import Credentials
+from averaging.protocol.actions import Forget
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Anchor, Log, Message, WantLog
+from averaging.protocol.messages import Anchor, Log, WantLog
+from averaging.protocol.session import Session
 
 MOST_ENTRIES = 64  # of the log in an answer to a peer that is a little behind
 LONGEST = 6 * 2**20  # bytes of headers and certificates in an answer to others
@@ -23,24 +23,15 @@ class HeldLog:
     headers since then, those that voters are chosen by, and those that a coordinator may have missed.
     """
 
-    def __init__(
-        self,
-        fetching: Fetching,
-        send: Callable[[str, Message], None],
-        act: Callable[[Action], None],
-        headers: int,
-        credentials: Credentials,
-        *,
-        is_coordinator: bool = False,
-    ):
-        """`headers`: that are kept for a coordinator that was away, which has its own on the disk."""
-        self._credentials = credentials
+    def __init__(self, session: Session, fetching: Fetching):
+        self._credentials, self._send, self._act = session.credentials, session.send, session.act
+        self._is_coordinator = session.me.is_coordinator
+        self._headers = 0 if self._is_coordinator else session.settings.headers  # that are kept for a coordinator
         self.anchor: Anchor | None = None  # the newest one of this chain
         self.chain: Chain | None = None  # None: the peer has no state yet
         self._to_come: tuple[Entry, ...] = ()  # that follow it, with which this peer has loaded its snapshot
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
-        self._fetching, self._send, self._act = fetching, send, act
-        self._is_coordinator, self._headers = is_coordinator, 0 if is_coordinator else headers
+        self._fetching = fetching
         self.pinned: str | None = None  # digest of a snapshot that the authority wants back
         self._chunks: set[str] = set()  # of the updates that can be given
         self._forgotten = -1  # step up to which there are none

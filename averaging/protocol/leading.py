@@ -5,16 +5,14 @@ from dataclasses import replace
 
 from averaging.log.header import Ballot, Entry, Header
 from averaging.protocol import quorum
-from averaging.protocol.actions import Action
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.credentials import Credentials
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.gathering import Gathering
 from averaging.protocol.held_log import HeldLog
-from averaging.protocol.messages import Call, Message, Reduced, Reducing, Refused, Status, Vote
+from averaging.protocol.messages import Call, Reduced, Reducing, Refused, Status, Vote
 from averaging.protocol.parts import Planner
 from averaging.protocol.round import Phase, Round
-from averaging.protocol.settings import Settings
+from averaging.protocol.session import Session
 from averaging.protocol.situation import Situation
 from averaging.protocol.voting import Voting
 
@@ -24,23 +22,19 @@ class Leading:
 
     def __init__(
         self,
+        session: Session,
         contacts: Contacts,
-        settings: Settings,
         plan: Planner,
         objection: Callable[[Header], str],
         log: HeldLog,
         gathering: Gathering,
         voting: Voting,
         fetching: Fetching,
-        credentials: Credentials,
-        send: Callable[[str, Message], None],
-        act: Callable[[Action], None],
     ):
         self.round: Round | None = None  # that this peer convenes
         self.rollback: str | None = None  # digest of the snapshot that the authority wants back
-        self._contacts, self._settings, self._plan, self._objection = contacts, settings, plan, objection
-        self._log, self._gathering, self._credentials = log, gathering, credentials
-        self._voting, self._fetching, self._send, self._act = voting, fetching, send, act
+        self._session, self._contacts, self._plan, self._objection = session, contacts, plan, objection
+        self._log, self._gathering, self._voting, self._fetching = log, gathering, voting, fetching
         self._began_at = -1e9  # the last ballot
         self._no_quorum_since: float | None = None
 
@@ -63,11 +57,11 @@ class Leading:
 
     def _begin(self, now: float) -> None:
         """Open a ballot when there is something to decide."""
-        timing, me, tip = self._settings.timing, self._contacts.me, self._log.tip
+        me, settings, timing, tip = self._session.me, self._session.settings, self._session.timing, self._log.tip
         progress, convening = self._gathering.progress, self._gathering.convening
-        target = self._settings.target_samples
+        target = settings.target_samples
         full = progress.gathered(tip.digest, target, now) >= target or convening.is_stalled(now)
-        full = full and tip.step < self._settings.last_step
+        full = full and tip.step < settings.last_step
         rollback = self.rollback if me.is_coordinator else None
         if not (full or rollback) or now < self._began_at + timing.resend:
             return
@@ -78,33 +72,21 @@ class Leading:
         waited = self._no_quorum_since is not None and now >= self._no_quorum_since + timing.reset
         assert self._log.chain is not None
         situation = Situation(
-            me=me,
+            session=self._session,
+            contacts=self._contacts,
+            listed=self._contacts.others,
+            objection=self._objection,
             ballot=ballot,
             previous=tip,
             recent=self._log.chain.last(quorum.WINDOW),
-            contacts=self._contacts.others,
-            known=self._contacts.get,
-            goodbyes=self._contacts.goodbyes,
             awaited=frozenset(progress.expected(tip.digest, target, now)),
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
-            objection=self._objection,
-            evidence=self._contacts.evidence,
             may_reset=me.is_coordinator and waited,
-            credentials=self._credentials,
         )
-        self.round = Round(
-            situation,
-            self._settings,
-            self._plan,
-            self._voting.voter,
-            self._voting.signed_vote,
-            self._fetching,
-            self._send,
-            self._act,
-            now,
-        )
-        self.round.called(me.session, self._voting.call(ballot, now), now)
+        voting = self._voting
+        self.round = Round(situation, self._plan, voting.voter, voting.signed_vote, self._fetching, now)
+        self.round.called(me.session, voting.call(ballot, now), now)
 
     def _continue(self, current: Round, now: float) -> Entry | None:
         current.advance(now)
@@ -132,7 +114,7 @@ class Leading:
         self._contacts.learn_of(call.accepted)
         if self.round is None or sender in self._contacts.goodbyes:
             return
-        if self._credentials.is_guarded and self._contacts.get(sender) is None:
+        if self._session.credentials.is_guarded and self._contacts.get(sender) is None:
             self.round.is_absent(sender, now)  # nobody knows whose session it is
         else:
             is_planned = self._gathering.progress.sends(sender, now)
@@ -148,20 +130,10 @@ class Leading:
         else:
             self.round.is_absent(sender, now)
 
-    def on_reducing(self, sender: str, news: Reducing, now: float) -> None:
-        """A reducer is at work."""
+    def on_news(self, sender: str, news: Reducing | Reduced | Vote, now: float) -> None:
+        """A reducer is at work or has done a part, or a voter has accepted."""
         if self.round is not None:
-            self.round.reducing(sender, news, now)
-
-    def on_reduced(self, sender: str, result: Reduced, now: float) -> None:
-        """A part is done."""
-        if self.round is not None:
-            self.round.reduced(sender, result, now)
-
-    def on_vote(self, sender: str, vote: Vote, now: float) -> None:
-        """A voter has accepted."""
-        if self.round is not None:
-            self.round.voted(sender, vote, now)
+            self.round.heard(sender, news, now)
 
     def has_left(self, session: str, now: float) -> None:
         """A peer has said goodbye."""

@@ -1,28 +1,27 @@
 """The first phase of a ballot: peers call, which says what they bring, and is the promise of voters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from averaging.log.header import Header, Member
 from averaging.protocol import quorum
-from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Message, Offer
-from averaging.protocol.settings import Settings
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer
 from averaging.protocol.situation import Situation
 
 
 class Meeting:
     """Of one ballot."""
 
-    def __init__(self, situation: Situation, settings: Settings, send: Callable[[str, Message], None]):
+    def __init__(self, situation: Situation):
         self.calls: dict[str, Call] = {}  # by session
         self.contacts: dict[str, Contact] = {}  # those that called, as they were known then
-        self._situation, self._settings, self._send = situation, settings, send
+        self._situation, self._settings, self._send = situation, situation.session.settings, situation.session.send
         self._absent: set[str] = set()  # they answered, and bring nothing
 
     def ask(self) -> None:
         """Ask the peers that have not called yet; one that brought nothing may have caught up in the meantime."""
         previous = self._situation.previous
-        for session in self._situation.contacts:
+        for session in self._situation.listed:
             if session not in self.calls:
                 self._send(session, Meet(previous.digest, previous.step, self._situation.ballot))
 
@@ -49,7 +48,8 @@ class Meeting:
     @property
     def goodbyes(self) -> dict[str, Goodbye]:
         """Those that this ballot may count, by session."""
-        said = quorum.counted_goodbyes(self._situation.previous, self._situation.ballot, self._situation.goodbyes)
+        previous, all_said = self._situation.previous, self._situation.contacts.goodbyes
+        said = quorum.counted_goodbyes(previous, self._situation.ballot, all_said)
         return {session: one for session, one in said.items() if not self._lies(self._accepted_by(one))}
 
     def _accepted_by(self, goodbye: Goodbye) -> Accepted | None:

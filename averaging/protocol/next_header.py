@@ -36,7 +36,7 @@ def rollback(situation: Situation, members: Sequence[Member], coordinators: Coll
         snapshot=SnapshotName(situation.previous.step + 1, snapshot),
         voters=quorum.voters_among(present, situation.recent),
     )
-    return ordered(header, situation.credentials)
+    return ordered(header, situation.session.credentials)
 
 
 def reset(
@@ -52,7 +52,7 @@ def reset(
     )
     if chosen is not None:
         header = replace(header, members=chosen.members, parts=chosen.parts, exclusions=chosen.exclusions)
-    return ordered(header, situation.credentials)
+    return ordered(header, situation.session.credentials)
 
 
 def _without_gradient(member: Member) -> Member:

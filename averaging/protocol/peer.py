@@ -11,54 +11,14 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Gap, Head, Header, Kind, SnapshotName
-from averaging.protocol import quorum
+from averaging.log.header import Ballot, Gap, Head, Kind, SnapshotName
+from averaging.protocol import messages
 from averaging.protocol.actions import Action
-from averaging.protocol.adopting import Adopting
-from averaging.protocol.applying import Applying
-from averaging.protocol.backfilling import Backfilling
-from averaging.protocol.buffers import Buffers
-from averaging.protocol.catching_up import CatchingUp
-from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials, Open, farewell
-from averaging.protocol.fetching import Fetching
-from averaging.protocol.gathering import Gathering
-from averaging.protocol.held_log import HeldLog
-from averaging.protocol.leading import Leading
-from averaging.protocol.messages import (
-    Accepted,
-    Bandwidth,
-    Call,
-    Chunk,
-    Commit,
-    Contact,
-    Goodbye,
-    Headers,
-    Lacks,
-    Log,
-    Meet,
-    Message,
-    Piece,
-    Plan,
-    Propose,
-    Reduced,
-    Reducing,
-    Refused,
-    Report,
-    Status,
-    Vote,
-    Want,
-    WantHeaders,
-    WantLog,
-)
-from averaging.protocol.objections import objection
-from averaging.protocol.outbox import Outbox
+from averaging.protocol.machine import Machine
+from averaging.protocol.messages import Contact, Message
 from averaging.protocol.parts import Planner, equal_parts
-from averaging.protocol.reducing import Reduction
-from averaging.protocol.resting import Resting
 from averaging.protocol.settings import Settings
-from averaging.protocol.trust import Trust
-from averaging.protocol.voting import Voting
 
 
 class Peer:
@@ -73,75 +33,33 @@ class Peer:
         plan: Planner = equal_parts,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
-        self.me, self._settings, self._credentials = me, settings, credentials
-        self.buffers = Buffers()
-        self._outbox = Outbox(me.session)
-        send, act, timing = self._outbox.send, self._outbox.act, settings.timing
-        self._contacts = Contacts(me, credentials)
-        self._trust = Trust(self._contacts, settings.run, credentials)
-        self.fetching = Fetching(send, timing, held)
-        self.log = HeldLog(self.fetching, send, act, settings.headers, credentials, is_coordinator=me.is_coordinator)
-        self.backfilling = Backfilling(self._contacts, self.log, send, act, timing)
-        self.catching_up = CatchingUp(self.fetching, self._trust, send, act, timing)
-        self.reducing = Reduction(me.session, settings, send, act)
-        self.adopting = Adopting(self.log, self.fetching, act, settings.snapshot_every)
-        self.catching_up.also_wanted = self.adopting.wanted
-        self.resting = Resting(me.session)
-        self.voting = Voting(
-            self._contacts, self.buffers, self.fetching, timing, self._objection, credentials, self.resting, send
-        )
-        self.gathering = Gathering(
-            self._contacts, settings, self.log, self.buffers, self.voting, self.catching_up, send, now
-        )
-        self.leading = Leading(
-            self._contacts,
-            settings,
-            plan,
-            self._objection,
-            self.log,
-            self.gathering,
-            self.voting,
-            self.fetching,
-            credentials,
-            send,
-            act,
-        )
-        self._applying = Applying(
-            self._contacts,
-            self.log,
-            self.buffers,
-            self.fetching,
-            self.catching_up,
-            self.backfilling,
-            self._trust,
-            self.adopting,
-            self.reducing,
-            self.voting,
-            self.gathering,
-            self.leading,
-            act,
-        )
+        self._machine = machine = Machine(me, settings, now, held, plan, credentials)
+        self._session, self._contacts, self._trust = machine.session, machine.contacts, machine.trust
+        self.buffers, self.log, self.fetching = machine.buffers, machine.log, machine.fetching
+        self.reducing, self.backfilling, self.catching_up = machine.reducing, machine.backfilling, machine.catching_up
+        self.adopting, self.resting = machine.adopting, machine.resting
+        self.voting, self.gathering, self.leading = machine.voting, machine.gathering, machine.leading
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
-            Report: self.gathering.on_report,
-            Status: self._on_status,
-            Meet: self._on_meet,
-            Call: self._on_call,
-            Refused: self.leading.on_refused,
-            Goodbye: self._on_goodbye,
-            Plan: self._on_plan,
-            Piece: self._on_piece,
-            Reducing: self.leading.on_reducing,
-            Reduced: self.leading.on_reduced,
-            Chunk: self._on_chunk,
-            Want: self.fetching.on_want,
-            Lacks: self.fetching.on_lacks,
-            Propose: self._on_propose,
-            Vote: self.leading.on_vote,
-            Commit: self._on_commit,
-            WantLog: self.log.on_want_log,
-            Log: self._on_log,
-            WantHeaders: self.backfilling.on_want_headers,
-            Headers: self.backfilling.on_headers,
+            messages.Report: self.gathering.on_report,
+            messages.Status: self._on_status,
+            messages.Meet: self._on_meet,
+            messages.Call: self._on_call,
+            messages.Refused: self.leading.on_refused,
+            messages.Goodbye: self._on_goodbye,
+            messages.Plan: self._on_plan,
+            messages.Piece: self._on_piece,
+            messages.Reducing: self.leading.on_news,
+            messages.Reduced: self.leading.on_news,
+            messages.Chunk: self._on_chunk,
+            messages.Want: self.fetching.on_want,
+            messages.Lacks: self.fetching.on_lacks,
+            messages.Propose: self._on_propose,
+            messages.Vote: self.leading.on_news,
+            messages.Commit: self._on_commit,
+            messages.WantLog: self.log.on_want_log,
+            messages.Log: self._on_log,
+            messages.WantHeaders: self.backfilling.on_want_headers,
+            messages.Headers: self.backfilling.on_headers,
         }
 
     # -- what the process tells
@@ -150,7 +68,7 @@ class Peer:
         self,
         chain: Chain,
         snapshots: Iterable[SnapshotName],
-        accepted: Accepted | None = None,
+        accepted: messages.Accepted | None = None,
         gaps: Iterable[Gap] = (),
     ) -> None:
         """Go on from a state that the process has: its own disk, or the beginning of a run.
@@ -159,7 +77,7 @@ class Peer:
         `gaps` are older headers that a coordinator lacks.
         """
         self.backfilling.gaps = list(gaps)
-        self._applying.go_on_from(chain, snapshots)
+        self._machine.go_on_from(chain, snapshots)
         if (
             accepted is not None
             and accepted.header.previous == chain.tip.digest
@@ -168,7 +86,7 @@ class Peer:
             self.voting.voter.accepted = accepted
             self._contacts.learn_of(accepted)
 
-    def rejoin(self, log: Log, old: "Peer", now: float) -> None:
+    def rejoin(self, log: messages.Log, old: "Peer", now: float) -> None:
         """Go on from the log that the session before this one has rejoined for."""
         self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
         self.catching_up.believed("", log, None, now)
@@ -204,9 +122,9 @@ class Peer:
 
     def has_room(self, samples: int) -> bool:
         """Whether a batch of so many would not make this peer's offer larger than others believe."""
-        return self.buffers.samples + samples <= self._settings.most_samples
+        return self.buffers.samples + samples <= self._session.settings.most_samples
 
-    def measured(self, bandwidth: Bandwidth) -> None:
+    def measured(self, bandwidth: messages.Bandwidth) -> None:
         """What this peer's line carries; the next call tells it."""
         self.voting.bandwidth = bandwidth
 
@@ -289,18 +207,23 @@ class Peer:
         """Say goodbye; the process ends after it has sent what is in the actions."""
         goodbye = self.voting.goodbye(self.log.chain.tip.step if self.log.chain else -1)
         for session in self._contacts.others:
-            self._outbox.send(session, goodbye)
+            self._session.send(session, goodbye)
         self.fall_silent()  # the goodbye is the last word: it says what this peer has promised and accepted
 
     def fall_silent(self) -> None:
         """Say and do nothing any more."""
-        self._outbox.close()
+        self._session.close()
 
     def take_actions(self) -> list[Action]:
         """What the process has to do now, in this order."""
-        return self._outbox.take()
+        return self._session.take()
 
     # -- state
+
+    @property
+    def me(self) -> Contact:
+        """This session."""
+        return self._session.me
 
     @property
     def head(self) -> Head | None:
@@ -325,32 +248,26 @@ class Peer:
         """Samples of all peers towards the next step, as far as this one knows."""
         return self.gathering.gathered(now)
 
-    def _objection(self, header: Header) -> str:
-        assert self.log.chain is not None
-        recent = self.log.chain.last(quorum.WINDOW)
-        closed, credentials = self.buffers.closed, self._credentials
-        return objection(header, recent, self._settings, self._contacts, closed, self.adopting.accepted, credentials)
-
     # -- messages that concern more than one part
 
-    def _on_status(self, sender: str, status: Status, now: float) -> None:
-        if self._credentials.is_guarded and self._trust.heard(status.anchor, now):
+    def _on_status(self, sender: str, status: messages.Status, now: float) -> None:
+        if self._session.credentials.is_guarded and self._trust.heard(status.anchor, now):
             self.log.told(status.anchor)
         self.gathering.on_status(sender, status, now)
         self.leading.on_status(sender, status, now)
 
-    def _on_meet(self, sender: str, meet: Meet, now: float) -> None:
+    def _on_meet(self, sender: str, meet: messages.Meet, now: float) -> None:
         self.voting.knows_of(meet.ballot)
         if sender != meet.ballot.convener:
             return
         if meet.instance != self.voting.instance or self.is_behind:
-            self._outbox.send(sender, self.gathering.status(now))
+            self._session.send(sender, self.gathering.status(now))
         elif self.voting.meet(sender, meet, now):
             self.gathering.convening.other_ballot(now)
 
-    def _on_goodbye(self, sender: str, goodbye: Goodbye, now: float) -> None:
+    def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
         content = farewell(goodbye.farewell)
-        if sender != goodbye.session or not self._credentials.verify(sender, content, goodbye.signature):
+        if sender != goodbye.session or not self._session.credentials.verify(sender, content, goodbye.signature):
             return
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
@@ -362,16 +279,16 @@ class Peer:
         if self.log.chain is not None:
             self._contacts.forget_goodbyes(self.log.chain.tip)
 
-    def _on_piece(self, sender: str, piece: Piece, now: float) -> None:
+    def _on_piece(self, sender: str, piece: messages.Piece, now: float) -> None:
         self.gathering.convening.round_moves(now)
         self.reducing.piece(sender, piece, now)
 
-    def _on_chunk(self, sender: str, chunk: Chunk, now: float) -> None:
+    def _on_chunk(self, sender: str, chunk: messages.Chunk, now: float) -> None:
         if self.reducing.is_reducer(sender):
             self.gathering.convening.round_moves(now)
         self.fetching.on_chunk(sender, chunk, now)
 
-    def _on_plan(self, sender: str, plan: Plan, now: float) -> None:
+    def _on_plan(self, sender: str, plan: messages.Plan, now: float) -> None:
         promised = self.voting.voter.promised
         is_its = sender == plan.ballot.convener and promised is not None and plan.ballot <= promised
         if is_its and plan.instance == self.voting.instance:
@@ -379,27 +296,27 @@ class Peer:
             if plan.ballot == promised:
                 self.resting.planned(plan, now)
 
-    def _on_propose(self, sender: str, proposal: Propose, now: float) -> None:
+    def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
         if self.log.chain is None or proposal.instance != self.voting.instance:
-            self._outbox.send(sender, self.gathering.status(now))
+            self._session.send(sender, self.gathering.status(now))
         else:
             self.adopting.proposed(proposal.header.snapshot, [sender, *self._contacts.others], now)
             self.voting.propose(sender, proposal, now)
 
-    def _on_call(self, sender: str, call: Call, now: float) -> None:
+    def _on_call(self, sender: str, call: messages.Call, now: float) -> None:
         if call.accepted is not None and call.instance == self.voting.instance:
             self.adopting.proposed(call.accepted.header.snapshot, [sender, *self._contacts.others], now)
         self.leading.on_call(sender, call, now)
 
-    def _on_commit(self, sender: str, commit: Commit, now: float) -> None:
+    def _on_commit(self, sender: str, commit: messages.Commit, now: float) -> None:
         header = commit.entry.header
         if self.log.chain is not None and header.previous == self.log.tip.digest:
-            is_member = any(one.session == self.me.session for one in header.members)
+            is_member = any(one.session == self._session.me.session for one in header.members)
             self.catching_up.offered(sender, commit.entry, self.log.chain, now, is_member=is_member)
         else:
             self.catching_up.claims(sender, header.head, self.head, now)
 
-    def _on_log(self, sender: str, log: Log, now: float) -> None:
+    def _on_log(self, sender: str, log: messages.Log, now: float) -> None:
         self.catching_up.log(sender, log, self.log.chain, now)
 
     # -- after every event
@@ -407,16 +324,16 @@ class Peer:
     def _after(self, now: float) -> None:
         """Go on as far as this event allows."""
         while True:
-            while (message := self._outbox.to_self()) is not None:
-                self._handlers[type(message)](self.me.session, message, now)
+            while (message := self._session.to_self()) is not None:
+                self._handlers[type(message)](self._session.me.session, message, now)
             self.voting.vote()
             if self.catching_up.has_found:
-                self._applying.follow(now)
+                self._machine.follow(now)
             self.adopting.go_on()
             committed = self.leading.go_on(now)
             if committed is not None:
                 for session in self._contacts.others:
-                    self._outbox.send(session, Commit(committed))
-                self._applying.apply(committed, now)
-            if not self._outbox.has_for_self:
+                    self._session.send(session, messages.Commit(committed))
+                self._machine.apply(committed, now)
+            if not self._session.has_for_self:
                 return

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from averaging.log.header import Ballot
-from averaging.protocol.actions import Action, Average
-from averaging.protocol.messages import Assignment, Chunk, Message, Piece, Plan, Reduced, Reducing
-from averaging.protocol.settings import Settings
+from averaging.protocol.actions import Average
+from averaging.protocol.messages import Assignment, Chunk, Piece, Plan, Reduced, Reducing
+from averaging.protocol.session import Session
 
 
 @dataclass
@@ -34,10 +34,9 @@ class _Part:
 class Reduction:
     """Of one peer, in the newest ballot that it knows a plan of."""
 
-    def __init__(
-        self, me: str, settings: Settings, send: Callable[[str, Message], None], act: Callable[[Action], None]
-    ):
-        self._me, self._chunks, self._timing, self._send, self._act = me, settings.chunks, settings.timing, send, act
+    def __init__(self, session: Session):
+        self._me, self._chunks, self._timing = session.me.session, session.settings.chunks, session.timing
+        self._send, self._act = session.send, session.act
         self.plan: Plan | None = None
         self._parts: dict[tuple[int, int], _Part] = {}  # by first chunk and attempt
         self._sent: set[tuple[int, int]] = set()

@@ -15,13 +15,12 @@ from enum import Enum
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Member
 from averaging.protocol import credentials as signed
 from averaging.protocol import next_header, quorum
-from averaging.protocol.actions import Action, SaveProposal
+from averaging.protocol.actions import SaveProposal
 from averaging.protocol.assignments import Assignments
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.meeting import Meeting
-from averaging.protocol.messages import Accepted, Call, Goodbye, Message, Propose, Reduced, Reducing, Vote
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
 from averaging.protocol.parts import Line, Planner
-from averaging.protocol.settings import Settings
 from averaging.protocol.situation import Situation
 from averaging.protocol.voter import Voter
 
@@ -44,23 +43,21 @@ class Round:
     def __init__(
         self,
         situation: Situation,
-        settings: Settings,
         plan: Planner,
         voter: Voter,
         sign: Callable[[Ballot, Header], Vote],
         fetching: Fetching,
-        send: Callable[[str, Message], None],
-        act: Callable[[Action], None],
         now: float,
     ):
-        self._situation, self._settings, self._plan, self._me = situation, settings, plan, situation.me
-        self.ballot = situation.ballot
-        self._voter, self._sign, self._fetching, self._send, self._act = voter, sign, fetching, send, act
+        self._situation, self._plan, self.ballot = situation, plan, situation.ballot
+        self._voter, self._sign, self._fetching = voter, sign, fetching
+        self._session, self._settings, self._me = situation.session, situation.session.settings, situation.me
+        self._send = self._session.send
         self._began = self._sent_at = self._moved_at = now
         self.phase = Phase.MEETING
         self.failure = ""
         self.lacks_chunks = False  # it failed because nobody sent those of an accepted header
-        self.meeting = Meeting(situation, settings, send)
+        self.meeting = Meeting(situation)
         self._assignments: Assignments | None = None
         self.header: Header | None = None
         self._votes: dict[str, bytes] = {}  # signature by session
@@ -80,35 +77,36 @@ class Round:
         self.meeting.is_absent(session)
         self.advance(now)
 
-    def reducing(self, session: str, news: Reducing, now: float) -> None:
-        """Pieces are still coming in at a reducer."""
-        if self.phase is Phase.REDUCING and news.ballot == self.ballot and self._assignments is not None:
-            self._moved_at = now
-            self._assignments.reducing(session, news, now)
-
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken: its parts go to stand-ins."""
-        if self.phase is Phase.REDUCING and self._assignments is not None:
-            self._assignments.lost(session)
+        if self._reducing is not None:
+            self._reducing.lost(session)
             self.advance(now)
 
-    def reduced(self, session: str, result: Reduced, now: float) -> None:
-        """A part is done."""
-        if self.phase is Phase.REDUCING and result.ballot == self.ballot and self._assignments is not None:
-            self._assignments.reduced(session, result)
-            self.advance(now)
+    def heard(self, session: str, news: Reducing | Reduced | Vote, now: float) -> None:
+        """Pieces are still coming in at a reducer; or a part is done; or a voter has accepted."""
+        if news.ballot != self.ballot:
+            return
+        match news:
+            case Reducing() if self._reducing is not None:
+                self._moved_at = now
+                self._reducing.reducing(session, news, now)
+            case Reduced() if self._reducing is not None:
+                self._reducing.reduced(session, news)
+                self.advance(now)
+            case Vote() if self.phase is Phase.PROPOSING and self._is_vote_of(session, news):
+                self._votes[session] = news.signature
+                self.advance(now)
 
-    def voted(self, session: str, vote: Vote, now: float) -> None:
-        """A voter has accepted."""
-        if self.phase is Phase.PROPOSING and vote.ballot == self.ballot and self._is_vote_of(session, vote):
-            self._votes[session] = vote.signature
-            self.advance(now)
+    @property
+    def _reducing(self) -> Assignments | None:
+        return self._assignments if self.phase is Phase.REDUCING else None
 
     def _is_vote_of(self, session: str, vote: Vote) -> bool:
         """Whether others will believe that it has voted for this header."""
         assert self.header is not None
         content = signed.vote(session, self.header.previous, vote.ballot, self.header.digest)
-        return self._situation.credentials.verify(session, content, vote.signature)
+        return self._session.credentials.verify(session, content, vote.signature)
 
     def saved(self, now: float) -> None:
         """The disk has the proposal."""
@@ -165,8 +163,8 @@ class Round:
         """Say again what may have been lost."""
         if self.phase is Phase.MEETING:
             self.meeting.ask()
-        elif self.phase is Phase.REDUCING and self._assignments is not None:
-            self._assignments.tell()
+        elif self._reducing is not None:
+            self._reducing.tell()
         elif self.phase is Phase.PROPOSING:
             self._propose()
 
@@ -229,7 +227,7 @@ class Round:
     def _fetch(self, header: Header, now: float) -> None:
         self.header, self.phase = header, Phase.FETCHING
         holders = [one for one, call in self.meeting.calls.items() if call.accepted and call.accepted.header == header]
-        sources = first_of(holders, self.meeting.calls, self._situation.contacts, but=self._me.session)
+        sources = first_of(holders, self.meeting.calls, self._situation.listed, but=self._me.session)
         self._fetching.want_header(header, sources, now, is_new=not holders)
 
     def _have_chunks(self, now: float) -> None:
@@ -241,9 +239,14 @@ class Round:
             self.header = next_header.reset(self._situation, *self._there, None)
         if self._me.is_coordinator:
             self.phase = Phase.SAVING
-            self._act(SaveProposal(Accepted(self.ballot, self.header, self._situation.evidence(self.header))))
+            self._session.act(SaveProposal(Accepted(self.ballot, self.header, self._evidence)))
         else:
             self._propose()
+
+    @property
+    def _evidence(self) -> tuple[Contact, ...]:
+        assert self.header is not None
+        return self._situation.contacts.evidence(self.header)
 
     def _propose(self) -> None:
         assert self.header is not None
@@ -253,8 +256,7 @@ class Round:
                 self._fail("this peer has promised a higher ballot")
                 return
             self._votes[self._me.session] = self._sign(self.ballot, self.header).signature
-        evidence = self._situation.evidence(self.header)
-        proposal = Propose(self._situation.previous.digest, self.ballot, self.header, evidence)
+        proposal = Propose(self._situation.previous.digest, self.ballot, self.header, self._evidence)
         for session in sorted({*self.meeting.calls, *self._situation.previous.voters} - self._votes.keys()):
             self._send(session, proposal)
 

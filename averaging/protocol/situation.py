@@ -4,29 +4,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from averaging.log.header import Ballot, Header, SnapshotName
-from averaging.protocol.credentials import Credentials
-from averaging.protocol.messages import Contact, Goodbye
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.messages import Contact
+from averaging.protocol.session import Session
 
 
 @dataclass(frozen=True)
 class Situation:
-    """Of one ballot; contacts and goodbyes go on changing."""
+    """Of one ballot."""
 
-    me: Contact
+    session: Session
+    contacts: Contacts  # which go on changing
+    listed: Mapping[str, Contact]  # those of them that were there when the ballot began
+    objection: Callable[[Header], str]  # to a header that others say to have accepted; empty: there is none
     ballot: Ballot
     previous: Header
     recent: Sequence[Header]  # the last ones, for the choice of voters
-    contacts: Mapping[str, Contact]
-    known: Callable[[str], Contact | None]  # those that are not listed now, too
-    goodbyes: Mapping[str, Goodbye]
     awaited: frozenset[str]  # peers for which the meeting stays open
-    snapshot: SnapshotName | None  # the newest that there is
-    rollback: str | None  # digest of the snapshot that the authority wants back
-    objection: Callable[[Header], str]  # to a header that others say to have accepted; empty: there is none
-    evidence: Callable[[Header], tuple[Contact, ...]]  # of sessions to which a header gives power
-    may_reset: bool  # the quorum has been missing for so long that the coordinator may name new voters
-    credentials: Credentials
+    snapshot: SnapshotName | None = None  # the newest that there is
+    rollback: str | None = None  # digest of the snapshot that the authority wants back
+    may_reset: bool = False  # the quorum has been missing for so long that the coordinator may name new voters
+
+    @property
+    def me(self) -> Contact:
+        """The convener."""
+        return self.session.me
 
     def contact(self, session: str) -> Contact:
         """A peer, as far as the convener knows it."""
-        return self.known(session) or Contact(session, user=session, reachable=False)
+        return self.contacts.get(session) or Contact(session, user=session, reachable=False)

@@ -7,11 +7,10 @@ from averaging.log.header import Ballot, Header
 from averaging.protocol import credentials as signed
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.credentials import Credentials
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Message, Propose, Refused, Vote
+from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Propose, Refused, Vote
 from averaging.protocol.resting import Resting
-from averaging.protocol.settings import Timing
+from averaging.protocol.session import Session
 from averaging.protocol.voter import Voter
 
 LEAP = 1_000_000  # by which a ballot's number may be above those that are known; else one message would use them all up
@@ -22,23 +21,22 @@ class Voting:
 
     def __init__(
         self,
+        session: Session,
         contacts: Contacts,
         buffers: Buffers,
         fetching: Fetching,
-        timing: Timing,
         objection: Callable[[Header], str],
-        credentials: Credentials,
         resting: Resting,
-        send: Callable[[str, Message], None],
     ):
-        self.voter = Voter(contacts.me.session, "")
+        self.voter = Voter(session.me.session, "")
         self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured
         self.speed = 0.0  # samples a second that it computes, or would
         self.highest = 0  # ballot number that this peer knows of
         self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
         self.computes = False  # a batch is being computed
-        self._contacts, self._buffers, self._fetching, self._timing = contacts, buffers, fetching, timing
-        self._objection, self._credentials, self._resting, self._send = objection, credentials, resting, send
+        self._credentials, self._timing, self._send = session.credentials, session.timing, session.send
+        self._contacts, self._buffers, self._fetching = contacts, buffers, fetching
+        self._objection, self._resting = objection, resting
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_by, self._met_at = "", 0.0

@@ -9,7 +9,8 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Open
 from averaging.protocol.fetching import LONGEST, QUICK, SLOWEST, TOGETHER, Fetching
 from averaging.protocol.messages import Chunk, Contact, Message, Want
-from averaging.protocol.settings import Timing
+from averaging.protocol.session import Session
+from averaging.protocol.settings import Settings, Timing
 from averaging.protocol.trust import Trust
 from tests.averaging_log.headers import FIRST, header
 
@@ -76,8 +77,9 @@ def test_reducers_send_a_new_update_to_members_and_others_ask_for_it(
 ) -> None:
     asked: list[tuple[str, str]] = []
     fetching = fetching_of(asked)
-    trust = Trust(Contacts(Contact("me.0", "me", reachable=True)), "run", Open())
-    following = CatchingUp(fetching, trust, lambda to, message: None, lambda action: None, TIMING)
+    session = Session(Contact("me.0", "me", reachable=True), Settings("run", 1, chunks=1, snapshot_every=5))
+    trust = Trust(Contacts(session.me), "run", Open())
+    following = CatchingUp(session, fetching, trust)
     genesis = header(0, voters=("v1",))
     update = header(1, genesis.digest, parts=(Part("convener", ("chunk",)),))
     chain, votes = Chain([Entry(genesis, Certificate(FIRST))]), Certificate(FIRST, ("v1",))

@@ -2,10 +2,11 @@
 
 import pytest
 
-from averaging.protocol.credentials import Open
+from averaging.protocol.contacts import Contacts
 from averaging.protocol.meeting import Meeting
 from averaging.protocol.messages import Call, Contact, Offer
 from averaging.protocol.peer import Peer
+from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from averaging.protocol.situation import Situation
 from tests.averaging_log.headers import FIRST, chain_of
@@ -17,22 +18,16 @@ ME = Contact("me.0", "me", reachable=True)
 
 def meeting() -> Meeting:
     situation = Situation(
-        me=ME,
+        session=Session(ME, SETTINGS),
+        contacts=Contacts(ME),
+        listed={},
+        objection=lambda header: "",
         ballot=FIRST,
         previous=ENTRY.header,
         recent=[ENTRY.header],
-        contacts={},
-        known={ME.session: ME}.get,
-        goodbyes={},
         awaited=frozenset(),
-        snapshot=None,
-        rollback=None,
-        objection=lambda header: "",
-        evidence=lambda header: (),
-        may_reset=False,
-        credentials=Open(),
     )
-    return Meeting(situation, SETTINGS, lambda to, message: None)
+    return Meeting(situation)
 
 
 def brought(*offers: tuple[int, int]) -> tuple[int, int]:

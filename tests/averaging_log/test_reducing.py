@@ -2,8 +2,9 @@
 
 from averaging.log.header import Ballot
 from averaging.protocol.actions import Action, Average
-from averaging.protocol.messages import Assignment, Message, Piece, Plan, Reducing
+from averaging.protocol.messages import Assignment, Contact, Message, Piece, Plan, Reducing
 from averaging.protocol.reducing import Reduction
+from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 
 SETTINGS = Settings("run", target_samples=2, chunks=2, snapshot_every=5)
@@ -14,7 +15,10 @@ PLAN = Plan("", BALLOT, (("me", (0,)), ("thin", (0,))), (Assignment(0, 2, "me", 
 
 def reduction_of(sent: list[Message], done: list[Action]) -> Reduction:
     """It has just heard the plan."""
-    reduction = Reduction("me", SETTINGS, lambda to, message: sent.append(message), done.append)
+    session = Session(Contact("me", "me", reachable=True), SETTINGS)
+    session.send = lambda to, message: sent.append(message)  # type: ignore[method-assign]
+    session.act = done.append  # type: ignore[method-assign, assignment]
+    reduction = Reduction(session)
     reduction.begin(PLAN, 0.0)
     return reduction
 

@@ -209,7 +209,7 @@ def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, mon
         told: dict[int, float | None] = {}
         expected: dict[int, float | None] = {}
         machine, called = coordinator.machine, [0.0]
-        call, apply = machine.voting.call, machine._applying.apply
+        call, apply = machine.voting.call, machine._machine.apply
 
         def calls(ballot: Ballot, now: float) -> Any:
             called[0] = now
@@ -224,7 +224,7 @@ def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, mon
             told[entry.header.step] = coordinator.round_seconds
 
         monkeypatch.setattr(machine.voting, "call", calls)
-        monkeypatch.setattr(machine._applying, "apply", applies)
+        monkeypatch.setattr(machine._machine, "apply", applies)
         monkeypatch.setattr(coordinator._stepping, "_applied", tell)
         await village.until(lambda: len(told) > 3)
         aside.stand_still()

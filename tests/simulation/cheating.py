@@ -27,7 +27,8 @@ def cheats(world: World) -> Iterator[None]:
             case 1:
                 return replace(header, tie_breaker=me)
             case _:
-                members = (*header.members, Member(f"{me} made up", "nobody", (0,), 10**6, True))
+                most = situation.session.settings.most_samples
+                members = (*header.members, Member(f"{me} made up", "nobody", (0,), most, True, most))
                 return replace(header, members=members, voters=quorum.choose_voters(members, situation.recent))
 
     with patch.object(next_header, "update", update):

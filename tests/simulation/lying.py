@@ -55,9 +55,9 @@ class Liar:
         self._go_on()
 
     def _go_on(self) -> None:
-        buffers = self._process.machine.buffers
-        buffers.offer = partial(Buffers.offer, buffers)  # type: ignore[method-assign]
         if not self._process.is_alive or self._world.is_honest:
+            buffers = self._process.machine.buffers
+            buffers.offer = partial(Buffers.offer, buffers)  # type: ignore[method-assign]
             self._process.hears = lambda sender, message: False
             return
         chain = self._process.machine.log.chain
@@ -121,7 +121,8 @@ class Liar:
     def _next(self, chain: Chain, **fields: object) -> Header:
         """That nobody can object to, if its contacts are believed."""
         tip, settings = chain.tip, self._world.settings
-        members = (Member(self._me, self._process.contact.user, (0,), 10**6, self._process.contact.reachable),)
+        most = settings.most_samples
+        members = (Member(self._me, self._process.contact.user, (0,), most, self._process.contact.reachable, most),)
         chunks = []
         for chunk in range(settings.chunks):
             content = tip.digest, chunk, ((self._me, ()),)
@@ -151,7 +152,7 @@ class Liar:
     def _made_up_voters(self, chain: Chain) -> Propose:
         """Sessions of users that do not exist."""
         made_up = [Contact(f"ghost{one}.000", f"ghost{one}", True, proof=self._forged()) for one in range(5)]
-        members = tuple(Member(one.session, one.user, (0,), 10**6, True) for one in made_up)
+        members = tuple(Member(one.session, one.user, (0,), 1, True, 1) for one in made_up)
         voters = quorum.choose_voters(members, chain.last(quorum.WINDOW))
         return self._propose(self._next(chain, members=members, voters=voters), *made_up)
 
@@ -164,7 +165,7 @@ class Liar:
     # -- lies about itself
 
     def _too_much(self, chain: Chain) -> None:
-        """The next call offers more than anybody can have."""
+        """Its calls offer more than anybody can have, from now on."""
         many, few = Offer(0, 10**6, 10**6, 0.0), Offer(0, 10**6, 1, 0.0)
         offers = self._random.choice([(many,), (few,), (replace(few, weight=-1),)])
         self._process.machine.buffers.offer = lambda: offers  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header
-from averaging.protocol import catching_up, credentials, objections, peer, quorum, trust
+from averaging.protocol import catching_up, credentials, machine, objections, quorum, trust
 from averaging.protocol.adopting import Adopting
 from averaging.protocol.backfilling import Backfilling
 from averaging.protocol.buffers import Buffer, Buffers
@@ -67,7 +67,7 @@ def _apply_on_proposal() -> Any:
             return
         if proposal.header.previous == self.log.tip.digest:
             entry = header.Entry(proposal.header, header.Certificate(proposal.ballot, (self.me.session,)))
-            self._applying.apply(entry, now)
+            self._machine.apply(entry, now)
 
     return patch.object(Peer, "_after", votes_and_applies)
 
@@ -267,7 +267,7 @@ MUTANTS = (
     Mutant("accept without parts", (_accepts_without_parts,)),
     Mutant("goodbye without content", (_empty_goodbye,)),
     Mutant("goodbye counts despite a higher promise", (_goodbyes_despite_promises,)),
-    Mutant("any proposal is believed", (lambda: patch.object(peer, "objection", lambda *known: ""),)),
+    Mutant("any proposal is believed", (lambda: patch.object(machine, "objection", lambda *known: ""),)),
     Mutant("contacts do not come with proposals", (lambda: patch.object(Contacts, "evidence", lambda *header: ()),)),
     Mutant("a restarted session votes", sessions_survive=True),
     Mutant("buffers are merged on retry", (_merged_buffers,)),

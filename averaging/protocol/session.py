@@ -1,16 +1,18 @@
-"""What a machine has decided to send and to do, until the process takes it."""
+"""What all parts of a machine share: whose session it is, the facts of the run, and what is to be sent and done."""
 
 from collections import deque
 
 from averaging.protocol.actions import Action, Send
-from averaging.protocol.messages import Message
+from averaging.protocol.credentials import Credentials, Open
+from averaging.protocol.messages import Contact, Message
+from averaging.protocol.settings import Settings
 
 
-class Outbox:
-    """Actions in their order, and the messages of a machine to itself."""
+class Session:
+    """One session of a peer. Keeps actions in their order, and messages to itself, until they are taken."""
 
-    def __init__(self, me: str):
-        self._me = me
+    def __init__(self, me: Contact, settings: Settings, credentials: Credentials = Open()):  # noqa: B008  (no state)
+        self.me, self.settings, self.timing, self.credentials = me, settings, settings.timing, credentials
         self._actions: list[Action] = []
         self._to_self: deque[Message] = deque()
         self.is_closed = False  # nothing more goes in
@@ -24,7 +26,7 @@ class Outbox:
         """Send a message to a session, which may be this one."""
         if self.is_closed:
             return
-        if to == self._me:
+        if to == self.me.session:
             self._to_self.append(message)
         else:
             self._actions.append(Send(to, message))

@@ -1,0 +1,114 @@
+"""The parts of a peer, and what a committed header, or a snapshot that is loaded, changes in them."""
+
+from collections.abc import Iterable
+
+from averaging.log.chain import Chain
+from averaging.log.header import Entry, Header, Kind, SnapshotName
+from averaging.protocol import quorum
+from averaging.protocol.actions import Apply, Load
+from averaging.protocol.adopting import Adopting
+from averaging.protocol.backfilling import Backfilling
+from averaging.protocol.buffers import Buffers
+from averaging.protocol.catching_up import CatchingUp
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Credentials
+from averaging.protocol.fetching import Fetching
+from averaging.protocol.gathering import Gathering
+from averaging.protocol.held_log import HeldLog
+from averaging.protocol.leading import Leading
+from averaging.protocol.messages import Contact
+from averaging.protocol.objections import objection
+from averaging.protocol.parts import Planner
+from averaging.protocol.reducing import Reduction
+from averaging.protocol.resting import Resting
+from averaging.protocol.session import Session
+from averaging.protocol.settings import Settings
+from averaging.protocol.trust import Trust
+from averaging.protocol.voting import Voting
+
+
+class Machine:
+    """Of one session; `Peer` tells it what happens."""
+
+    def __init__(
+        self, me: Contact, settings: Settings, now: float, held: Iterable[str], plan: Planner, credentials: Credentials
+    ):
+        self.session = session = Session(me, settings, credentials)
+        self.buffers = Buffers()
+        self.contacts = contacts = Contacts(me, credentials)
+        self.trust = Trust(contacts, settings.run, credentials)
+        self.fetching = Fetching(session.send, session.timing, held)
+        self.log = HeldLog(session, self.fetching)
+        self.backfilling = Backfilling(session, contacts, self.log)
+        self.catching_up = CatchingUp(session, self.fetching, self.trust)
+        self.reducing = Reduction(session)
+        self.adopting = Adopting(session, self.log, self.fetching)
+        self.catching_up.also_wanted = self.adopting.wanted
+        self.resting = Resting(me.session)
+        self.voting = Voting(session, contacts, self.buffers, self.fetching, self._objection, self.resting)
+        self.gathering = Gathering(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)
+        self.leading = Leading(
+            session, contacts, plan, self._objection, self.log, self.gathering, self.voting, self.fetching
+        )
+
+    def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
+        """The process has the state of the newest header of a chain."""
+        self.log.start(chain, snapshots)
+        self._new_step()
+
+    def follow(self, now: float) -> None:
+        """Load or apply what was found and is here."""
+        loaded = self.catching_up.load(self.log.head, now)
+        if loaded is not None:
+            chain, log = loaded
+            self.buffers.drop()
+            assert log.snapshot is not None
+            self.backfilling.loads(chain, None if self.log.chain is None else self.log.tip)
+            self.session.act(Load(tuple(chain.since(0)), log.snapshot.digest, tuple(self.backfilling.gaps)))
+            self.log.start(chain, [log.snapshot], log.entries[len(chain) :])
+            self.log.told(log.anchor)
+            self._new_step()
+            self.log.forget_old(self.catching_up.wanted())
+        while self.log.chain is not None and (entry := self.catching_up.next_entry(self.log.chain)) is not None:
+            self.apply(entry, now)
+
+    def apply(self, entry: Entry, now: float) -> None:
+        """The next header is committed, and what it needs is here."""
+        header = entry.header
+        self.session.act(Apply(entry, self.voting.seconds_since_call(now)))
+        self.log.append(entry)
+        for member in header.members:
+            if member.session == self.session.me.session:
+                self.buffers.remove(member.buffers)
+        if header.kind is Kind.ROLLBACK:
+            self.buffers.drop()
+            assert header.snapshot is not None
+            self.log.pinned = None
+            self.log.snapshots.append(header.snapshot)
+            self.leading.rolled_back(header.snapshot.digest)
+        if header.kind is Kind.UPDATE:
+            members = {member.session for member in header.members}
+            self.gathering.progress.round_closed(header.previous, members, now)
+        self.reducing.end(entry.certificate.ballot)
+        self._new_step()
+        self.adopting.committed(header.snapshot, [entry.certificate.ballot.convener, *self.contacts.others], now)
+        wanted = self.catching_up.wanted() | self.adopting.wanted()
+        self.fetching.want_only(wanted)
+        self.log.forget_old(wanted)
+        self.gathering.report(now)
+
+    def _new_step(self) -> None:
+        self.log.told(self.trust.anchor)
+        tip = self.log.tip
+        self.contacts.forget_goodbyes(tip)
+        self.voting.new_step(tip.digest, tip.ballot)
+        self.leading.new_step()
+        self.gathering.new_step(tip.digest)
+
+    def _objection(self, header: Header) -> str:
+        assert self.log.chain is not None
+        recent = self.log.chain.last(quorum.WINDOW)
+        closed, credentials = self.buffers.closed, self.session.credentials
+        return objection(
+            header, recent, self.session.settings, self.contacts, closed, self.adopting.accepted, credentials
+        )
