@@ -207,11 +207,14 @@ class Shell:
 
         Without overlap it is to count in the next step, as in one process; batches of up to `Timing.batch` seconds do.
         """
+        target = self.settings.target_samples
+        most = 2 * target if overlap else target  # of this step, which is being averaged, and of the next one
         with self._guarded.lock:
             machine, loaded, state = self._machine, self.replay.loaded, self.replay.state
+            buffers = machine.buffers
             if state is None or machine.head is None or machine.is_behind or loaded != self._guarded.loads:
                 return False
-            if machine.resting.rests or machine.buffers.samples >= self.settings.target_samples:
+            if machine.resting.rests or buffers.open_samples >= target or buffers.samples >= most:
                 return False
             if overlap:
                 return machine.head.step <= state.step + STALENESS

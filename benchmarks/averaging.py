@@ -63,8 +63,9 @@ class Figures:
     ours: float
     killed: float
     bound: float
-    excluded: int  # pieces of living peers that are in no mean, in all rounds
+    excluded: int  # pieces of living peers that are in no mean, in all rounds that count
     rounds: dict[str, list[float]]  # by rule
+    exclusions: list[int]  # by global step, from the first one
     measured_uploads: list[float]  # by the peers themselves, Mbit/s
     parts: dict[str, float]  # by the number of the peer: of the vector, by ours
     killed_part: float  # of the vector
@@ -178,8 +179,9 @@ def _figures(tasks: list[Task], victim: int, lines: list[tuple[int, int]], round
         **{rule: round(statistics.median(seconds), 2) for rule, seconds in by_rule.items()},
         killed=_seconds(living, last),
         bound=round(1.0 / round_rate(true, np.ones(len(tasks), dtype=np.bool_)), 2),
-        excluded=sum(one["excluded"] for one in headers if one["step"] < last),
+        excluded=sum(one["excluded"] for one in headers if WARM_UP < one["step"] < last),
         rounds=by_rule,
+        exclusions=[one["excluded"] for one in headers],
         measured_uploads=[round(task.events("has")[-1]["upload"] or 0.0, 2) for task in tasks],
         parts={number: round(part, 3) for number, part in planned[last - 1].items()},
         killed_part=round(planned[last][str(victim)], 3),

@@ -42,6 +42,11 @@ class Buffers:
         return {self._open.number, *self.closed}
 
     @property
+    def open_samples(self) -> int:
+        """Those that no call has offered yet."""
+        return self._open.samples
+
+    @property
     def samples(self) -> int:
         """Those that have been gathered."""
         return self._open.samples + sum(buffer.samples for buffer in self.closed.values())

@@ -285,3 +285,18 @@ def test_the_last_piece_that_there_is_room_for_is_taken(tmp_path: Path) -> None:
         await village.end()
 
     in_virtual_time(course)
+
+
+def test_a_trainer_that_has_brought_the_whole_batch_computes_on_while_it_is_averaged(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        village.add("coordinator", begins=True)
+        asha = village.add("asha")
+        village.train(asha, overlap=True)
+        buffers = asha.machine.buffers
+        await village.until(lambda: buffers.closed and buffers.samples >= village.target)
+        assert asha.may_compute(overlap=True)
+        assert not asha.may_compute(overlap=False)
+        await village.end()
+
+    in_virtual_time(course)
