@@ -15,8 +15,6 @@ from functools import partial
 import torch
 from torch.nn import Parameter
 
-from averaging.beginning import resume_or_open
-from averaging.connection import Connection, Membership
 from averaging.load_balancing.plan import GlobalStep
 from averaging.load_balancing.planner import plan_round
 from averaging.log.codec import rebase
@@ -32,8 +30,10 @@ from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
-from averaging.replay import Replay
-from averaging.shell import Progress, Shell
+from averaging.shell.beginning import resume_or_open
+from averaging.shell.connection import Connection, Membership
+from averaging.shell.replay import Replay
+from averaging.shell.shell import Progress, Shell
 from averaging.transport.loop import LoopEnded, LoopThread
 from swarm.errors import SahajError, SwarmError
 from swarm.run_file import AveragingSection

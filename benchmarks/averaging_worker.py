@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from averaging.connection import Membership
 from averaging.load_balancing.plan import GlobalStep, whole_parts
 from averaging.load_balancing.planner import plan_round, runs
 from averaging.log.header import Ballot
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Action, Apply
 from averaging.protocol.messages import Meet, Message
-from averaging.protocol.parts import Line, Planned
 from averaging.protocol.peer import Peer
+from averaging.protocol.rounds.parts import Line, Planned
+from averaging.shell.connection import Membership
 from averaging.transport.outbox import Payload
 from benchmarks.catching_up_worker import Journal
 from swarm.dht import Network, addresses, join_dht

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from averaging.connection import Membership
 from averaging.log.header import Ballot, Entry
 from averaging.log.snapshot import Manifest
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Load
 from averaging.protocol.messages import Meet, Message
+from averaging.shell.connection import Membership
 from averaging.transport.outbox import Payload
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file

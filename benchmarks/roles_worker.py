@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
-from averaging.connection import Membership
 from averaging.load_balancing.plan import GlobalStep
 from averaging.load_balancing.planner import plan_round
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
-from averaging.protocol.parts import Line, Planned
+from averaging.protocol.rounds.parts import Line, Planned
 from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
+from averaging.shell.connection import Membership
 from benchmarks.catching_up_worker import Journal
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file

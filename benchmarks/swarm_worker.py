@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
-from averaging.connection import Membership
 from averaging.log.header import Entry, Kind
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.optimizers.lamb import Lamb
+from averaging.shell.connection import Membership
 from swarm.durable import write_file
 from swarm.fingerprint import fingerprint
 from swarm.gate import Gate

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from hivemind.dht import DHT
 
-from averaging.connection import Membership
 from averaging.log.disk import LOG_FILE
 from averaging.log.header import Entry, Header, Kind
 from averaging.log.log_file import Place, entries_after, newest_step
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
+from averaging.shell.connection import Membership
 from coordinator.checkpoints import CheckpointError, LoadedCheckpoint
 from swarm import clock
 from swarm.durable import storage_errors

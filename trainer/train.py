@@ -5,10 +5,10 @@ import time
 import zlib
 
 from averaging.bandwidth.own_line import Caps
-from averaging.connection import Membership
 from averaging.log.credit import session_id
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
+from averaging.shell.connection import Membership
 from swarm.dht import join_dht
 from swarm.dht_watch import DHTWatch
 from swarm.fingerprint import fingerprint

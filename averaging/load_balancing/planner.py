@@ -7,7 +7,7 @@ from itertools import accumulate
 from averaging.bandwidth.cap import MEGABIT
 from averaging.load_balancing.plan import GlobalStep, Peer, make_plan
 from averaging.protocol.messages import Assignment
-from averaging.protocol.parts import Line, Planned, equal_parts
+from averaging.protocol.rounds.parts import Line, Planned, equal_parts
 
 FASTER = 16.0  # than the usual peer: what is believed of a processor
 

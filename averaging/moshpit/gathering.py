@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Callable
 
 from averaging.log.header import Head
-from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Groups, Message, Report, Status
-from averaging.protocol.progress import HEARD, Progress
+from averaging.protocol.rounds.buffers import Buffers
+from averaging.protocol.rounds.progress import HEARD, Progress
 from averaging.protocol.settings import Settings
 
 

@@ -4,27 +4,27 @@ from collections.abc import Iterable
 
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Header, Kind, SnapshotName
-from averaging.protocol import quorum
 from averaging.protocol.actions import Apply, Load
-from averaging.protocol.adopting import Adopting
-from averaging.protocol.backfilling import Backfilling
-from averaging.protocol.buffers import Buffers
-from averaging.protocol.catching_up import CatchingUp
+from averaging.protocol.catching_up.adopting import Adopting
+from averaging.protocol.catching_up.backfilling import Backfilling
+from averaging.protocol.catching_up.catching_up import CatchingUp
+from averaging.protocol.catching_up.fetching import Fetching
+from averaging.protocol.catching_up.held_log import HeldLog
+from averaging.protocol.catching_up.trust import Trust
+from averaging.protocol.commit import quorum
+from averaging.protocol.commit.objections import objection
+from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials
-from averaging.protocol.fetching import Fetching
-from averaging.protocol.gathering import Gathering
-from averaging.protocol.held_log import HeldLog
-from averaging.protocol.leading import Leading
 from averaging.protocol.messages import Contact
-from averaging.protocol.objections import objection
-from averaging.protocol.parts import Planner
-from averaging.protocol.reducing import Reduction
-from averaging.protocol.resting import Resting
+from averaging.protocol.rounds.buffers import Buffers
+from averaging.protocol.rounds.gathering import Gathering
+from averaging.protocol.rounds.leading import Leading
+from averaging.protocol.rounds.parts import Planner
+from averaging.protocol.rounds.reducing import Reduction
+from averaging.protocol.rounds.resting import Resting
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
-from averaging.protocol.trust import Trust
-from averaging.protocol.voting import Voting
 
 
 class Machine:

@@ -17,7 +17,7 @@ from averaging.protocol.actions import Action
 from averaging.protocol.credentials import Credentials, Open, farewell
 from averaging.protocol.machine import Machine
 from averaging.protocol.messages import Contact, Message
-from averaging.protocol.parts import Planner, equal_parts
+from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 
 

@@ -7,8 +7,8 @@ from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 from hivemind.utils import get_logger
 
-from averaging.credentials import is_admitted
 from averaging.protocol.messages import Contact
+from averaging.transport.pass_credentials import is_admitted
 from averaging.transport.wire import is_session_of
 from swarm import clock
 from swarm.gate import Gate

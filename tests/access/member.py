@@ -9,8 +9,8 @@ from typing import Any
 
 from hivemind.utils import MSGPackSerializer, get_dht_time
 
-from averaging.credentials import PassCredentials
 from averaging.protocol.messages import Chunk, Contact, Log, Message, WantLog
+from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.streams import Transport
 from swarm.guarded_dht import GuardedProtocol
 from swarm.passes import read_pass

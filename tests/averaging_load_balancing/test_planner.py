@@ -7,7 +7,7 @@ import pytest
 from averaging.load_balancing.plan import GlobalStep
 from averaging.load_balancing.planner import plan_round
 from averaging.protocol.messages import Bandwidth
-from averaging.protocol.parts import Line, Planned, checked, equal_parts
+from averaging.protocol.rounds.parts import Line, Planned, checked, equal_parts
 
 CHUNKS = 96
 SMALL, LARGE = (GlobalStep(CHUNKS, 12e6, samples) for samples in (200, 20_000))

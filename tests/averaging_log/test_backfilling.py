@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Entry, Gap, Kind, Reset, SnapshotName
-from averaging.protocol import quorum
 from averaging.protocol.actions import Credit, Load, Send
-from averaging.protocol.backfilling import MOST_HEADERS
+from averaging.protocol.catching_up.backfilling import MOST_HEADERS
+from averaging.protocol.commit import quorum
 from averaging.protocol.messages import Contact, Headers, Log, Status, WantHeaders
 from averaging.protocol.peer import Peer
 from averaging.protocol.settings import Settings

@@ -3,8 +3,8 @@
 import pytest
 
 from averaging.log.header import Ballot
-from averaging.protocol.convening import Convening, succession
 from averaging.protocol.messages import Contact
+from averaging.protocol.rounds.convening import Convening, succession
 from averaging.protocol.settings import Timing
 from tests.averaging_log.headers import header
 

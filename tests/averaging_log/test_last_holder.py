@@ -6,8 +6,8 @@ from unittest.mock import patch
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Certificate, Entry, Kind, Reset, SnapshotName
 from averaging.protocol import credentials as signed
-from averaging.protocol import quorum
 from averaging.protocol.actions import Rejoin, Send
+from averaging.protocol.commit import quorum
 from averaging.protocol.messages import Log, WantLog
 from averaging.protocol.peer import Peer
 from tests.averaging_log.test_liars import COORDINATOR, EVERYTHING, SETTINGS, SNAPSHOT, VOTERS, Run, asks, told

@@ -24,9 +24,11 @@ from averaging.log.header import (
     SnapshotName,
 )
 from averaging.protocol import credentials as signed
-from averaging.protocol import quorum
 from averaging.protocol.actions import Load, Send
-from averaging.protocol.catching_up import DOUBT, VAIN
+from averaging.protocol.catching_up.catching_up import DOUBT, VAIN
+from averaging.protocol.catching_up.trust import REMEMBERED
+from averaging.protocol.commit import quorum
+from averaging.protocol.commit.voter import Voter
 from averaging.protocol.messages import (
     Anchor,
     Assignment,
@@ -47,10 +49,8 @@ from averaging.protocol.messages import (
     WantLog,
 )
 from averaging.protocol.peer import Peer
-from averaging.protocol.round import Phase
+from averaging.protocol.rounds.round import Phase
 from averaging.protocol.settings import Settings
-from averaging.protocol.trust import REMEMBERED
-from averaging.protocol.voter import Voter
 from tests.simulation.signatures import Credentials, Signatures
 
 NAMES = ("ann", "bob", "eve")  # eve lies

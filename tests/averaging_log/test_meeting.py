@@ -3,12 +3,12 @@
 import pytest
 
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.meeting import Meeting
 from averaging.protocol.messages import Call, Contact, Offer
 from averaging.protocol.peer import Peer
+from averaging.protocol.rounds.meeting import Meeting
+from averaging.protocol.rounds.situation import Situation
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
-from averaging.protocol.situation import Situation
 from tests.averaging_log.headers import FIRST, chain_of
 
 SETTINGS = Settings("run", target_samples=10, chunks=1, snapshot_every=5, most_masked=3)

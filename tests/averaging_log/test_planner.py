@@ -6,10 +6,10 @@ from typing import Any
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Kind, SnapshotName
 from averaging.protocol.actions import Send
-from averaging.protocol.assignments import Assignments
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report
-from averaging.protocol.parts import Line, Planned
 from averaging.protocol.peer import Peer
+from averaging.protocol.rounds.assignments import Assignments
+from averaging.protocol.rounds.parts import Line, Planned
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of
 

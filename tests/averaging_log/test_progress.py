@@ -8,7 +8,7 @@ from averaging.log.header import Head, Kind, SnapshotName
 from averaging.protocol.actions import Apply, Average, SaveProposal, Send
 from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Vote
 from averaging.protocol.peer import Peer
-from averaging.protocol.progress import FORGIVEN, MISSES, Progress
+from averaging.protocol.rounds.progress import FORGIVEN, MISSES, Progress
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of
 

@@ -5,9 +5,7 @@ import itertools
 import pytest
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
-from averaging.protocol.credentials import Open
-from averaging.protocol.messages import Accepted, Goodbye
-from averaging.protocol.quorum import (
+from averaging.protocol.commit.quorum import (
     MOST_VOTERS,
     WINDOW,
     choose_voters,
@@ -16,6 +14,8 @@ from averaging.protocol.quorum import (
     highest_accepted,
     is_committed,
 )
+from averaging.protocol.credentials import Open
+from averaging.protocol.messages import Accepted, Goodbye
 from tests.averaging_log.headers import header, member
 
 COORDINATOR = "coordinator.0"

@@ -3,7 +3,7 @@
 from averaging.log.header import Ballot
 from averaging.protocol.actions import Action, Average
 from averaging.protocol.messages import Assignment, Contact, Message, Piece, Plan, Reducing
-from averaging.protocol.reducing import Reduction
+from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from averaging.log.state import State
-from averaging.shell import Shell
+from averaging.shell.shell import Shell
 from tests.averaging_shell.village import LAYOUT, Village
 from tests.virtual_time import in_virtual_time
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from averaging.protocol.messages import Bandwidth
-from averaging.shell import Shell
+from averaging.shell.shell import Shell
 from tests.averaging_shell.village import TOKENS, Village
 from tests.virtual_time import in_virtual_time
 

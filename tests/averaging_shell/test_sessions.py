@@ -6,11 +6,11 @@ from pathlib import Path
 from unittest.mock import Mock
 
 from averaging.bandwidth.own_line import NO_CAPS, Caps
-from averaging.connection import LOOK_EVERY, Connection
 from averaging.log.header import Kind
 from averaging.protocol.actions import Apply
 from averaging.protocol.messages import Bandwidth, Call, Chunk, Report
-from averaging.shell import Shell
+from averaging.shell.connection import LOOK_EVERY, Connection
+from averaging.shell.shell import Shell
 from tests.averaging_shell.test_shell import states_are_equal
 from tests.averaging_shell.test_stepping import step_of
 from tests.averaging_shell.village import Village

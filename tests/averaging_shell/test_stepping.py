@@ -10,15 +10,15 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-import averaging.replay
+import averaging.shell.replay
 from averaging.log import disk, log_file, store
 from averaging.log.disk import Disk
 from averaging.log.header import Ballot, Entry, Header, Kind
 from averaging.protocol.actions import Apply, Load
-from averaging.protocol.catching_up import AHEAD
+from averaging.protocol.catching_up.catching_up import AHEAD
 from averaging.protocol.messages import Propose
-from averaging.protocol.round import Phase
-from averaging.shell import Shell
+from averaging.protocol.rounds.round import Phase
+from averaging.shell.shell import Shell
 from swarm.errors import StorageError
 from tests.averaging_shell.village import LAYOUT, Village
 from tests.virtual_time import in_virtual_time
@@ -267,7 +267,7 @@ def test_a_snapshot_for_which_there_is_no_room_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     failing, left_out = [""], []
-    original = averaging.replay.write_snapshot
+    original = averaging.shell.replay.write_snapshot
 
     def write(state: Any, run: str, header: str, put: Callable[[str, bytes], None]) -> Any:
         manifest = original(state, run, header, put)
@@ -279,7 +279,7 @@ def test_a_snapshot_for_which_there_is_no_room_is_left_out(
     def village_of_put(put: Any) -> Any:
         return next((cell.cell_contents for cell in put.__closure__ if hasattr(cell.cell_contents, "restore")), None)
 
-    monkeypatch.setattr(averaging.replay, "write_snapshot", write)
+    monkeypatch.setattr(averaging.shell.replay, "write_snapshot", write)
 
     async def course() -> None:
         village = Village(tmp_path)

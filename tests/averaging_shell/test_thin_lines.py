@@ -7,10 +7,10 @@ import pytest
 
 from averaging.bandwidth import meter
 from averaging.bandwidth.cap import MEGABIT
-from averaging.connection import LOOK_EVERY
 from averaging.log import snapshot
 from averaging.protocol.messages import Bandwidth
-from averaging.shell import Shell
+from averaging.shell.connection import LOOK_EVERY
+from averaging.shell.shell import Shell
 from tests.averaging_shell.thin_lines import Lines
 from tests.averaging_shell.village import LAYOUT, Village
 from tests.virtual_time import in_virtual_time

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from averaging.beginning import resume_or_open
 from averaging.load_balancing.plan import GlobalStep
 from averaging.load_balancing.planner import plan_round
 from averaging.log.disk import LOG_FILE, Disk
@@ -27,8 +26,9 @@ from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression, vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
-from averaging.replay import Replay
-from averaging.shell import Shell
+from averaging.shell.beginning import resume_or_open
+from averaging.shell.replay import Replay
+from averaging.shell.shell import Shell
 from swarm.run_file import OptimizerSection
 from tests.averaging_shell.thin_lines import Lines
 
@@ -282,7 +282,7 @@ class Cable:
     def send(
         self, session: str, to: str, message: Message, payload: "Callable[[], bytes | None] | None" = None
     ) -> bool:
-        """See `averaging.shell.Network`."""
+        """See `averaging.shell.shell.Network`."""
         village = self.village
         if session not in village.shells:
             return False

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
-from averaging.connection import Membership
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
+from averaging.shell.connection import Membership
 from swarm import clock
 from swarm.dht import Network, addresses, join_dht
 from swarm.gate import Gate

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hivemind.p2p import PeerID
 
-from averaging.credentials import PassCredentials
 from averaging.protocol.messages import Contact
 from averaging.transport.contacts import Contacts, Listing
+from averaging.transport.pass_credentials import PassCredentials
 from swarm.dht import Network, addresses, join_dht
 from swarm.identity import Identity, load_identity
 from swarm.passes import COORDINATOR

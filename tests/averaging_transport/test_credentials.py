@@ -6,10 +6,10 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from averaging.credentials import PassCredentials
 from averaging.log.header import Ballot, Head, Kind, Reset
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact
+from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.wire import LONGEST_BYTES
 from swarm.identity import Identity, load_identity
 from swarm.passes import COORDINATOR, load_authority

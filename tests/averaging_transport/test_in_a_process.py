@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from hivemind.p2p import P2P
 
-from averaging.credentials import PassCredentials
 from averaging.protocol.messages import Contact
 from averaging.transport.contacts import Contacts
 from averaging.transport.loop import LoopThread, join_daemon
+from averaging.transport.pass_credentials import PassCredentials
 from swarm.dht import Network, addresses, join_dht
 from swarm.identity import load_identity
 from tests.averaging_transport.peers import RUN, Guarded, Peer, chunk_of

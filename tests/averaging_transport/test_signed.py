@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from averaging.credentials import PassCredentials
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Reset, SnapshotName
 from averaging.protocol import credentials as signed
 from averaging.protocol import peer as protocol
 from averaging.protocol.messages import Commit, Contact, Goodbye, Message, Report
 from averaging.protocol.settings import Settings
+from averaging.transport.pass_credentials import PassCredentials
 from swarm.identity import load_identity
 from swarm.passes import COORDINATOR
 from tests.averaging_transport.peers import RUN, Guarded, Peer, Peers

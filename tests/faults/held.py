@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from averaging.protocol.leading import Leading
-from averaging.protocol.reducing import Reduction
-from averaging.protocol.voting import Voting
-from averaging.replay import Replay
-from averaging.shell import Shell
+from averaging.protocol.commit.voting import Voting
+from averaging.protocol.rounds.leading import Leading
+from averaging.protocol.rounds.reducing import Reduction
+from averaging.shell.replay import Replay
+from averaging.shell.shell import Shell
 from coordinator import checkpoints
 from coordinator.release_hub import HubRepository
 from swarm.durable import write_file

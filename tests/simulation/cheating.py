@@ -7,8 +7,9 @@ from typing import Any
 from unittest.mock import patch
 
 from averaging.log.header import Header, Member
-from averaging.protocol import next_header, quorum
-from averaging.protocol.situation import Situation
+from averaging.protocol.commit import quorum
+from averaging.protocol.rounds import next_header
+from averaging.protocol.rounds.situation import Situation
 from tests.simulation.world import World
 
 

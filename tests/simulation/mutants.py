@@ -11,19 +11,21 @@ from unittest.mock import patch
 
 from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header
-from averaging.protocol import catching_up, credentials, machine, objections, quorum, trust
-from averaging.protocol.adopting import Adopting
-from averaging.protocol.backfilling import Backfilling
-from averaging.protocol.buffers import Buffer, Buffers
+from averaging.protocol import credentials, machine
+from averaging.protocol.catching_up import catching_up, trust
+from averaging.protocol.catching_up.adopting import Adopting
+from averaging.protocol.catching_up.backfilling import Backfilling
+from averaging.protocol.catching_up.trust import Trust
+from averaging.protocol.commit import objections, quorum
+from averaging.protocol.commit.voter import Voter
+from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.meeting import Meeting
 from averaging.protocol.messages import Accepted, Goodbye, Offer, Plan, Propose
 from averaging.protocol.peer import Peer
-from averaging.protocol.resting import Resting
+from averaging.protocol.rounds.buffers import Buffer, Buffers
+from averaging.protocol.rounds.meeting import Meeting
+from averaging.protocol.rounds.resting import Resting
 from averaging.protocol.settings import Settings
-from averaging.protocol.trust import Trust
-from averaging.protocol.voter import Voter
-from averaging.protocol.voting import Voting
 from tests.simulation.course import Course, run
 from tests.simulation.ledger import Ledger
 from tests.simulation.process import Process, State

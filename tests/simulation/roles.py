@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from averaging.protocol.parts import Line, Planned, equal_parts
+from averaging.protocol.rounds.parts import Line, Planned, equal_parts
 
 ALL = 0.2  # share of the plans that have all rest, which no peer may follow
 MOST = 0.5  # of the speed of all members that rests in any other plan

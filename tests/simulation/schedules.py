@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from averaging.protocol.round import Phase
+from averaging.protocol.rounds.round import Phase
 from tests.simulation.process import Process
 from tests.simulation.world import World
 

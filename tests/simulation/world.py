@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from averaging.log.header import Ballot, Kind
 from averaging.protocol.messages import Commit, Contact, Message, Propose, Vote
-from averaging.protocol.parts import equal_parts
+from averaging.protocol.rounds.parts import equal_parts
 from averaging.protocol.settings import Settings
 from tests.simulation.roles import rest_some
 from tests.simulation.signatures import Signatures

@@ -38,7 +38,7 @@ NOISE = {
     "an unfinished task at the end": [record("asyncio", "Task was destroyed but it is pending!\ntask: <Task ...>")],
 }
 WORTH_READING = [
-    record("averaging.shell", "division by zero", ZeroDivisionError("division by zero")),
+    record("averaging.shell.shell", "division by zero", ZeroDivisionError("division by zero")),
     record("hivemind.p2p.p2p_daemon", "Handler failed with the exception:", ZeroDivisionError("division by zero")),
     record("hivemind.p2p.p2p_daemon", "Exception while receiving requests:", ZeroDivisionError("division by zero")),
     record("hivemind.dht.dht", "the loop has failed", ZeroDivisionError("division by zero")),

@@ -7,7 +7,7 @@ from averaging.log.disk import Disk
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
 from averaging.log.state import State
 from averaging.protocol.messages import Accepted
-from averaging.shell import Shell
+from averaging.shell.shell import Shell
 
 
 def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from averaging.log.header import Header, Member
-from averaging.protocol import quorum
+from averaging.protocol.commit import quorum
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer
-from averaging.protocol.situation import Situation
+from averaging.protocol.rounds.situation import Situation
 
 
 class Meeting:

@@ -11,7 +11,6 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
-from averaging.guarded import Guarded, Machine
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, SnapshotName
 from averaging.log.journal import Journal
@@ -33,7 +32,8 @@ from averaging.protocol.actions import (
 )
 from averaging.protocol.messages import Accepted, Contact, Log
 from averaging.protocol.peer import Peer
-from averaging.replay import Contents, Replay
+from averaging.shell.guarded import Guarded, Machine
+from averaging.shell.replay import Contents, Replay
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Stepping:
         decided: is told of each entry once its step was taken.
         carry_out: takes the machine's next actions.
         spawn: keeps a task.
-        applied: see `averaging.shell.Shell`.
+        applied: see `averaging.shell.shell.Shell`.
     """
 
     def __init__(

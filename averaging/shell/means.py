@@ -7,14 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
-from averaging.arrivals import Arrivals, PieceName
-from averaging.guarded import Guarded, Machine
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Plan
 from averaging.reduce.pieces import with_weight
 from averaging.reduce.reducer import EncodedMean, Reducer
-from averaging.replay import Contents
+from averaging.shell.arrivals import Arrivals, PieceName
+from averaging.shell.guarded import Guarded, Machine
+from averaging.shell.replay import Contents
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)

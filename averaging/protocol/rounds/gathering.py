@@ -4,15 +4,15 @@ DeDLOC, section 3.1. A convener also speaks to those that do not report to it, s
 """
 
 from averaging.log.header import Head, extends
-from averaging.protocol.buffers import Buffers
-from averaging.protocol.catching_up import CatchingUp
+from averaging.protocol.catching_up.catching_up import CatchingUp
+from averaging.protocol.catching_up.held_log import HeldLog
+from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.convening import Convening
-from averaging.protocol.held_log import HeldLog
 from averaging.protocol.messages import Report, Status
-from averaging.protocol.progress import Progress
+from averaging.protocol.rounds.buffers import Buffers
+from averaging.protocol.rounds.convening import Convening
+from averaging.protocol.rounds.progress import Progress
 from averaging.protocol.session import Session
-from averaging.protocol.voting import Voting
 
 
 class Gathering:

@@ -14,15 +14,16 @@ from enum import Enum
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Member
 from averaging.protocol import credentials as signed
-from averaging.protocol import next_header, quorum
 from averaging.protocol.actions import SaveProposal
-from averaging.protocol.assignments import Assignments
-from averaging.protocol.fetching import Fetching, first_of
-from averaging.protocol.meeting import Meeting
+from averaging.protocol.catching_up.fetching import Fetching, first_of
+from averaging.protocol.commit import quorum
+from averaging.protocol.commit.voter import Voter
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
-from averaging.protocol.parts import Line, Planner
-from averaging.protocol.situation import Situation
-from averaging.protocol.voter import Voter
+from averaging.protocol.rounds import next_header
+from averaging.protocol.rounds.assignments import Assignments
+from averaging.protocol.rounds.meeting import Meeting
+from averaging.protocol.rounds.parts import Line, Planner
+from averaging.protocol.rounds.situation import Situation
 
 
 class Phase(Enum):

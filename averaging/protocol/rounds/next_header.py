@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from averaging.log.header import Exclusion, Header, Kind, Member, Part, Reset, SnapshotName
-from averaging.protocol import quorum
+from averaging.protocol.commit import quorum
 from averaging.protocol.credentials import ordered
 from averaging.protocol.messages import Reduced
-from averaging.protocol.situation import Situation
+from averaging.protocol.rounds.situation import Situation
 
 
 def update(

@@ -7,8 +7,8 @@ fills the gap backwards: each header names the one before it by digest, so that 
 from averaging.log.chain import Chain
 from averaging.log.header import Gap, Header, Kind, parting
 from averaging.protocol.actions import Credit
+from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.held_log import HeldLog
 from averaging.protocol.messages import Headers, WantHeaders
 from averaging.protocol.session import Session
 

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from averaging.log.header import Ballot, Entry, Header
-from averaging.protocol import quorum
+from averaging.protocol.catching_up.fetching import Fetching
+from averaging.protocol.catching_up.held_log import HeldLog
+from averaging.protocol.commit import quorum
+from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.fetching import Fetching
-from averaging.protocol.gathering import Gathering
-from averaging.protocol.held_log import HeldLog
 from averaging.protocol.messages import Call, Reduced, Reducing, Refused, Status, Vote
-from averaging.protocol.parts import Planner
-from averaging.protocol.round import Phase, Round
+from averaging.protocol.rounds.gathering import Gathering
+from averaging.protocol.rounds.parts import Planner
+from averaging.protocol.rounds.round import Phase, Round
+from averaging.protocol.rounds.situation import Situation
 from averaging.protocol.session import Session
-from averaging.protocol.situation import Situation
-from averaging.protocol.voting import Voting
 
 
 class Leading:

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Header, extends, supersedes
 from averaging.protocol import credentials as signed
+from averaging.protocol.commit.quorum import is_committed
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Anchor, Log
-from averaging.protocol.quorum import is_committed
 
 ENOUGH = 3  # users
 REMEMBERED = 60.0  # seconds for which an anchor, or a log without one, counts after it was heard of last

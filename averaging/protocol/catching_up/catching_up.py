@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, extends, newest, peer_of, supersedes
 from averaging.protocol.actions import Forget, Rejoin
-from averaging.protocol.fetching import Fetching, first_of
+from averaging.protocol.catching_up.fetching import Fetching, first_of
+from averaging.protocol.catching_up.trust import Trust
 from averaging.protocol.messages import Log, WantLog
 from averaging.protocol.session import Session
-from averaging.protocol.trust import Trust
 
 CLAIM = 10.0  # seconds for which a claim to be ahead counts
 AHEAD = 8  # steps that may be applied before the process has taken them, and updates that are fetched at a time

@@ -15,24 +15,24 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from averaging.arrivals import Arrivals
-from averaging.guarded import Guarded, Machine
 from averaging.log.chain import Chain
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, Gap, SnapshotName
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
-from averaging.means import Means
 from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Accepted, Bandwidth, Chunk, Contact, Message, Piece
-from averaging.protocol.parts import Planner, equal_parts
 from averaging.protocol.peer import Peer
+from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 from averaging.reduce.sender import GradientBuffers
-from averaging.replay import Contents, Replay
-from averaging.stepping import Stepping
+from averaging.shell.arrivals import Arrivals
+from averaging.shell.guarded import Guarded, Machine
+from averaging.shell.means import Means
+from averaging.shell.replay import Contents, Replay
+from averaging.shell.stepping import Stepping
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from hivemind.dht import DHT
 
 from averaging.bandwidth.own_line import NO_CAPS, Caps, OwnLine
-from averaging.credentials import PassCredentials
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Contact, Message
-from averaging.shell import Shell
+from averaging.shell.shell import Shell
 from averaging.transport.contacts import Contacts
 from averaging.transport.loop import join_daemon
 from averaging.transport.outbox import Payload
+from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.streams import Transport
 from swarm.gate import Gate
 from swarm.identity import Identity

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Assignment, Call, Message, Plan, Reduced, Reducing
-from averaging.protocol.parts import Line, Planner, checked
+from averaging.protocol.rounds.parts import Line, Planner, checked
 from averaging.protocol.settings import Settings
 
 

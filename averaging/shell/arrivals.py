@@ -4,11 +4,11 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
-from averaging.guarded import Guarded
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Chunk, Message, Piece
 from averaging.reduce.pieces import piece_bytes
-from averaging.replay import Contents, Replay
+from averaging.shell.guarded import Guarded
+from averaging.shell.replay import Contents, Replay
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from averaging.moshpit.group_round import is_of_parameters
 from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Log
-from averaging.protocol.parts import Planner
 from averaging.protocol.peer import Peer
+from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression
 from averaging.reduce.sender import GradientBuffers

@@ -1,0 +1,1 @@
+"""When a header is committed: voters, their quorum, and what they object to."""

@@ -1,0 +1,1 @@
+"""One global step: gathering, meeting, reducing, and the header that comes of it."""
