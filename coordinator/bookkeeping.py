@@ -129,7 +129,7 @@ class Bookkeeper:
         figures = {"trainers": float(sessions), "samples_per_second": progress.samples_per_second}
         if progress.loss is not None:
             figures["loss"] = progress.loss
-        # the loss is that of the last global step with records, which number steps from 0
+        # the loss is that of the newest global step in the ledger, which counts steps from 0
         self._office.tracker.log(figures | {"samples": float(progress.samples)}, progress.step + 1)
 
     def _tell_of_clock(self) -> None:

@@ -1,6 +1,6 @@
 """The gate of a peer: its own pass, and the check of everybody else's.
 
-A peer is several processes: its DHT node and its averagers are forked from it. All of them read the
+A peer is two processes: its DHT node is forked from it. Both read the
 same two small files, and see a renewed pass or a new ban at their next call.
 """
 

@@ -51,7 +51,7 @@ class PassAuthorizer(AuthorizerBase):
 
     hivemind's own authorizers (its issue 253) sign each message with RSA as well, which takes a trainer more than one
     percent of a core. libp2p has already authenticated who is at the other end, and encrypts what is said: what is
-    left to ask is whether the pass was given to that very peer. The averagers ask the same.
+    left to ask is whether the pass was given to that very peer. Streams of the log ask the same.
     """
 
     def __init__(self, gate: Gate, called: PeerID | None = None):
@@ -116,8 +116,7 @@ class GuardedProtocol(DHTProtocol):
 class PassValidator(RSASignatureValidator):
     """Every record is signed by its author, who shows a pass; each author writes under a subkey of his own.
 
-    A subkey is the author's if it holds his public key, as hivemind's protected records do, or is his
-    peer id, as in hivemind's matchmaking, which stores those unsigned.
+    A subkey is the author's if it holds their public key, as hivemind's protected records do.
     """
 
     _SEALED = re.compile(rb"\[author:([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)\]\Z")

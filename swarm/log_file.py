@@ -1,6 +1,6 @@
 """The file that a process logs to: a JSON object a line, bounded in size, and no reason to stop for anybody.
 
-A peer is several processes: hivemind forks its DHT node and its averagers. Each of them has a file of its own. In a
+A peer is two processes: hivemind forks its DHT node. Each of them has a file of its own. In a
 common one whoever rotates it would move it away from under the others. With a queue to the main process the last words
 of a process that is killed would be lost on the way, and a main process that hangs would silence all others.
 """
@@ -19,7 +19,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 LARGEST = 4 * 2**20  # bytes of a file; a trainer logs some 50 kB an hour
-KEPT = 3  # older files beside it; with those of its four processes a peer takes 64 MB at most
+KEPT = 3  # older files beside it; with those of its two processes a peer takes 32 MiB at most
 LONGEST = 8_000  # characters of a message or a traceback; its end says most
 # hivemind has its own name for one of them
 LEVELS = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}

@@ -1,6 +1,6 @@
 """No process outlives its peer: helper processes end when the process that started them is gone.
 
-hivemind's helpers (DHT, averagers) end when their parent ends in good order. After a SIGKILL they
+hivemind's helpers (the DHT node, libp2p's daemon) end when their parent ends in good order. After a SIGKILL they
 would stay, keep the port and the identity, and answer for a peer that is no more.
 """
 

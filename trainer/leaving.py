@@ -96,7 +96,7 @@ def end_process(status: int = 0) -> None:
 
 
 def end_helpers() -> None:
-    """Kill the processes that hivemind started for this one (DHT, libp2p daemon, averagers)."""
+    """Kill the processes that hivemind started for this one (the DHT node, libp2p's daemon)."""
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             # torch's own helper for shared memory leaves by itself, and aborts the process if it is killed

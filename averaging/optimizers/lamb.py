@@ -63,13 +63,13 @@ def move_tensor(
 class Lamb(torch.optim.Optimizer):
     """The same as an optimizer of torch.
 
-    All state exists from the start, because hivemind shares it by position; the step count is in the parameter groups.
+    For benchmarks and tests; a run uses `state_step.py`. The step count is in the parameter groups.
     """
 
     def __init__(self, settings: OptimizerSection, parameters: Iterable[dict[str, Any]]):
         defaults = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay, "step": 0}
         super().__init__(parameters, defaults)
-        self.settings = settings  # not in the groups, or peers that give their state would choose betas and epsilon
+        self.settings = settings  # not in the groups: a loaded state does not change them
         for group in self.param_groups:
             for parameter in group["params"]:
                 averages = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
