@@ -167,7 +167,7 @@ class CollaborativeOptimizer:
     @property
     def upload(self) -> float | None:
         """What this peer's line carries, in Mbit/s; None: it has not been measured."""
-        bandwidth = self._shell.machine.voting.bandwidth
+        bandwidth = self._shell.bandwidth
         return None if bandwidth is None else bandwidth.upload
 
     def computes_at(self, speed: float) -> None:

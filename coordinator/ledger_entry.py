@@ -48,7 +48,8 @@ def gather(
     """Follow the sessions from how they stand in the ledger through these reports.
 
     A session belongs to the user and the peer that reported it first; reports by others under its name are ignored,
-    and so is one with impossible values. A report that is older than the one before may carry what headers credit, but does not turn a session back.
+    and so is one with impossible values. A report that is older than the one before may carry what headers credit, but
+    does not turn a session back.
 
     Args:
         standing: rows of sessions, by id.

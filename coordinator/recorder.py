@@ -57,16 +57,22 @@ class Recorder:
             LedgerError: what was found is written the next time.
         """
         try:
-            return self._bring_up_to_date(final)
+            return self._enter_all(final)
         except LedgerBroken as error:
             done = self._ledger.put_back()
             if done is None:
                 raise
             self._say(f"problem: {error}")
             self._say(done)
-            return self._bring_up_to_date(final)
+            return self._enter_all(final)
 
-    def _bring_up_to_date(self, final: bool) -> int:
+    def _enter_all(self, final: bool) -> int:
+        while (present := self._enter(final)) is None:
+            pass
+        return present
+
+    def _enter(self, final: bool) -> int | None:
+        """One transaction; None: there is more to be entered before the end."""
         self._take_in(self._log.applied())
         records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
         fraction = self._run.data.masked_fraction
@@ -81,7 +87,7 @@ class Recorder:
         self._ledger.rounds.write(self._rounds, self._flags, now)
         self._rounds, self._flags = [], []
         if final and entries:
-            return self._bring_up_to_date(final)
+            return None
         if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
             self._ledger.back_up()
             if ways := reachable(records, loopback=True):

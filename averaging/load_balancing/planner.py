@@ -10,6 +10,7 @@ from averaging.protocol.messages import Assignment
 from averaging.protocol.rounds.parts import Line, Planned, equal_parts
 
 FASTER = 16.0  # than the usual peer: what is believed of a processor
+FEWEST = 2  # trainers, if so many can: peers that bring nothing have no vote, and one voter alone may be gone at once
 
 
 def plan_round(step: GlobalStep, chunks: int, members: Sequence[Line]) -> Planned:
@@ -29,12 +30,11 @@ def plan_round(step: GlobalStep, chunks: int, members: Sequence[Line]) -> Planne
     if not any(one.speed for one in members):
         return Planned(parts)
     plan = make_plan(peers, step)
-    resting = [
-        one.session
-        for one, role in zip(members, plan.roles, strict=True)
-        if one.speed and one.bandwidth is not None and not role.trains
-    ]
-    return Planned(parts, tuple(resting), plan.step_seconds)
+    roles = list(zip(members, plan.roles, strict=True))
+    resting = [one for one, role in roles if one.speed and one.bandwidth is not None and not role.trains]
+    needed = max(0, FEWEST - sum(role.trains for _, role in roles))
+    resting.sort(key=lambda one: -one.carries)  # the fattest lines hold up the others least
+    return Planned(parts, tuple(one.session for one in resting[needed:]), plan.step_seconds)
 
 
 def _peers(members: Sequence[Line]) -> list[Peer] | None:

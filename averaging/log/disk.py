@@ -74,9 +74,9 @@ class Disk:
         states = self._states(entries)
         start = max((at for at, name in enumerate(states) if name is not None), default=None)
         if start is None:
-            if records and not first:
+            if entries and not first:  # without any there are headers for their credit alone
                 raise StorageError(
-                    f"{self._folder}: no whole snapshot is left for the {len(records):,} entries of the log; bring the "
+                    f"{self._folder}: no whole snapshot is left for the {len(entries):,} entries of the log; bring the "
                     "folder back from a copy, or move it away to begin without it"
                 )
             return None

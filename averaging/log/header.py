@@ -248,14 +248,8 @@ def supersedes(theirs: Head, ours: Head) -> bool:
 
 def shared_step(one: Head, other: Head) -> int:
     """The step up to which two chains of a run have the same headers."""
-    parted_at = [reset.step for reset in _parting(one, other) if reset is not None]
+    parted_at = [reset.step for reset in _first_resets_apart(one, other) if reset is not None]
     return min(one.step, other.step, *(step - 1 for step in parted_at))
-
-
-def _parting(one: Head, other: Head) -> tuple[Reset | None, Reset | None]:
-    """The first reset of each chain that the other one does not have; None: there is none."""
-    pairs = itertools.zip_longest(one.resets, other.resets)
-    return next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
 
 
 def extends(theirs: Head, ours: Head) -> bool:
@@ -266,12 +260,6 @@ def extends(theirs: Head, ours: Head) -> bool:
         and theirs.resets[: len(ours.resets)] == ours.resets
         and all(reset.step > ours.step for reset in later)
     )
-
-
-def parting(theirs: Head, ours: Head) -> int:
-    """The step of the newest header that two chains of a run have in common."""
-    resets = [one.step - 1 for one in _first_resets_apart(theirs, ours) if one is not None]
-    return min(theirs.step, ours.step, *resets)
 
 
 def newest(heads: Collection[Head]) -> Head:

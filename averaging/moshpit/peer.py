@@ -87,7 +87,7 @@ class GroupPeer:
         self.fetching = Fetching(send, settings.timing)
         self.reducing = Reduction(self._session)
         self.gathering = Gathering(self._contacts, settings, self.buffers, lambda: self.head, send)
-        self._crediting = Crediting(self._contacts, settings.run, credentials.is_guarded, send, act)
+        self._crediting = Crediting(self._contacts, settings, credentials.is_guarded, send, act)
         self._loading = Loading(self._contacts, self.fetching, send, act)
         self._bandwidth: Bandwidth | None = None
         self._computes = False
@@ -95,6 +95,7 @@ class GroupPeer:
         self._reached = -1  # step of the state that the process has
         self._missed = 0  # steps, since parameters were averaged
         self._rounds: StepRounds | None = None
+        self._announced: Groups | None = None  # the step that was begun last
         self._encodes = False  # parameters, which are averaged next
         self._early: dict[str, Call] = {}  # to rounds that this peer has not come to, the newest by session
         self._convened: dict[Ballot, GroupRound] = {}  # rounds of this step and the one before that are over
@@ -212,6 +213,7 @@ class GroupPeer:
         self.fetching.tick(now)
         self.reducing.tick(now)
         self.gathering.tick(now)
+        self._crediting.tick(now)
         if self._round is not None:
             self._round.tick(now)
         self._after(now)
@@ -356,7 +358,9 @@ class GroupPeer:
 
     def _begin(self, parameters: Mean | None, now: float) -> None:
         """Begin the rounds of the step that was announced, or of the average of parameters after it."""
-        announced, me = self.gathering.announced, self.me.session
+        if parameters is None:
+            self._announced = self.gathering.announced  # a newer one may come before the parameters are averaged
+        announced, me = self._announced, self.me.session
         assert announced is not None
         seed, sessions = f"{announced.step} {parameters is None}", (*announced.members, *announced.clients)
         groups = groups_of(me, sessions, self._groups.size, self._groups.rounds, seed)
@@ -364,7 +368,7 @@ class GroupPeer:
         self._convened = {one: ended for one, ended in self._convened.items() if step_of(one.number) >= announced.step}
 
     def _make_round(self, number: int, members: Sequence[str], offers: tuple[Offer, ...], now: float) -> GroupRound:
-        rounds, announced, timing = self._rounds, self.gathering.announced, self._settings.timing
+        rounds, announced, timing = self._rounds, self._announced, self._settings.timing
         assert rounds is not None and announced is not None
         # members of a group that had to wait come later to the next one
         late = timing.pieces + rounds.slowest if number != rounds.first_number else 0.0

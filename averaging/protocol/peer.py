@@ -89,6 +89,7 @@ class Peer:
     def rejoin(self, log: messages.Log, old: "Peer", now: float) -> None:
         """Go on from the log that the session before this one has rejoined for."""
         self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
+        self.leading.rollback = self.log.pinned = old.leading.rollback  # an order stands until a header has it
         self.catching_up.believed("", log, None, now)
         self._after(now)
 

@@ -99,6 +99,7 @@ class Shell:
         self._stepping = Stepping(
             guarded, replay, store, disk, aside, renew, self._decided, self._carry_out, self._spawn, applied
         )
+        self.bandwidth: Bandwidth | None = None  # of this peer's line, once it is measured
         self._batch = -1, -1  # step and loads of the state that it is computed from
         self._tasks: set[asyncio.Task[None]] = set()
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
@@ -175,6 +176,7 @@ class Shell:
 
     def measured(self, bandwidth: Bandwidth) -> None:
         """What the line of this peer carries; to be said now and then, since a new session does not know it."""
+        self.bandwidth = bandwidth
         with self._guarded.lock:
             self._machine.measured(bandwidth)
 

@@ -5,7 +5,7 @@ fills the gap backwards: each header names the one before it by digest, so that 
 """
 
 from averaging.log.chain import Chain
-from averaging.log.header import Gap, Header, Kind, parting
+from averaging.log.header import Gap, Header, Kind, shared_step
 from averaging.protocol.actions import Credit
 from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.contacts import Contacts
@@ -34,7 +34,7 @@ class Backfilling:
         """The chain begins at a snapshot now; `had` was the newest header before."""
         had, oldest = had or self._had, chain.oldest
         # a run's first header has no members; this coordinator may have opened another run, not knowing of this one
-        common = 0 if had is None or had.kind is Kind.GENESIS else parting(chain.head, had.head)
+        common = 0 if had is None or had.kind is Kind.GENESIS else shared_step(chain.head, had.head)
         if self._contacts.me.is_coordinator and oldest.previous and oldest.step - 1 > common:
             self.gaps.append(Gap(oldest.step - 1, oldest.previous, common))
 
