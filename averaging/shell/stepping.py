@@ -224,13 +224,7 @@ class Stepping:
 
     def _load(self, load: Load) -> None:
         header = load.entries[-1].header
-        try:
-            self._replay.load(load.snapshot, header)
-        except ValueError as error:
-            if self._is_log:  # headers name it, so this peer cannot go on
-                raise
-            logger.warning("the state of another peer cannot be used: %s", error)
-            return
+        self._replay.load(load.snapshot, header)
         name = SnapshotName(header.step, load.snapshot)
         if self._is_log:
             self._write(f"the snapshot of step {name.step}", lambda disk: disk.take_over(load.entries, name, load.gaps))
