@@ -97,7 +97,7 @@ class Leading:
         if current.phase is Phase.FAILED:
             is_stuck = current.lacks_chunks or not current.meeting.has_promises
             if is_stuck and self._no_quorum_since is None:
-                self._no_quorum_since = now
+                self._no_quorum_since = self._began_at  # this ballot's time was without one, too
             self._gathering.progress.round_closed(self._voting.instance, current.meeting.calls, now)
             self.round = None
         return None
