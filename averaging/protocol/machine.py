@@ -40,10 +40,9 @@ class Machine:
         self.fetching = Fetching(session.send, session.timing, held)
         self.log = HeldLog(session, self.fetching)
         self.backfilling = Backfilling(session, contacts, self.log)
-        self.catching_up = CatchingUp(session, self.fetching, self.trust)
-        self.reducing = Reduction(session)
         self.adopting = Adopting(session, self.log, self.fetching)
-        self.catching_up.also_wanted = self.adopting.wanted
+        self.catching_up = CatchingUp(session, self.fetching, self.trust, self.adopting.wanted)
+        self.reducing = Reduction(session)
         self.resting = Resting(me.session)
         self.voting = Voting(session, contacts, self.buffers, self.fetching, self._objection, self.resting)
         self.gathering = Gathering(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)

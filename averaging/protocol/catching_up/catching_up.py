@@ -31,10 +31,10 @@ class _Claim:
 class CatchingUp:
     """What others have that this peer lacks."""
 
-    def __init__(self, session: Session, fetching: Fetching, trust: Trust):
+    def __init__(self, session: Session, fetching: Fetching, trust: Trust, also_wanted: Callable[[], set[str]] = set):
+        """`also_wanted`: digests that are fetched for other reasons than to catch up."""
         self._send, self._act, self._timing = session.send, session.act, session.timing
-        self._fetching, self._trust = fetching, trust
-        self.also_wanted: Callable[[], set[str]] = set  # what is fetched for other reasons than to catch up
+        self._fetching, self._trust, self._also_wanted = fetching, trust, also_wanted
         self._claims: dict[str, _Claim] = {}
         self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last; by peer id
         self._asked_at = -1e9
@@ -136,7 +136,7 @@ class CatchingUp:
     def _begin_anew(self, abandoned: set[str], ours: Head | None) -> None:
         """What was being fetched, and is wanted no longer, is asked for no longer, and not kept by a newcomer."""
         wanted = self.wanted()
-        self._fetching.want_only(wanted | self.also_wanted())  # not what was proposed for a decided step
+        self._fetching.want_only(wanted | self._also_wanted())  # not what was proposed for a decided step
         if ours is None and abandoned - wanted:  # a peer with a chain drops the rest at its next step
             gone = sorted(self._fetching.held - wanted - self._fetching.parts_of(wanted))
             self._fetching.forget(gone)
