@@ -17,7 +17,6 @@ from averaging.log.header import Ballot, Entry, Header, Kind
 from averaging.protocol.actions import Apply, Load
 from averaging.protocol.catching_up.catching_up import AHEAD
 from averaging.protocol.messages import Propose
-from averaging.protocol.rounds.round import Phase
 from averaging.shell.shell import Shell
 from swarm.errors import StorageError
 from tests.averaging_shell.village import LAYOUT, Village
@@ -129,38 +128,6 @@ def test_a_proposal_is_on_the_disk_after_the_entries_before_it(tmp_path: Path, m
     in_virtual_time(course)
 
 
-def test_a_slow_save_of_an_older_ballot_is_not_taken_for_the_newer_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def course() -> None:
-        village = Village(tmp_path)
-        coordinator, aside = village.add("coordinator", begins=True), village.asides["coordinator.0"]
-        for name in ("abha", "asha", "bela", "chand"):
-            village.train(village.add(name))
-        await village.until(lambda: len(village.entries) > 3)
-        saved = watch_proposals(village, coordinator, monkeypatch)
-
-        def saving() -> Ballot | None:
-            current = coordinator.machine.leading.round
-            return current.ballot if current is not None and current.phase is Phase.SAVING else None
-
-        aside.seconds = 0.2
-        await village.until(saving)
-        first, count = saving(), len(saved)
-        aside.stand_still()
-        await village.until(lambda: saving() not in (None, first))
-        second = saving()
-        assert len(saved) == count
-        aside.seconds = 3.0
-        aside.go_on()
-        await village.until(lambda: len(saved) == count + 1)
-        assert saving() == second
-        await village.until(lambda: len(saved) > count + 3)
-        await village.end()
-
-    in_virtual_time(course)
-
-
 @pytest.mark.parametrize("for_chunks", [True, False])
 def test_a_coordinator_with_a_full_disk_follows_and_convenes_once_it_was_able_to_write(
     tmp_path: Path, room: Room, for_chunks: bool
@@ -233,6 +200,26 @@ def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, mon
         await village.rest()
         assert told == expected
         assert len({seconds for seconds in told.values() if seconds}) > 5
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_disk_of_the_coordinator_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
+    async def course() -> None:
+        village = Village(tmp_path)
+        coordinator, aside = village.add("coordinator", begins=True), village.asides["coordinator.0"]
+        for name in ("asha", "bela", "chand"):
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > 4)
+        aside.stand_still()
+        before = village.newest.step
+        await village.until(lambda: village.newest.step > before + 1, seconds=80)  # 20 s until it is late, twice
+        before = village.newest.step
+        await village.until(lambda: village.newest.step > before + 10, seconds=120)
+        aside.go_on()
+        await village.until(lambda: step_of(coordinator) == village.newest.step)
+        await village.until(lambda: village.newest.ballot.convener == coordinator.machine.me.session)
         await village.end()
 
     in_virtual_time(course)

@@ -95,6 +95,8 @@ class Leading:
             self.round = None
             return current.entry
         if current.phase is Phase.FAILED:
+            if current.waits_for_disk:
+                self._gathering.convening.can_convene = False  # until the disk has answered
             is_stuck = current.lacks_chunks or not current.meeting.has_promises
             if is_stuck and self._no_quorum_since is None:
                 self._no_quorum_since = self._began_at  # this ballot's time was without one, too
@@ -149,6 +151,7 @@ class Leading:
 
     def saved(self, ballot: Ballot, now: float) -> None:
         """It has the proposal of a ballot."""
+        self._gathering.convening.can_convene = True
         if self.round is not None and ballot == self.round.ballot:
             self.round.saved(now)
 

@@ -58,6 +58,7 @@ class Round:
         self.phase = Phase.MEETING
         self.failure = ""
         self.lacks_chunks = False  # it failed because nobody sent those of an accepted header
+        self.waits_for_disk = False  # it failed because saving took too long
         self.meeting = Meeting(situation)
         self._assignments: Assignments | None = None
         self.header: Header | None = None
@@ -157,7 +158,7 @@ class Round:
             self._repeat()
 
     def _fail(self, why: str) -> None:
-        self.lacks_chunks = self.phase is Phase.FETCHING
+        self.lacks_chunks, self.waits_for_disk = self.phase is Phase.FETCHING, self.phase is Phase.SAVING
         self.phase, self.failure = Phase.FAILED, why
 
     def _repeat(self) -> None:
