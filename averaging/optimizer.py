@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -52,7 +51,7 @@ class CollaborativeOptimizer:
     """Make it after all processes that are forked. Its methods are for one thread, that of the trainer.
 
     Args:
-        parameters: of the model, in an order that all peers have; those with more than one dimension decay.
+        parameters: of the model, in an order that all peers have; see `Layout`.
         applied: is told of each header after its step, in another thread.
         first: the state with which a coordinator opens the run, by default that of the parameters.
     """
@@ -68,7 +67,7 @@ class CollaborativeOptimizer:
         self._layout = Layout(
             names=tuple(name for name, _ in parameters),
             shapes=tuple(tuple(one.shape) for _, one in parameters),
-            decays=tuple(one.dim() > 1 for _, one in parameters),
+            has_muon=membership.run.optimizer.name == "muon",
         )
         self._overlap = membership.run.averaging.overlap
         self.sessions: list[str] = []  # of this peer, one after the other
@@ -199,8 +198,7 @@ class CollaborativeOptimizer:
             raise SwarmError(
                 "a run in small groups cannot go back; end it, and open it again with the older checkpoint"
             )
-        copies = tuple(one.clone() for one in state.moments)
-        state = replace(state, moments=copies)
+        state = state.with_own_moments()
         rebase(state)
         self._loop.call(self._order(write_snapshot(state, self._membership.fingerprint, "", self._store.put)))
 

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from averaging.log.codec import ADAM, rebase, round_moment
+from averaging.log.codec import SIGNED, rebase, round_moment
 from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
 from averaging.optimizers.lamb import Lamb
@@ -45,8 +45,8 @@ PARAMETERS = 18_000_000  # of the state that is timed: ALBERT-large
 EVERY = (None, 1, 10, 100)  # global steps between two roundings
 # a beta of 0.999 lets a second moment move by a thousandth in a step, a quarter of what 16 bits can tell apart
 OPTIMIZERS = {
-    "LAMB": {"trust_ratio": True, "learning_rate": 5.0e-3},
-    "AdamW": {"trust_ratio": False, "learning_rate": 2.0e-3},
+    "LAMB": {"name": "lamb", "learning_rate": 5.0e-3},
+    "AdamW": {"name": "adamw", "learning_rate": 2.0e-3},
 }
 SETTINGS = {
     "name": "rebasing",
@@ -135,7 +135,7 @@ def train(run: RunFile, order: int, every: int | None, steps: int) -> float:
 
 def round_moments(lamb: Lamb, step: int) -> None:
     """What `rebase` does to the flat vectors of a state, in the tensors of an optimizer."""
-    for number, (name, signed) in enumerate(zip(("exp_avg", "exp_avg_sq"), ADAM, strict=True)):
+    for number, (name, signed) in enumerate(zip(("exp_avg", "exp_avg_sq"), SIGNED, strict=True)):
         first = 0
         for group in lamb.param_groups:
             for parameter in group["params"]:

@@ -22,6 +22,7 @@ from coordinator.release_cost import CARBON, OTHER_GPU_WATTS, PROCESSOR_WATTS, R
 from coordinator.release_facts import Credit, Facts
 from swarm.run_file import MASK, DataSource, RunFile
 
+OPTIMIZERS = {"lamb": "LAMB", "adamw": "AdamW", "muon": "Muon for hidden matrices, AdamW for the rest"}
 MOST_NAMED = 2000  # contributors in the table; the page has to open
 
 
@@ -125,7 +126,7 @@ def _training(facts: Facts) -> str:
         ("dropout, of attention", f"{run.model.hidden_dropout_prob:g}, {run.model.attention_probs_dropout_prob:g}"),
         ("tokens in a sample", str(run.data.max_length)),
         ("masked", f"{run.data.masked_fraction:.0%} of the tokens, in spans of up to {run.data.max_ngram}"),
-        ("optimizer", "LAMB" if optimizer.trust_ratio else "AdamW"),
+        ("optimizer", OPTIMIZERS[optimizer.name]),
         ("its betas and epsilon", f"{optimizer.betas[0]:g}, {optimizer.betas[1]:g}, {optimizer.epsilon:g}"),
         ("learning rate at its peak", f"{optimizer.learning_rate:g}"),
         ("its warm-up, linear as the decay", f"{optimizer.warmup_steps:,} global steps"),

@@ -196,10 +196,10 @@ def state_of(checkpoint: LoadedCheckpoint, layout: Layout) -> State:
         tensors = [checkpoint.model_state[name] for name in layout.names]
         if tuple(tuple(one.shape) for one in tensors) != layout.shapes:
             raise ValueError("its tensors have other shapes")
-        moments = tuple(one.to(torch.float32) for one in kept["moments"])
-        if any(one.shape != (layout.size,) for one in moments):
+        mean, square = (one.to(torch.float32) for one in kept["moments"])
+        if (tuple(mean.shape), tuple(square.shape)) != tuple((size,) for size in layout.moment_sizes):
             raise ValueError("its moments have other sizes")
-        return State(checkpoint.trainer_state.step, int(kept["updates"]), layout.flat(tensors), moments)
+        return State(checkpoint.trainer_state.step, int(kept["updates"]), layout.flat(tensors), (mean, square))
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"checkpoint-{checkpoint.trainer_state.step} does not fit the run ({error!r}); choose another state folder "

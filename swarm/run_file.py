@@ -102,21 +102,23 @@ class DataSection(Section):
 
 
 class OptimizerSection(Section):
-    """LAMB, with linear warm-up and decay by global step."""
+    """How a global step changes the parameters, with linear warm-up and decay by global step."""
 
+    name: Literal["lamb", "adamw", "muon"] = Field(
+        "lamb",
+        description="lamb for batches of thousands, as sahajBERT; adamw for small ones; muon for hidden matrices, "
+        "adamw for the rest",
+    )
     learning_rate: float = Field(1.76e-3, gt=0, description="peak learning rate; ALBERT's for a batch of 4096")
     warmup_steps: int = Field(5_000, ge=0, description="global steps of linear warm-up")
     total_steps: Count = Field(125_000, description="global steps until the learning rate has decayed to zero")
     betas: tuple[DecayRate, DecayRate] = Field(
-        (0.9, 0.999), strict=False, description="decay rates of LAMB's two averages"
+        (0.9, 0.999), strict=False, description="decay rates of the averages of the gradient and its square"
     )
-    epsilon: float = Field(1e-6, gt=0, description="LAMB's denominator term")
+    epsilon: float = Field(1e-6, gt=0, description="added to the denominator of Adam's update")
     weight_decay: float = Field(0.01, ge=0, description="decoupled from biases and layer norms")
     max_gradient_norm: float = Field(1.0, gt=0, description="the averaged gradient is scaled down to this norm")
-    trust_ratio: bool = Field(
-        True,
-        description="scale each tensor's update by its weights, as LAMB does; false: AdamW, for small batches",
-    )
+    momentum: DecayRate = Field(0.95, description="decay rate of Muon's average of the gradient")
 
     @model_validator(mode="after")
     def warmup_fits(self) -> "OptimizerSection":

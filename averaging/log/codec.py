@@ -8,7 +8,6 @@ on the bits of floats as unsigned integers: every processor has the same result,
 
 import hashlib
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from averaging.log.state import State
 
-ADAM = (True, False)  # of its two moments, which has a sign; LAMB's are the same
+SIGNED = (True, False)  # which of the two moments has a sign: that of the gradient, not that of its square
 
 _BLOCK = 1 << 15  # elements at a time: what is in between stays in the processor's cache
 _ABSOLUTE = np.uint32(0x7FFFFFFF)  # all but the sign
@@ -25,15 +24,15 @@ _ABSOLUTE = np.uint32(0x7FFFFFFF)  # all but the sign
 Words = npt.NDArray[np.uint32]
 
 
-def rebase(state: State, signed: Sequence[bool] = ADAM) -> None:
+def rebase(state: State) -> None:
     """Round the moments of a state, in place; a second time changes nothing. A part of each snapshot step.
 
     Raises:
         ValueError: a moment is not finite, or negative though it has no sign; nothing was changed.
     """
-    for number, (moment, has_sign) in enumerate(zip(state.moments, signed, strict=True)):
+    for number, (moment, has_sign) in enumerate(zip(state.moments, SIGNED, strict=True)):
         _check(moment, f"moment {number} of step {state.step}", has_sign)
-    for number, (moment, has_sign) in enumerate(zip(state.moments, signed, strict=True)):
+    for number, (moment, has_sign) in enumerate(zip(state.moments, SIGNED, strict=True)):
         round_moment(moment, state.step, number, signed=has_sign)
 
 

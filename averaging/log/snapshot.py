@@ -5,7 +5,7 @@ them that the digests, the layout and the run of the reader do not confirm.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeGuard
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from averaging.log.codec import ADAM, check_finite, decode, encode
+from averaging.log.codec import SIGNED, check_finite, decode, encode
 from averaging.log.header import SnapshotName
 from averaging.log.state import Layout, State
 
@@ -36,14 +36,14 @@ class Manifest:
     step: int
     updates: int  # that were applied on the way
     elements: int
-    signed: tuple[bool, ...]  # of each moment, whether it has a sign
+    moments: tuple[int, int]  # elements of each
     chunks: tuple[str, ...]  # digests: those of the parameters, then of each moment
 
     @cached_property
     def encoded(self) -> bytes:
         """The bytes that are hashed and sent."""
         digests = b"".join(bytes.fromhex(one) for one in self.chunks)
-        fields = [self.run, self.header, self.step, self.updates, self.elements, list(self.signed), digests]
+        fields = [self.run, self.header, self.step, self.updates, self.elements, *self.moments, digests]
         return bytes(msgpack.packb([FORMAT, *fields]))
 
     @cached_property
@@ -67,37 +67,33 @@ class Manifest:
             version, *fields = msgpack.unpackb(encoded)
             if version != FORMAT:
                 raise ValueError(f"format {version} of a manifest is not known, only {FORMAT}")
-            run, header, step, updates, elements, signed, digests = fields
+            run, header, step, updates, elements, first, second, digests = fields
         except (TypeError, msgpack.exceptions.UnpackException) as error:
             raise ValueError(f"no manifest: {error}") from error
         if not (isinstance(run, str) and isinstance(header, str) and isinstance(digests, bytes)):
             raise ValueError("no manifest: run and header are text, digests are bytes")
-        if not (_is_count(step) and _is_count(updates) and _is_count(elements) and updates <= step):
+        if not (all(map(_is_count, (step, updates, elements, first, second))) and updates <= step):
             raise ValueError("no manifest: step, updates and elements are counts, and no step has two updates")
-        if not (isinstance(signed, list) and all(isinstance(one, bool) for one in signed)):
-            raise ValueError("no manifest: each moment has a sign or none")
-        if len(digests) != _DIGEST * _count(elements, len(signed)):
+        if len(digests) != _DIGEST * _count(elements, (first, second)):
             raise ValueError(f"a manifest of {elements} elements does not have {len(digests)} bytes of digests")
         chunks = tuple(digests[at : at + _DIGEST].hex() for at in range(0, len(digests), _DIGEST))
-        manifest = Manifest(run, header, step, updates, elements, tuple(signed), chunks)
+        manifest = Manifest(run, header, step, updates, elements, (first, second), chunks)
         if manifest.encoded != encoded:
             raise ValueError("a manifest has only one encoding, and this is another")
         return manifest
 
-    def check(self, run: str, layout: Layout, signed: Sequence[bool] = ADAM) -> None:
+    def check(self, run: str, layout: Layout) -> None:
         """Raise a ValueError unless it is of this run and of a state with this layout."""
         if self.run != run:
             raise ValueError(f"the snapshot of step {self.step} is of run {self.run!r}, and this is run {run!r}")
-        if (self.elements, self.signed) != (layout.size, tuple(signed)):
+        if (self.elements, self.moments) != (layout.size, layout.moment_sizes):
             raise ValueError(
-                f"the snapshot of step {self.step} has {self.elements} elements and {len(self.signed)} moments that do "
-                f"not fit the run's {layout.size} and {len(signed)}"
+                f"the snapshot of step {self.step} has {self.elements} elements and moments of {self.moments} that do "
+                f"not fit the run's {layout.size} and {layout.moment_sizes}"
             )
 
 
-def write_snapshot(
-    state: State, run: str, header: str, put: Callable[[str, bytes], None], signed: Sequence[bool] = ADAM
-) -> Manifest:
+def write_snapshot(state: State, run: str, header: str, put: Callable[[str, bytes], None]) -> Manifest:
     """Hand each chunk of a rebased state to `put` by its digest, and last the manifest.
 
     Args:
@@ -108,35 +104,29 @@ def write_snapshot(
         ValueError: the state is not rebased, or not finite.
     """
     digests = []
-    for vector, sign in zip((state.parameters, *state.moments), (None, *signed), strict=True):
+    for vector, sign in zip((state.parameters, *state.moments), (None, *SIGNED), strict=True):
         for begin, end in _spans(len(vector), _size(sign)):
             content = _encode(vector[begin:end], sign)
             digests.append(hashlib.sha256(content).hexdigest())
             put(digests[-1], content)
-    elements = len(state.parameters)
-    manifest = Manifest(run, header, state.step, state.updates, elements, tuple(signed), tuple(digests))
+    elements, first, second = (len(vector) for vector in (state.parameters, *state.moments))
+    manifest = Manifest(run, header, state.step, state.updates, elements, (first, second), tuple(digests))
     put(manifest.digest, manifest.encoded)
     return manifest
 
 
-def read_snapshot(
-    manifest: Manifest,
-    get: Callable[[str], bytes | None],
-    run: str,
-    layout: Layout,
-    signed: Sequence[bool] = ADAM,
-) -> State:
+def read_snapshot(manifest: Manifest, get: Callable[[str], bytes | None], run: str, layout: Layout) -> State:
     """The state of a snapshot; `get` gives chunks by digest.
 
     Raises:
         ValueError: the snapshot does not fit the run, a chunk is missing or is another one, or a number is not finite.
     """
-    manifest.check(run, layout, signed)
+    manifest.check(run, layout)
     digests = iter(manifest.chunks)
     vectors = []
-    for sign in (None, *signed):
-        vectors.append(vector := torch.empty(layout.size))
-        for begin, end in _spans(layout.size, _size(sign)):
+    for size, sign in zip((layout.size, *layout.moment_sizes), (None, *SIGNED), strict=True):
+        vectors.append(vector := torch.empty(size))
+        for begin, end in _spans(size, _size(sign)):
             digest = next(digests)
             what = f"the snapshot of step {manifest.step}, vector {len(vectors)}, elements {begin} to {end - 1}"
             content = get(digest)
@@ -150,8 +140,8 @@ def read_snapshot(
                 vector[begin:end] = _decode(content, sign)
             except ValueError as error:
                 raise ValueError(f"{what}: {error}") from error
-    parameters, *moments = vectors
-    return State(manifest.step, manifest.updates, parameters, tuple(moments))
+    parameters, mean, square = vectors
+    return State(manifest.step, manifest.updates, parameters, (mean, square))
 
 
 def _encode(vector: Tensor, sign: bool | None) -> bytes:
@@ -182,9 +172,9 @@ def _spans(elements: int, size: int) -> Iterator[tuple[int, int]]:
         yield begin, min(begin + step, elements)
 
 
-def _count(elements: int, moments: int) -> int:
+def _count(elements: int, moments: tuple[int, int]) -> int:
     """Chunks of a snapshot; rounded up for each vector."""
-    return -(-elements * _PARAMETER // CHUNK) + moments * -(-elements * _MOMENT // CHUNK)
+    return -(-elements * _PARAMETER // CHUNK) + sum(-(-one * _MOMENT // CHUNK) for one in moments)
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+
+# in the names of parameters that turn tokens into vectors, or vectors into scores: no hidden matrices
+OUTSIDE = ("embeddings", "decoder", "classifier")
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,15 @@ class Layout:
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
-    decays: tuple[bool, ...]  # whether weight decay applies
+    has_muon: bool = False  # whether hidden matrices take Muon's step
+
+    @property
+    def matrices(self) -> tuple[bool, ...]:
+        """Which tensors take Muon's step, and so have no second moment."""
+        return tuple(
+            self.has_muon and len(shape) == 2 and not any(part in name for part in OUTSIDE)
+            for name, shape in zip(self.names, self.shapes, strict=True)
+        )
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -26,10 +37,25 @@ class Layout:
         """Elements of the vector."""
         return sum(self.sizes)
 
+    @property
+    def moment_sizes(self) -> tuple[int, int]:
+        """Elements of each moment: the second one leaves out the tensors of Muon."""
+        pairs = zip(self.sizes, self.matrices, strict=True)
+        return self.size, sum(size for size, is_matrix in pairs if not is_matrix)
+
     def views(self, vector: Tensor) -> list[Tensor]:
         """The tensors in a vector; they share its memory."""
         parts = torch.split(vector, list(self.sizes))
         return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+    def square_views(self, vector: Tensor) -> list[Tensor | None]:
+        """The tensors in a second moment, None for those that have none; they share its memory."""
+        views: list[Tensor | None] = []
+        place = 0
+        for size, shape, is_matrix in zip(self.sizes, self.shapes, self.matrices, strict=True):
+            views.append(None if is_matrix else vector[place : place + size].view(shape))
+            place += 0 if is_matrix else size
+        return views
 
     def flat(self, tensors: Sequence[Tensor]) -> Tensor:
         """A new vector of float32 on the processor with the content of these tensors."""
@@ -46,4 +72,9 @@ class State:
     step: int  # of the header
     updates: int  # that were applied on the way, by which the optimizer corrects the bias of its moments
     parameters: Tensor
-    moments: tuple[Tensor, ...]  # of the optimizer: with Adam and LAMB those of the gradient and of its square
+    moments: tuple[Tensor, Tensor]  # averages of the gradient and of its square, `Layout.moment_sizes`
+
+    def with_own_moments(self) -> "State":
+        """The same state, whose moments nobody else has; the parameters are shared."""
+        mean, square = self.moments
+        return replace(self, moments=(mean.clone(), square.clone()))

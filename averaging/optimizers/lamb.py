@@ -1,7 +1,7 @@
 """LAMB (You et al. 2020, algorithm 2), as sahajBERT used it.
 
 Adam's update of each tensor and its decay, together scaled to the norm of the tensor's weights. First the gradients of
-all tensors are scaled down to `max_gradient_norm`. With `trust_ratio: false` updates are not scaled, and this is AdamW.
+all tensors are scaled down to `max_gradient_norm`. Where `name` is not lamb, updates are not scaled, and this is AdamW.
 sahajBERT's code bounds the norm of weights by 10,000, which its model never reaches, and corrects the size of the step,
 not the averages, for their beginning at zero: its learning rate was 0.15 to 0.98 of the planned one in the first 3,000
 of 5,000 steps of warm-up.
@@ -56,7 +56,7 @@ def move_tensor(
     correction = math.sqrt(1 - beta2**step)
     update = square.sqrt().add_(settings.epsilon * correction)
     torch.div(mean, update, out=update).mul_(correction / (1 - beta1**step)).add_(parameter, alpha=weight_decay)
-    ratio = _trust_ratio(parameter, update) if settings.trust_ratio else 1.0
+    ratio = _trust_ratio(parameter, update) if settings.name == "lamb" else 1.0
     parameter.add_(update, alpha=-learning_rate * ratio)
 
 

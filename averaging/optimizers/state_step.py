@@ -8,12 +8,13 @@ from torch import Tensor
 
 from averaging.log.state import Layout, State
 from averaging.optimizers.lamb import gradient_scale, move_tensor
+from averaging.optimizers.muon import move_matrix
 from averaging.optimizers.schedule import learning_rate_at
 from swarm.run_file import OptimizerSection
 
 
 def initial_state(layout: Layout, parameters: Sequence[Tensor]) -> State:
-    """The state of the first header of a run: LAMB's averages begin at zero.
+    """The state of the first header of a run: averages begin at zero.
 
     Raises:
         ValueError: the tensors are not those of the layout.
@@ -22,11 +23,12 @@ def initial_state(layout: Layout, parameters: Sequence[Tensor]) -> State:
     if shapes != layout.shapes:
         raise ValueError(f"parameters have shapes {shapes}, the layout {layout.shapes}")
     vector = layout.flat(parameters)
-    return State(step=0, updates=0, parameters=vector, moments=(torch.zeros_like(vector), torch.zeros_like(vector)))
+    mean, square = map(torch.zeros, layout.moment_sizes)
+    return State(step=0, updates=0, parameters=vector, moments=(mean, square))
 
 
 class StateOptimizer:
-    """LAMB over flat vectors. Equal states and equal gradients give equal bits, with any number of threads."""
+    """LAMB, AdamW or Muon over flat vectors. Equal states and gradients give equal bits, with any number of threads."""
 
     def __init__(self, layout: Layout, settings: OptimizerSection):
         self.layout, self.settings = layout, settings
@@ -40,8 +42,7 @@ class StateOptimizer:
         Raises:
             ValueError: the gradient has another shape or type.
         """
-        copies = tuple(moment.clone() for moment in state.moments)
-        after = replace(state, parameters=state.parameters.clone(), moments=copies)
+        after = replace(state.with_own_moments(), parameters=state.parameters.clone())
         self.step_in_place(after, gradient)
         return after
 
@@ -59,17 +60,21 @@ class StateOptimizer:
         gradients = self.layout.views(gradient)
         scale = gradient_scale(gradients, self.settings.max_gradient_norm)
         learning_rate = learning_rate_at(self.settings, state.step)
-        vectors = (self.layout.views(vector) for vector in (state.parameters, *state.moments))
-        for parameter, mean, square, own, decays in zip(*vectors, gradients, self.layout.decays, strict=True):
-            move_tensor(
-                parameter,
-                own,
-                mean,
-                square,
-                settings=self.settings,
-                scale=scale,
-                step=state.updates + 1,
-                learning_rate=learning_rate,
-                weight_decay=self.settings.weight_decay if decays else 0.0,
-            )
+        first, second = state.moments
+        vectors = self.layout.views(state.parameters), self.layout.views(first), self.layout.square_views(second)
+        for parameter, mean, square, own in zip(*vectors, gradients, strict=True):
+            if square is None:
+                move_matrix(parameter, own, mean, settings=self.settings, scale=scale, learning_rate=learning_rate)
+            else:
+                move_tensor(
+                    parameter,
+                    own,
+                    mean,
+                    square,
+                    settings=self.settings,
+                    scale=scale,
+                    step=state.updates + 1,
+                    learning_rate=learning_rate,
+                    weight_decay=self.settings.weight_decay if parameter.dim() > 1 else 0.0,
+                )
         state.step, state.updates = state.step + 1, state.updates + 1

@@ -127,10 +127,8 @@ class Replay:
         """The state after an update."""
         gradient = self._gradient(header)
         self.gradient_norm = None if gradient is None else float(gradient.norm())
-        if gradient is None:  # what is not stepped may be read while it is rebased
-            after = replace(state, moments=tuple(moment.clone() for moment in state.moments))
-        else:
-            after = self._step(state, gradient)
+        # what is not stepped may be read while it is rebased
+        after = state.with_own_moments() if gradient is None else self._step(state, gradient)
         after.step = header.step
         if header.step % self._snapshot_every == 0:
             rebase(after)
@@ -141,7 +139,7 @@ class Replay:
     def write_snapshot(self) -> Manifest | None:
         """Of the newest state, which stays as it is; None: there is no room for it."""
         assert self.state is not None
-        state = replace(self.state, moments=tuple(moment.clone() for moment in self.state.moments))
+        state = self.state.with_own_moments()
         rebase(state)
         return self._snapshot(state, "")
 

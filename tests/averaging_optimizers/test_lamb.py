@@ -100,7 +100,7 @@ def test_a_large_matrix_has_its_true_norm():
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("epsilon", [1e-8, 1e-3])
 def test_without_a_trust_ratio_it_is_adamw(epsilon: float, decay: float):
-    settings = SETTINGS.model_copy(update={"trust_ratio": False, "epsilon": epsilon, "max_gradient_norm": 1e9})
+    settings = SETTINGS.model_copy(update={"name": "adamw", "epsilon": epsilon, "max_gradient_norm": 1e9})
     shapes: list[tuple[int, ...]] = [(30, 40), (64,)]
     weights = drawn(shapes, [0.1, 100.0], seed=0)
     gradients = [drawn(shapes, [0.01, 5.0], seed=1 + t) for t in range(STEPS)]

@@ -27,7 +27,7 @@ def model() -> nn.Module:
 def layout() -> Layout:
     named = list(model().named_parameters())
     shapes = tuple(tuple(one.shape) for _, one in named)
-    return Layout(tuple(name for name, _ in named), shapes, tuple(len(shape) > 1 for shape in shapes))
+    return Layout(tuple(name for name, _ in named), shapes)
 
 
 def tokens_of(step: int, peer: int) -> tuple[Tensor, Tensor]:

@@ -32,7 +32,7 @@ from averaging.shell.shell import Shell
 from swarm.run_file import OptimizerSection
 from tests.averaging_shell.thin_lines import Lines
 
-LAYOUT = Layout(("matrix", "bias"), ((300, 200), (200,)), (True, False))
+LAYOUT = Layout(("matrix", "bias"), ((300, 200), (200,)))
 OPTIMIZER = OptimizerSection(learning_rate=0.05, warmup_steps=1, total_steps=1000)
 TOKENS = 100  # masked tokens of a batch
 RUN = "a run"

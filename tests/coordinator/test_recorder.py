@@ -295,7 +295,7 @@ def test_only_updates_are_rounds():
     assert seen is not None and (seen.step, seen.total, seen.gradient_norm, seen.seconds) == (2, 20, 2.0, 1.5)
 
 
-LAYOUT = Layout(("a", "b"), ((2, 3), (4,)), (True, False))
+LAYOUT = Layout(("a", "b"), ((2, 3), (4,)))
 
 
 def checkpoint(state: State) -> LoadedCheckpoint:
@@ -315,7 +315,7 @@ def test_a_state_comes_back_from_its_checkpoint():
 
 def test_a_checkpoint_of_another_model_or_optimizer_is_refused_in_one_line():
     state = State(step=7, updates=6, parameters=torch.rand(10), moments=(torch.rand(10), torch.rand(10)))
-    other = Layout(("a", "b"), ((3, 2), (4,)), (True, False))
+    other = Layout(("a", "b"), ((3, 2), (4,)))
     with pytest.raises(CheckpointError, match="checkpoint-7 does not fit the run"):
         state_of(checkpoint(state), other)
     old = replace(checkpoint(state), optimizer_state={"version": 2, "state": {}})

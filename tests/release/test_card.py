@@ -79,7 +79,7 @@ def test_a_card_tells_language_sources_procedure_scores_people_and_costs(facts: 
 
 
 def test_a_card_names_the_optimizer_that_was_used(facts: Facts):
-    optimizer = facts.run.optimizer.model_copy(update={"trust_ratio": False})
+    optimizer = facts.run.optimizer.model_copy(update={"name": "adamw"})
     text = card(replace(facts, run=facts.run.model_copy(update={"optimizer": optimizer})))
     assert "| optimizer | AdamW |" in text and "| LAMB |" not in text
 

@@ -43,7 +43,7 @@ def test_a_whole_number_and_the_same_with_a_point_are_one_value():
     [
         ({"optimizer": {"learning_rate": 0.002}}, "optimizer.learning_rate: 0.00176 here, 0.002 there"),
         ({"optimizer": {"betas": [0.9, 0.98]}}, "optimizer.betas: [0.9, 0.999] here, [0.9, 0.98] there"),
-        ({"optimizer": {"trust_ratio": False}}, "optimizer.trust_ratio: true here, false there"),
+        ({"optimizer": {"name": "adamw"}}, "optimizer.name: lamb here, adamw there"),
         ({"model": {"seed": 1}}, "model.seed: 0 here, 1 there"),
         ({"averaging": {"compression": "none"}}, "averaging.compression: 8bit here, none there"),
         ({"averaging": {"overlap": False}}, "averaging.overlap: true here, false there"),

@@ -99,8 +99,8 @@ MISTAKES = [
     ),
     (
         SMALLEST + "optimizer: {learning_rte: 0.1}",
-        "unknown key optimizer.learning_rte; did you mean learning_rate? allowed here: learning_rate, "
-        "warmup_steps, total_steps, betas, epsilon, weight_decay, max_gradient_norm",
+        "unknown key optimizer.learning_rte; did you mean learning_rate? allowed here: name, "
+        "learning_rate, warmup_steps, total_steps, betas, epsilon, weight_decay, max_gradient_norm, momentum",
     ),
     (
         "name: tiny\ndata: {train: [{path: a}, {file: b}]}",
