@@ -92,12 +92,17 @@ def leave_between_ballots(world: World, bring_back: Callable[[Process], object])
 
 def _next_step(world: World) -> Schedule:
     """Until a header was applied by all."""
-    before, end = {one.machine.head for one in world.living()}, world.now + 60.0
+    before, end = _instances(world), world.now + 60.0
     while world.now < end:
-        heads = {one.machine.head for one in world.living()}
+        heads = _instances(world)
         if len(heads) == 1 and not heads & before:
             return
         yield GLANCE
+
+
+def _instances(world: World) -> set[str]:
+    """Digests of the headers at which the living stand."""
+    return {one.machine.voting.instance for one in world.living()}
 
 
 def _cast(world: World) -> tuple[Process, ...] | None:
