@@ -325,8 +325,10 @@ class GroupPeer:
 
     def _after(self, now: float) -> None:
         """Go on as far as this event allows."""
+        to_self = self._session.to_self
         while True:
-            while (message := self._session.to_self()) is not None:
+            while to_self:
+                message = to_self.popleft()
                 self._handlers[type(message)](self.me.session, message, now)
             if self._rounds is None:
                 self._catch_up(now)
@@ -344,7 +346,7 @@ class GroupPeer:
                 if self._round.is_over:
                     self._end_round(now)
                     continue
-            if not self._session.has_for_self:
+            if not to_self:
                 return
 
     def _may_begin(self, now: float) -> bool:

@@ -197,7 +197,7 @@ class Peer:
         """Time has passed; call it twice a second or so."""
         self.fetching.tick(now)
         self.reducing.tick(now)
-        self.catching_up.tick(self.head, now)
+        self.catching_up.tick(self.log.head, now)
         self.voting.call_after_batch(now)
         self.resting.tick(self._contacts.others, now)
         self.gathering.tick(now)
@@ -234,7 +234,7 @@ class Peer:
     @property
     def is_behind(self) -> bool:
         """Whether it has no state, or others have a newer one: what it computes will not count."""
-        return self.log.chain is None or self.catching_up.is_behind(self.head)
+        return self.log.chain is None or self.catching_up.is_behind(self.log.head)
 
     @property
     def others(self) -> Collection[str]:
@@ -324,8 +324,10 @@ class Peer:
 
     def _after(self, now: float) -> None:
         """Go on as far as this event allows."""
+        to_self = self._session.to_self
         while True:
-            while (message := self._session.to_self()) is not None:
+            while to_self:
+                message = to_self.popleft()
                 self._handlers[type(message)](self._session.me.session, message, now)
             self.voting.vote()
             if self.catching_up.has_found:
@@ -336,5 +338,5 @@ class Peer:
                 for session in self._contacts.others:
                     self._session.send(session, messages.Commit(committed))
                 self._machine.apply(committed, now)
-            if not self._session.has_for_self:
+            if not to_self:
                 return

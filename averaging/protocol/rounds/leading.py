@@ -58,12 +58,14 @@ class Leading:
     def _begin(self, now: float) -> None:
         """Open a ballot when there is something to decide."""
         me, settings, timing, tip = self._session.me, self._session.settings, self._session.timing, self._log.tip
+        if now < self._began_at + timing.resend:
+            return
         progress, convening = self._gathering.progress, self._gathering.convening
         target = settings.target_samples
         full = progress.gathered(tip.digest, target, now) >= target or convening.is_stalled(now)
         full = full and tip.step < settings.last_step
         rollback = self.rollback if me.is_coordinator else None
-        if not (full or rollback) or now < self._began_at + timing.resend:
+        if not (full or rollback):
             return
         if full:
             convening.batch_is_full(now)

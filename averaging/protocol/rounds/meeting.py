@@ -71,8 +71,9 @@ class Meeting:
 
     def is_over(self, is_late: bool) -> bool:
         """Whether enough voters have promised, and all have called or the time is over."""
-        everybody = self._situation.awaited <= self.calls.keys() | self._absent
-        return (self.has_promises or (self.resets and is_late)) and (everybody or is_late)
+        if not is_late and not self._situation.awaited <= self.calls.keys() | self._absent:
+            return False
+        return self.has_promises or (is_late and self._situation.may_reset)
 
     @property
     def members(self) -> tuple[Member, ...]:
