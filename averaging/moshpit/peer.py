@@ -21,9 +21,10 @@ from averaging.moshpit.loading import Loading
 from averaging.moshpit.step_rounds import Mean, StepRounds, passed
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Action, Apply, EncodeParameters, Forget, Load, TakeParameters
-from averaging.protocol.catching_up.fetching import Fetching
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials, Open
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import (
     Bandwidth,
     Call,
@@ -47,10 +48,9 @@ from averaging.protocol.messages import (
     Want,
     WantLog,
 )
-from averaging.protocol.rounds.buffers import Buffers
+from averaging.protocol.resting import Resting
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.rounds.reducing import Reduction
-from averaging.protocol.rounds.resting import Resting
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 
@@ -196,7 +196,7 @@ class GroupPeer:
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken."""
-        self.gathering.progress.forget(session)
+        self.gathering.views.forget(session)
         if self._round is not None:
             self._round.lost(session, now)
         self._after(now)

@@ -2,7 +2,7 @@
 
 import math
 
-from averaging.protocol.rounds.buffers import Buffers
+from averaging.protocol.buffers import Buffers
 
 
 def weights(buffers: Buffers) -> tuple[tuple[int, int], ...]:

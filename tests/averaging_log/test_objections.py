@@ -7,12 +7,12 @@ import pytest
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Exclusion, Header, Kind, Part, Reset, SnapshotName
 from averaging.protocol.actions import Send
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.commit import quorum
 from averaging.protocol.commit.objections import objection
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Log, Meet, Propose, Vote
 from averaging.protocol.peer import Peer
-from averaging.protocol.rounds.buffers import Buffers
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of, header, member
 

@@ -172,7 +172,7 @@ def test_a_coordinator_with_a_full_disk_follows_and_convenes_once_it_was_able_to
             village.train(village.add(name))
         await village.until(lambda: len(village.entries) > 3)
         room.log, room.chunks = False, for_chunks
-        convening = coordinator.machine.gathering.convening
+        convening = coordinator.machine.reporting.convening
         if for_chunks:
             await village.until(lambda: not convening.can_convene)
         since = village.newest.step
@@ -209,7 +209,7 @@ def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, mon
         told: dict[int, float | None] = {}
         expected: dict[int, float | None] = {}
         machine, called = coordinator.machine, [0.0]
-        call, apply = machine.voting.call, machine._machine.apply
+        call, apply = machine.voting.call, machine._components.apply
 
         def calls(ballot: Ballot, now: float) -> Any:
             called[0] = now
@@ -224,7 +224,7 @@ def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, mon
             told[entry.header.step] = coordinator.round_seconds
 
         monkeypatch.setattr(machine.voting, "call", calls)
-        monkeypatch.setattr(machine._machine, "apply", applies)
+        monkeypatch.setattr(machine._components, "apply", applies)
         monkeypatch.setattr(coordinator._stepping, "_applied", tell)
         await village.until(lambda: len(told) > 3)
         aside.stand_still()

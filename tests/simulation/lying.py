@@ -19,6 +19,7 @@ from averaging.log.header import (
     SnapshotName,
 )
 from averaging.protocol import credentials as signed
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.commit import quorum
 from averaging.protocol.messages import (
     Anchor,
@@ -35,7 +36,6 @@ from averaging.protocol.messages import (
     Want,
 )
 from averaging.protocol.messages import WantLog as AsksForLog
-from averaging.protocol.rounds.buffers import Buffers
 from tests.simulation.process import Process, State, digest_of
 from tests.simulation.world import World
 

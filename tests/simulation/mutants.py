@@ -11,7 +11,8 @@ from unittest.mock import patch
 
 from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header
-from averaging.protocol import credentials, machine
+from averaging.protocol import components, credentials
+from averaging.protocol.buffers import Buffer, Buffers
 from averaging.protocol.catching_up import catching_up, trust
 from averaging.protocol.catching_up.adopting import Adopting
 from averaging.protocol.catching_up.backfilling import Backfilling
@@ -22,9 +23,8 @@ from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Accepted, Goodbye, Offer, Plan, Propose
 from averaging.protocol.peer import Peer
-from averaging.protocol.rounds.buffers import Buffer, Buffers
+from averaging.protocol.resting import Resting
 from averaging.protocol.rounds.meeting import Meeting
-from averaging.protocol.rounds.resting import Resting
 from averaging.protocol.settings import Settings
 from tests.simulation.course import Course, run
 from tests.simulation.ledger import Ledger
@@ -70,7 +70,7 @@ def _apply_on_proposal() -> Any:
             return
         if proposal.header.previous == self.log.tip.digest:
             entry = header.Entry(proposal.header, header.Certificate(proposal.ballot, (self.me.session,)))
-            self._machine.apply(entry, now)
+            self._components.apply(entry, now)
 
     return patch.object(Peer, "_after", votes_and_applies)
 
@@ -223,7 +223,7 @@ def _goodbyes_of_others() -> Any:
     def believes(self: Peer, sender: str, goodbye: Goodbye, now: float) -> None:
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
-        self.gathering.progress.forget(goodbye.session)
+        self.reporting.views.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
 
     return patch.object(Peer, "_on_goodbye", believes)
@@ -270,7 +270,7 @@ MUTANTS = (
     Mutant("accept without parts", 1, (_accepts_without_parts,)),
     Mutant("goodbye without content", 1, (_empty_goodbye,)),
     Mutant("goodbye counts despite a higher promise", 7, (_goodbyes_despite_promises,)),
-    Mutant("any proposal is believed", 5, (lambda: patch.object(machine, "objection", lambda *known: ""),)),
+    Mutant("any proposal is believed", 5, (lambda: patch.object(components, "objection", lambda *known: ""),)),
     Mutant("contacts do not come with proposals", 3, (lambda: patch.object(Contacts, "evidence", lambda *header: ()),)),
     Mutant("a restarted session votes", 1, sessions_survive=True),
     Mutant("buffers are merged on retry", 1, (_merged_buffers,)),

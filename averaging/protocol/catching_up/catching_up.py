@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, extends, newest, peer_of, supersedes
 from averaging.protocol.actions import Forget, Rejoin
-from averaging.protocol.catching_up.fetching import Fetching, first_of
 from averaging.protocol.catching_up.trust import Trust
+from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Log, WantLog
 from averaging.protocol.session import Session
 

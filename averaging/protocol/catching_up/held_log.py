@@ -6,8 +6,8 @@ from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, Header, SnapshotName, shared_step, supersedes
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Forget
-from averaging.protocol.catching_up.fetching import Fetching
 from averaging.protocol.commit import quorum
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Anchor, Log, WantLog
 from averaging.protocol.session import Session
 

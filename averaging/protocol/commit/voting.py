@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from averaging.log.header import Ballot, Header
 from averaging.protocol import credentials as signed
-from averaging.protocol.catching_up.fetching import Fetching
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.commit.voter import Voter
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Propose, Refused, Vote
-from averaging.protocol.rounds.buffers import Buffers
-from averaging.protocol.rounds.resting import Resting
+from averaging.protocol.resting import Resting
 from averaging.protocol.session import Session
 
 LEAP = 1_000_000  # by which a ballot's number may be above those that are known; else one message would use them all up

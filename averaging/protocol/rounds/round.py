@@ -15,9 +15,9 @@ from enum import Enum
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Member
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import SaveProposal
-from averaging.protocol.catching_up.fetching import Fetching, first_of
 from averaging.protocol.commit import quorum
 from averaging.protocol.commit.voter import Voter
+from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
 from averaging.protocol.rounds import next_header
 from averaging.protocol.rounds.assignments import Assignments

@@ -28,7 +28,7 @@ class PeerView:
         return self.missed < MISSES or now >= self.missed_at + FORGIVEN
 
 
-class Progress:
+class PeerViews:
     """The reports of all peers."""
 
     def __init__(self) -> None:
