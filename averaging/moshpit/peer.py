@@ -145,11 +145,11 @@ class GroupPeer:
         """A batch was begun: a step that begins waits for it for a moment."""
         self._computes = True
 
-    def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
+    def computed(self, weight: int, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count. `loss` is the sum over them, in nats."""
         self._computes = False
         if weight and self.has_room(samples):
-            self.buffers.add(weight, gradient, samples, loss)
+            self.buffers.add(weight, samples, loss)
             self.gathering.computed(now)
         self._after(now)
 

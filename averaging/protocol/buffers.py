@@ -6,21 +6,19 @@ header of the failed round may still be committed, and then takes away just the 
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from averaging.protocol.messages import Offer
 
 
 @dataclass
 class Buffer:
-    """Gradients that travel together."""
+    """Gradients that travel together; the process has their numbers."""
 
     number: int
     weight: int = 0  # masked tokens
     samples: int = 0
     loss: float = 0.0  # sum over the masked tokens, in nats; NaN: it is not known of all of them
-    gradients: list[Any] = field(default_factory=list)  # what the process keeps for it
 
 
 class Buffers:
@@ -47,13 +45,12 @@ class Buffers:
         """Those that no call has offered yet."""
         return self._open.samples
 
-    def add(self, weight: int, gradient: Any = None, samples: int = 1, loss: float = math.nan) -> None:
+    def add(self, weight: int, samples: int = 1, loss: float = math.nan) -> None:
         """Gather one batch. `loss`: sum over its masked tokens, in nats."""
         self._open.weight += weight
         self._open.samples += samples
         self.samples += samples
         self._open.loss += loss
-        self._open.gradients.append(gradient)
 
     def offer(self) -> tuple[Offer, ...]:
         """Close the open buffer; what is in each closed one."""

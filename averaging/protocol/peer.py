@@ -2,7 +2,7 @@
 
 The process around it hands in what happens, with the time, and carries out the actions in their order:
 
-    machine.receive(sender, message, now)      machine.computed(weight, gradient, now)      machine.tick(now)
+    machine.receive(sender, message, now)      machine.computed(weight, now)      machine.tick(now)
     for action in machine.take_actions(): ...
 """
 
@@ -108,14 +108,14 @@ class Peer:
         """A batch was begun: a call waits for it for a moment, so that it is in this round and not in the next."""
         self.voting.computes = True
 
-    def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
+    def computed(self, weight: int, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count, from the newest state or the one before.
 
         `loss` is the sum over them, in nats. See `has_room`.
         """
         self.voting.computes = False
         if weight and self.has_room(samples):
-            self.buffers.add(weight, gradient, samples, loss)
+            self.buffers.add(weight, samples, loss)
             self.reporting.computed(now)
         self.voting.call_after_batch(now)
         self._after(now)

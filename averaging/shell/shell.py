@@ -273,7 +273,7 @@ class Shell:
                 raise
             finally:
                 now = self._loop.time()
-                self._machine.computed(tokens if counts else 0, None, now, samples=samples, loss=loss)
+                self._machine.computed(tokens if counts else 0, now, samples=samples, loss=loss)
         self._loop.call_soon_threadsafe(self._carry_out)
         return counts
 

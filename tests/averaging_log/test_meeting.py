@@ -58,5 +58,5 @@ def test_a_call_that_offers_more_than_a_peer_can_have_counts_with_nothing(offers
 def test_a_peer_gathers_no_more_than_it_may_bring() -> None:
     peer = Peer(ME, SETTINGS, 0.0)
     for samples in (30, 11, 10, 1):
-        peer.computed(samples, None, 1.0, samples=samples)
+        peer.computed(samples, 1.0, samples=samples)
     assert peer.buffers.samples == SETTINGS.most_samples

@@ -162,7 +162,7 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
     """One voter that lies about what it has accepted must not stop the others for ever."""
     machine = peer()
     good, bad = proposals(machine)
-    machine.computed(20, "gradient", 1.0, samples=10)
+    machine.computed(20, 1.0, samples=10)
     for now in range(2, 40):  # nobody else convenes
         machine.tick(float(now))
         if machine.leading.round is not None:

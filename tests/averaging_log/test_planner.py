@@ -35,7 +35,7 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
     machine.contacts([FAT, THIN], 0.0)
     for contact in (FAT, THIN):  # so that the meeting waits for them
         machine.receive(contact.session, Report(machine.head, 1), 0.5)
-    machine.computed(10, "gradient", 1.0, samples=2, loss=30.0)
+    machine.computed(10, 1.0, samples=2, loss=30.0)
     current = machine.leading.round
     assert current is not None
     offers = (Offer(0, weight=4, samples=1, loss=8.0),)

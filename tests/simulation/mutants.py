@@ -151,21 +151,35 @@ def _lowest_accepted() -> Any:
     return patch.object(quorum, "highest_accepted", lowest)
 
 
-def _merged_buffers() -> Any:
-    offer = Buffers.offer
+@contextlib.contextmanager
+def _merged_buffers() -> Iterator[None]:
+    offer, batches_in = Buffers.offer, Process.batches_in
+
+    @dataclass
+    class Merged(Buffer):
+        """Of several buffers, under the number of the last one."""
+
+        of: tuple[int, ...] = ()
 
     def offers_one(self: Buffers) -> tuple[Offer, ...]:
         offer(self)
         if len(self.closed) > 1:
-            merged = Buffer(max(self.closed))
+            merged = Merged(max(self.closed), of=tuple(self.closed))
             for buffer in self.closed.values():
                 merged.weight, merged.samples = merged.weight + buffer.weight, merged.samples + buffer.samples
                 merged.loss += buffer.loss
-                merged.gradients += buffer.gradients
+                merged.of += buffer.of if isinstance(buffer, Merged) else ()
             self.closed = {merged.number: merged}
         return offer(self)
 
-    return patch.object(Buffers, "offer", offers_one)
+    def of_all(self: Process, number: int) -> list[Any]:
+        merged = self.machine.buffers.closed.get(number)
+        if not isinstance(merged, Merged):
+            return batches_in(self, number)
+        return [batch for one in sorted(set(merged.of)) for batch in self._batches[one]]
+
+    with patch.object(Buffers, "offer", offers_one), patch.object(Process, "batches_in", of_all):
+        yield
 
 
 def _buffers_stay() -> Any:

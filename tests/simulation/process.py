@@ -7,7 +7,7 @@ was applied, with moments that lose something when they are encoded.
 import functools
 import hashlib
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -119,6 +119,7 @@ class Process:
         self.session = contact.session
         self.contents: dict[str, Any] = {}  # by digest
         self.pieces: dict[tuple[Any, ...], Any] = {}
+        self._batches: defaultdict[int, list[Any]] = defaultdict(list)  # gradients, by number of the buffer
         self.state: State | None = None
         self.ledger = Ledger()
         self.is_alive, self.died_at = True, math.inf
@@ -244,11 +245,13 @@ class Process:
             self.world.after(TICK, self._end_batch)
             return
         if self.machine.is_behind:
-            self.machine.computed(0, None, self.world.now)
+            self.machine.computed(0, self.world.now)
         else:
             weight = max(1, int(self.speed * (0.5 + self.world.random.random())))
             batch = self.oracle.new_batch(self.session, weight)
-            self.machine.computed(weight, batch, self.world.now, samples=weight, loss=weight * loss_of(batch))
+            if self.machine.has_room(weight):
+                self._batches[self.machine.buffers.open_number].append(batch)
+            self.machine.computed(weight, self.world.now, samples=weight, loss=weight * loss_of(batch))
         self._carry_out()
         self._begin_batch()
 
@@ -307,10 +310,12 @@ class Process:
     def _own_piece(self) -> tuple[Any, ...]:
         plan = self.machine.reducing.plan
         assert plan is not None
-        closed = self.machine.buffers.closed
-        return tuple(
-            batch for number in plan.buffers_of(self.session) if number in closed for batch in closed[number].gradients
-        )
+        numbers = plan.buffers_of(self.session)
+        return tuple(batch for number in numbers for batch in self.batches_in(number))
+
+    def batches_in(self, number: int) -> list[Any]:
+        """The gradients in a closed buffer; none if a header has taken it."""
+        return self._batches[number] if number in self.machine.buffers.closed else []
 
     def _average(self, action: Average) -> None:
         ballot = action.plan.ballot
