@@ -19,7 +19,7 @@ from averaging.protocol.messages import Meet, Message
 from averaging.protocol.peer import Peer
 from averaging.protocol.rounds.parts import Line, Planned
 from averaging.shell.connection import Membership
-from averaging.transport.outbox import Payload
+from averaging.transport.stream import Payload
 from benchmarks.catching_up_worker import Journal
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file

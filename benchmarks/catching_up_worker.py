@@ -17,7 +17,7 @@ from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Load
 from averaging.protocol.messages import Meet, Message
 from averaging.shell.connection import Membership
-from averaging.transport.outbox import Payload
+from averaging.transport.stream import Payload
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
 from swarm.identity import load_identity

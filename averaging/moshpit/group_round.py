@@ -16,9 +16,8 @@ from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Header, 
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Call, Commit, Message, Plan, Reduced, Reducing, Refused
-from averaging.protocol.rounds.assignments import Assignments
 from averaging.protocol.rounds.meeting import member_of
-from averaging.protocol.rounds.parts import Line, Planner
+from averaging.protocol.rounds.parts import Assignments, Line, Planner
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.settings import Settings
 

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from averaging.reduce.encoding import Compression
+from averaging.reduce.encoding import LARGEST_WEIGHT, Compression, encode_piece
 from averaging.reduce.grid import Grid
-from averaging.reduce.pieces import LARGEST_WEIGHT, encode_piece
 
 
 @dataclass

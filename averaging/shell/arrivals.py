@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Chunk, Message, Piece
-from averaging.reduce.pieces import piece_bytes
+from averaging.reduce.encoding import piece_bytes
 from averaging.shell.guarded import Guarded
 from averaging.shell.replay import Contents, Replay
 from swarm.errors import StorageError

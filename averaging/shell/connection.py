@@ -14,8 +14,8 @@ from averaging.protocol.messages import Contact, Message
 from averaging.shell.shell import Shell
 from averaging.transport.discovery import Discovery
 from averaging.transport.loop import join_daemon
-from averaging.transport.outbox import Payload
 from averaging.transport.pass_credentials import PassCredentials
+from averaging.transport.stream import Payload
 from averaging.transport.streams import Transport
 from swarm.gate import Gate
 from swarm.identity import Identity

@@ -10,7 +10,7 @@ from functools import partial
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Plan
-from averaging.reduce.pieces import with_weight
+from averaging.reduce.encoding import with_weight
 from averaging.reduce.reducer import EncodedMean, Reducer
 from averaging.shell.arrivals import Arrivals, PieceName
 from averaging.shell.guarded import Guarded, Machine

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from averaging.log.codec import rebase
 from averaging.log.header import Entry, Header, Kind, SnapshotName
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
-from averaging.reduce.encoding import Compression, encode
+from averaging.reduce.encoding import Compression, decode, encode
 from averaging.reduce.grid import Grid
-from averaging.reduce.update import decode_update
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -205,3 +205,21 @@ class Replay:
         if content is None:
             raise ValueError(f"chunk {digest} is not here")
         return content
+
+
+def decode_update(chunks: Sequence[bytes | memoryview], grid: Grid, kind: Compression) -> Tensor:
+    """The mean gradient of a global step, of shape [elements], float32 on the processor.
+
+    Args:
+        chunks: all of them, in the order of the grid.
+
+    Raises:
+        ValueError: there are more or fewer chunks, or one of them is none.
+    """
+    if len(chunks) != grid.count:
+        raise ValueError(f"an update has {grid.count} chunks, got {len(chunks)}")
+    gradient = torch.empty(grid.elements)
+    values = gradient.numpy()
+    for chunk, encoded in enumerate(chunks):
+        decode(encoded, grid.size(chunk), kind, out=values[grid.slice(chunk)])
+    return gradient

@@ -5,8 +5,7 @@ import pytest
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Call, Contact, Offer
 from averaging.protocol.peer import Peer
-from averaging.protocol.rounds.meeting import Meeting
-from averaging.protocol.rounds.situation import Situation
+from averaging.protocol.rounds.meeting import Meeting, Situation
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import FIRST, chain_of

@@ -8,8 +8,7 @@ from averaging.log.header import Ballot, Kind, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report
 from averaging.protocol.peer import Peer
-from averaging.protocol.rounds.assignments import Assignments
-from averaging.protocol.rounds.parts import Line, Planned
+from averaging.protocol.rounds.parts import Assignments, Line, Planned
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of
 

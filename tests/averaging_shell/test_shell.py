@@ -10,7 +10,7 @@ import torch
 from averaging.log.header import Ballot, Kind
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Goodbye, Message, Piece
-from averaging.reduce.pieces import piece_bytes
+from averaging.reduce.encoding import piece_bytes
 from averaging.shell.shell import Shell
 from tests.averaging_shell.village import LAYOUT, OPTIMIZER, Village
 from tests.virtual_time import in_virtual_time

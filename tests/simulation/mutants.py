@@ -18,8 +18,7 @@ from averaging.protocol.catching_up.adopting import Adopting
 from averaging.protocol.catching_up.backfilling import Backfilling
 from averaging.protocol.catching_up.trust import Trust
 from averaging.protocol.commit import objections, quorum
-from averaging.protocol.commit.voter import Voter
-from averaging.protocol.commit.voting import Voting
+from averaging.protocol.commit.voting import Voter, Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Accepted, Goodbye, Offer, Plan, Propose
 from averaging.protocol.peer import Peer
@@ -92,7 +91,7 @@ def _tie_breaker_forgets() -> Any:
     original = Meeting.accepted_by_others
 
     def without_own(self: Meeting, own: Accepted | None) -> Header | None:
-        me = self._situation.me.session
+        me = self.situation.me.session
         calls = {
             session: replace(call, accepted=None) if session == me else call for session, call in self.calls.items()
         }

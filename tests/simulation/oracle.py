@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from averaging.log import credit
 from averaging.log.header import Ballot, Entry, Header, Kind
 from averaging.protocol.catching_up.catching_up import DOUBT
-from averaging.protocol.commit.voter import Voter
+from averaging.protocol.commit.voting import Voter
 from averaging.protocol.messages import Accepted, Log
 
 if TYPE_CHECKING:

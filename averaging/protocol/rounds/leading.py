@@ -10,10 +10,10 @@ from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Call, Reduced, Reducing, Refused, Status, Vote
+from averaging.protocol.rounds.meeting import Situation
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.rounds.reporting import Reporting
 from averaging.protocol.rounds.round import Phase, Round
-from averaging.protocol.rounds.situation import Situation
 from averaging.protocol.session import Session
 
 

@@ -1,12 +1,39 @@
 """The first phase of a ballot: peers call, which says what they bring, and is the promise of voters."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from averaging.log.header import Header, Member
+from averaging.log.header import Ballot, Header, Member, SnapshotName
 from averaging.protocol.commit import quorum
+from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer
-from averaging.protocol.rounds.situation import Situation
+from averaging.protocol.session import Session
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a convener knows when it begins a ballot."""
+
+    session: Session
+    contacts: Contacts  # which go on changing
+    listed: Mapping[str, Contact]  # those of them that were there when the ballot began
+    objection: Callable[[Header], str]  # to a header that others say to have accepted; empty: there is none
+    ballot: Ballot
+    previous: Header
+    recent: Sequence[Header]  # the last ones, for the choice of voters
+    awaited: frozenset[str]  # peers for which the meeting stays open
+    snapshot: SnapshotName | None = None  # the newest that there is
+    rollback: str | None = None  # digest of the snapshot that the authority wants back
+    may_reset: bool = False  # the quorum has been missing for so long that the coordinator may name new voters
+
+    @property
+    def me(self) -> Contact:
+        """The convener."""
+        return self.session.me
+
+    def contact(self, session: str) -> Contact:
+        """A peer, as far as the convener knows it."""
+        return self.contacts.get(session) or Contact(session, user=session, reachable=False)
 
 
 class Meeting:
@@ -15,15 +42,15 @@ class Meeting:
     def __init__(self, situation: Situation):
         self.calls: dict[str, Call] = {}  # by session
         self.contacts: dict[str, Contact] = {}  # those that called, as they were known then
-        self._situation, self._settings, self._send = situation, situation.session.settings, situation.session.send
+        self.situation, self._settings, self._send = situation, situation.session.settings, situation.session.send
         self._absent: set[str] = set()  # they answered, and bring nothing
 
     def ask(self) -> None:
         """Ask the peers that have not called yet; one that brought nothing may have caught up in the meantime."""
-        previous = self._situation.previous
-        for session in self._situation.listed:
+        previous = self.situation.previous
+        for session in self.situation.listed:
             if session not in self.calls:
-                self._send(session, Meet(previous.digest, previous.step, self._situation.ballot))
+                self._send(session, Meet(previous.digest, previous.step, self.situation.ballot))
 
     def called(self, session: str, call: Call) -> None:
         """A peer takes part. One that says to have accepted what cannot be right counts as silent.
@@ -31,7 +58,7 @@ class Meeting:
         To take its promise and to ignore the header would not be safe, in case it can be right after all. Of one that
         offers more than it can have, only the promise counts.
         """
-        if session != self._situation.me.session and self._lies(call.accepted):
+        if session != self.situation.me.session and self._lies(call.accepted):
             self.is_absent(session)
             return
         samples, weight = (sum(getattr(one, of) for one in call.buffers) for of in ("samples", "weight"))
@@ -39,7 +66,7 @@ class Meeting:
         if not (is_possible and self._settings.may_bring(samples, weight)):
             call = replace(call, buffers=())
         self.calls[session] = call
-        self.contacts[session] = self._situation.contact(session)
+        self.contacts[session] = self.situation.contact(session)
 
     def is_absent(self, session: str) -> None:
         """A peer has answered, and takes no part."""
@@ -48,32 +75,32 @@ class Meeting:
     @property
     def goodbyes(self) -> dict[str, Goodbye]:
         """Those that this ballot may count, by session."""
-        previous, all_said = self._situation.previous, self._situation.contacts.goodbyes
-        said = quorum.counted_goodbyes(previous, self._situation.ballot, all_said)
+        previous, all_said = self.situation.previous, self.situation.contacts.goodbyes
+        said = quorum.counted_goodbyes(previous, self.situation.ballot, all_said)
         return {session: one for session, one in said.items() if not self._lies(self._accepted_by(one))}
 
     def _accepted_by(self, goodbye: Goodbye) -> Accepted | None:
         """In this decision."""
-        return goodbye.accepted if goodbye.instance == self._situation.previous.digest else None
+        return goodbye.accepted if goodbye.instance == self.situation.previous.digest else None
 
     def _lies(self, accepted: Accepted | None) -> bool:
-        return accepted is not None and bool(self._situation.objection(accepted.header))
+        return accepted is not None and bool(self.situation.objection(accepted.header))
 
     @property
     def has_promises(self) -> bool:
         """Whether enough voters have promised."""
-        return quorum.has_quorum(self._situation.previous, self._situation.me.session, self.calls.keys(), self.goodbyes)
+        return quorum.has_quorum(self.situation.previous, self.situation.me.session, self.calls.keys(), self.goodbyes)
 
     @property
     def resets(self) -> bool:
         """Whether this ballot does without a quorum."""
-        return self._situation.may_reset and not self.has_promises
+        return self.situation.may_reset and not self.has_promises
 
     def is_over(self, is_late: bool) -> bool:
         """Whether enough voters have promised, and all have called or the time is over."""
-        if not is_late and not self._situation.awaited <= self.calls.keys() | self._absent:
+        if not is_late and not self.situation.awaited <= self.calls.keys() | self._absent:
             return False
-        return self.has_promises or (is_late and self._situation.may_reset)
+        return self.has_promises or (is_late and self.situation.may_reset)
 
     @property
     def members(self) -> tuple[Member, ...]:
