@@ -24,7 +24,7 @@ from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.log.store import Store
 from averaging.moshpit.peer import GroupSettings
-from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.optimizers.lamb import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import vector_bytes
@@ -185,7 +185,7 @@ class CollaborativeOptimizer:
 
         In `applied` it is that of the header that is told.
         """
-        return self._shell.round_seconds
+        return self._shell.stepping.round_seconds
 
     def roll_back(self, state: State) -> None:
         """Have the run go on from another state, by the authority of this coordinator: the next header will say so.

@@ -1,4 +1,4 @@
-"""LAMB (You et al. 2020, algorithm 2), as sahajBERT used it.
+"""The step of the log: LAMB (You et al. 2020, algorithm 2), as sahajBERT used it.
 
 Adam's update of each tensor and its decay, together scaled to the norm of the tensor's weights. First the gradients of
 all tensors are scaled down to `max_gradient_norm`. With `trust_ratio: false` updates are not scaled, and this is AdamW.
@@ -12,14 +12,85 @@ any number of threads.
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from swarm.fingerprint import OPTIMIZER_VERSION
+from averaging.log.state import Layout, State
 from swarm.run_file import OptimizerSection
+
+
+def initial_state(layout: Layout, parameters: Sequence[Tensor]) -> State:
+    """The state of the first header of a run: LAMB's averages begin at zero.
+
+    Raises:
+        ValueError: the tensors are not those of the layout.
+    """
+    shapes = tuple(tuple(one.shape) for one in parameters)
+    if shapes != layout.shapes:
+        raise ValueError(f"parameters have shapes {shapes}, the layout {layout.shapes}")
+    vector = layout.flat(parameters)
+    return State(step=0, updates=0, parameters=vector, moments=(torch.zeros_like(vector), torch.zeros_like(vector)))
+
+
+class StateOptimizer:
+    """LAMB over flat vectors. Equal states and equal gradients give equal bits, with any number of threads."""
+
+    def __init__(self, layout: Layout, settings: OptimizerSection):
+        self.layout, self.settings = layout, settings
+
+    def step(self, state: State, gradient: Tensor) -> State:
+        """The state of the next header, in memory of its own.
+
+        Args:
+            gradient: the update, of shape [layout.size], float32 on the processor; it is left as it is.
+
+        Raises:
+            ValueError: the gradient has another shape or type.
+        """
+        copies = tuple(moment.clone() for moment in state.moments)
+        after = replace(state, parameters=state.parameters.clone(), moments=copies)
+        self.step_in_place(after, gradient)
+        return after
+
+    def step_in_place(self, state: State, gradient: Tensor) -> None:
+        """The same in the memory of the state, which nobody else may read meanwhile.
+
+        Raises:
+            ValueError: the gradient has another shape or type.
+        """
+        if gradient.shape != (self.layout.size,) or gradient.dtype != torch.float32:
+            raise ValueError(
+                f"an update has {self.layout.size} elements of float32, got {gradient.dtype} "
+                f"of shape {tuple(gradient.shape)}"
+            )
+        gradients = self.layout.views(gradient)
+        scale = gradient_scale(gradients, self.settings.max_gradient_norm)
+        learning_rate = learning_rate_at(self.settings, state.step)
+        vectors = (self.layout.views(vector) for vector in (state.parameters, *state.moments))
+        for parameter, mean, square, own, decays in zip(*vectors, gradients, self.layout.decays, strict=True):
+            move_tensor(
+                parameter,
+                own,
+                mean,
+                square,
+                settings=self.settings,
+                scale=scale,
+                step=state.updates + 1,
+                learning_rate=learning_rate,
+                weight_decay=self.settings.weight_decay if decays else 0.0,
+            )
+        state.step, state.updates = state.step + 1, state.updates + 1
+
+
+def learning_rate_at(settings: OptimizerSection, step: int) -> float:
+    """Of a global step, counted from 0: linear warm-up, then linear decay to zero, as sahajBERT had it."""
+    if step < settings.warmup_steps:
+        return settings.learning_rate * (step + 1) / settings.warmup_steps
+    left = (settings.total_steps - step) / (settings.total_steps - settings.warmup_steps)
+    return settings.learning_rate * max(0.0, left)
 
 
 def gradient_scale(gradients: Iterable[Tensor], largest: float) -> float:
@@ -58,47 +129,6 @@ def move_tensor(
     torch.div(mean, update, out=update).mul_(correction / (1 - beta1**step)).add_(parameter, alpha=weight_decay)
     ratio = _trust_ratio(parameter, update) if settings.trust_ratio else 1.0
     parameter.add_(update, alpha=-learning_rate * ratio)
-
-
-class Lamb(torch.optim.Optimizer):
-    """The same as an optimizer of torch.
-
-    For benchmarks and tests; a run uses `state_step.py`. The step count is in the parameter groups.
-    """
-
-    def __init__(self, settings: OptimizerSection, parameters: Iterable[dict[str, Any]]):
-        defaults = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay, "step": 0}
-        super().__init__(parameters, defaults)
-        self.settings = settings  # not in the groups: a loaded state does not change them
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                averages = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
-                self.state[parameter].update(averages)
-
-    def state_dict(self) -> dict[str, Any]:
-        """See torch; `version` says which algorithm the averages belong to."""
-        return super().state_dict() | {"version": OPTIMIZER_VERSION}
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Take one step; gradients are left as they are, and tensors without one too."""
-        gradients = [one.grad for group in self.param_groups for one in group["params"] if one.grad is not None]
-        scale = gradient_scale(gradients, self.settings.max_gradient_norm)
-        for group in self.param_groups:
-            group["step"] += 1
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    move_tensor(
-                        parameter,
-                        parameter.grad,
-                        self.state[parameter]["exp_avg"],
-                        self.state[parameter]["exp_avg_sq"],
-                        settings=self.settings,
-                        scale=scale,
-                        step=group["step"],
-                        learning_rate=group["lr"],
-                        weight_decay=group["weight_decay"],
-                    )
 
 
 def _trust_ratio(parameter: Tensor, update: Tensor) -> float:

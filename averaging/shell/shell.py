@@ -20,6 +20,7 @@ from averaging.log.disk import Disk
 from averaging.log.header import Entry, Gap, SnapshotName
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
+from averaging.log.store import Store
 from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
@@ -28,10 +29,9 @@ from averaging.protocol.peer import Peer
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 from averaging.reduce.sender import GradientBuffers
-from averaging.shell.arrivals import Arrivals
+from averaging.shell.exchange import Exchange
 from averaging.shell.guarded import Guarded, Machine
-from averaging.shell.means import Means
-from averaging.shell.replay import Contents, Replay
+from averaging.shell.replay import Replay
 from averaging.shell.stepping import Stepping
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Shell:
         settings: Settings,
         replay: Replay,
         gradients: GradientBuffers,
-        store: Contents,
+        store: Store,
         network: Network,
         aside: Executor,
         *,
@@ -94,9 +94,8 @@ class Shell:
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
         self._guarded = guarded = Guarded(me, settings, gradients, planner, credentials, self._loop.time(), groups)
-        self._arrivals = Arrivals(guarded, replay, store)
-        self._means = Means(guarded, self._arrivals, store, aside)
-        self._stepping = Stepping(
+        self._exchange = Exchange(guarded, replay, store, aside)
+        self.stepping = Stepping(
             guarded, replay, store, disk, aside, renew, self._decided, self._carry_out, self._spawn, applied
         )
         self.bandwidth: Bandwidth | None = None  # of this peer's line, once it is measured
@@ -114,11 +113,6 @@ class Shell:
     @property
     def _machine(self) -> Machine:
         return self._guarded.machine
-
-    @property
-    def round_seconds(self) -> float | None:
-        """From the call to the commit of the newest header that was applied; None if this peer was not in the round."""
-        return self._stepping.round_seconds
 
     def begin(
         self,
@@ -148,7 +142,7 @@ class Shell:
     def run(self) -> None:
         """Begin to act."""
         self._spawn(self._tick())
-        self._spawn(self._stepping.run())
+        self._spawn(self.stepping.run())
 
     async def stop(self) -> None:
         """Act no more."""
@@ -161,7 +155,7 @@ class Shell:
     def received(self, session: str, sender: str, message: Message, payload: bytes | None) -> None:
         """A message to a session of this peer has come; the transport has checked what a chunk is."""
         is_mine = session == self._machine.me.session
-        if is_mine and self._arrivals.takes(sender, message, payload or b"", self._loop.time()):
+        if is_mine and self._exchange.takes(sender, message, payload or b"", self._loop.time()):
             self._tell(lambda machine, now: machine.receive(sender, message, now))
 
     def contacts(self, contacts: Iterable[Contact]) -> None:
@@ -289,21 +283,21 @@ class Shell:
                 case Send(to, Piece() as piece):
                     plan = machine.reducing.plan
                     if plan is not None and plan.ballot == piece.ballot:  # or its round is over in the meantime
-                        send(to, piece, partial(self._means.own_piece, plan, piece.chunk))
+                        send(to, piece, partial(self._exchange.own_piece, plan, piece.chunk))
                 case Send(to, Chunk(digest) as chunk):
                     send(to, chunk, partial(self.store.get, digest))
                 case Send(to, message):
                     send(to, message)
                 case Average():
-                    self._spawn(self._means.make(machine, action, self._carry_out))
+                    self._spawn(self._exchange.average(machine, action, self._carry_out))
                 case _:
-                    self._stepping.put(machine, action)
+                    self.stepping.put(machine, action)
 
     def _decided(self, entry: Entry) -> None:
         """Gradients and pieces that a step has used are not needed any more."""
         with self._guarded.lock:
             self._guarded.gradients.keep(self._machine.buffers.numbers)
-        self._arrivals.forget_pieces(entry.certificate.ballot)
+        self._exchange.forget_pieces(entry.certificate.ballot)
 
     # -- tasks
 

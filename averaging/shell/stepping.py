@@ -15,6 +15,7 @@ from averaging.log.disk import Disk
 from averaging.log.header import Entry, SnapshotName
 from averaging.log.journal import Journal
 from averaging.log.snapshot import Manifest
+from averaging.log.store import Store
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import (
     Action,
@@ -33,7 +34,7 @@ from averaging.protocol.actions import (
 from averaging.protocol.messages import Accepted, Contact, Log
 from averaging.protocol.peer import Peer
 from averaging.shell.guarded import Guarded, Machine
-from averaging.shell.replay import Contents, Replay
+from averaging.shell.replay import Replay
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Stepping:
         self,
         guarded: Guarded,
         replay: Replay,
-        contents: Contents,
+        store: Store,
         disk: Disk | None,
         aside: Executor,
         renew: Callable[[], Contact],
@@ -66,7 +67,7 @@ class Stepping:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         applied: Callable[[Entry], None],
     ):
-        self._guarded, self._replay, self._contents, self._journal = guarded, replay, contents, Journal(disk)
+        self._guarded, self._replay, self._store, self._journal = guarded, replay, store, Journal(disk)
         self._aside, self._renew, self._decided, self._carry_out = aside, renew, decided, carry_out
         self._spawn, self._applied = spawn, applied
         self._loop = asyncio.get_running_loop()
@@ -171,7 +172,7 @@ class Stepping:
             held = self._guarded.machine.fetching.held  # some have come again
             gone, self._forgotten = self._forgotten - held, set()
             try:
-                self._contents.forget(gone)
+                self._store.forget(gone)
             except StorageError as error:
                 logger.warning("old chunks stay on the disk: %s", error)
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from averaging.log.state import Layout, State
-from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.optimizers.lamb import StateOptimizer, initial_state
 from averaging.reduce.encoding import LARGEST, Compression, encode
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import Reducer

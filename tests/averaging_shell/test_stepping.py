@@ -221,11 +221,11 @@ def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, mon
             apply(entry, now)
 
         def tell(entry: Entry) -> None:
-            told[entry.header.step] = coordinator.round_seconds
+            told[entry.header.step] = coordinator.stepping.round_seconds
 
         monkeypatch.setattr(machine.voting, "call", calls)
         monkeypatch.setattr(machine._components, "apply", applies)
-        monkeypatch.setattr(coordinator._stepping, "_applied", tell)
+        monkeypatch.setattr(coordinator.stepping, "_applied", tell)
         await village.until(lambda: len(told) > 3)
         aside.stand_still()
         await village.until(lambda: len(expected) > len(told) + 3)
@@ -319,7 +319,7 @@ def test_a_machine_waits_for_the_steps_of_a_slow_process(tmp_path: Path) -> None
         village.train(slow)
         await village.until(lambda: step_of(slow) >= 0)
         village.asides["dina.0"].seconds = 8.0  # the others take one in 4 s or so
-        most, waiting = [0, 0], cast(Any, slow._stepping._waiting)._queue
+        most, waiting = [0, 0], cast(Any, slow.stepping._waiting)._queue
 
         def looks() -> bool:
             most[0] = max(most[0], sum(isinstance(one, Apply | Load) for _, one in waiting))

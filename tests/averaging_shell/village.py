@@ -20,7 +20,7 @@ from averaging.log.header import Entry, Header
 from averaging.log.log_file import entries_after
 from averaging.log.state import Layout
 from averaging.log.store import Store
-from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.optimizers.lamb import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression, vector_bytes

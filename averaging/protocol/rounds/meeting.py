@@ -1,12 +1,16 @@
-"""The first phase of a ballot: peers call, which says what they bring, and is the promise of voters."""
+"""The first phase of a ballot: peers call, which says what they bring, and is the promise of voters.
+
+What headers may come of it: pure functions of its situation and its members.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from averaging.log.header import Ballot, Header, Member, SnapshotName
+from averaging.log.header import Ballot, Exclusion, Header, Kind, Member, Part, Reset, SnapshotName
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer
+from averaging.protocol.credentials import ordered
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer, Reduced
 from averaging.protocol.session import Session
 
 
@@ -107,16 +111,72 @@ class Meeting:
         """All that called, with what they bring, in the order of their sessions."""
         return tuple(member_of(self.contacts[session], call.buffers) for session, call in sorted(self.calls.items()))
 
-    @property
-    def coordinators(self) -> list[str]:
-        """Sessions of those that called."""
-        return [session for session, contact in self.contacts.items() if contact.is_coordinator]
-
     def accepted_by_others(self, own: Accepted | None) -> Header | None:
         """The header that this ballot has to propose again, if there is one; `own`: that the convener has accepted."""
         called = [call.accepted for call in self.calls.values()]
         left = [self._accepted_by(goodbye) for goodbye in self.goodbyes.values()]
         return quorum.highest_accepted([*called, *left, own])
+
+    # -- the header that this ballot proposes, if no other has to be proposed again
+
+    def update(self, results: Sequence[Reduced]) -> Header:
+        """What the members have averaged. `results`: one for each part, in the order of the vector."""
+        missing = [one for result in results for one in result.missing]
+        chunks = sum(len(result.chunks) for result in results)
+        lost = {session for session, _ in missing if sum(session == one for one, _ in missing) == chunks}
+        # those that are lost may bring it again
+        members = [_without_gradient(one) if one.session in lost else one for one in self.members]
+        return replace(
+            self._next_header(Kind.UPDATE),
+            members=tuple(members),
+            parts=tuple(Part(result.assignment.reducer, result.chunks) for result in results),
+            exclusions=tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
+            voters=quorum.choose_voters(members, self.situation.recent),
+        )
+
+    def rollback(self, snapshot: str) -> Header:
+        """The state of a snapshot, given by its digest, instead of an update."""
+        present = [_without_gradient(one) for one in self._trainers]
+        header = replace(
+            self._next_header(Kind.ROLLBACK),
+            members=tuple(present),
+            snapshot=SnapshotName(self.situation.previous.step + 1, snapshot),
+            voters=quorum.voters_among(present, self.situation.recent),
+        )
+        return ordered(header, self.situation.session.credentials)
+
+    def reset(self, chosen: Header | None) -> Header:
+        """New voters; an update that somebody has accepted is kept."""
+        previous = self.situation.previous
+        header = replace(
+            self._next_header(Kind.RESET),
+            voters=quorum.voters_among(self._trainers, self.situation.recent),
+            resets=(*previous.resets, Reset(previous.step + 1, self.situation.ballot)),
+        )
+        if chosen is not None:
+            header = replace(header, members=chosen.members, parts=chosen.parts, exclusions=chosen.exclusions)
+        return ordered(header, self.situation.session.credentials)
+
+    @property
+    def _trainers(self) -> list[Member]:
+        return [one for one in self.members if not self.contacts[one.session].is_coordinator]
+
+    def _next_header(self, kind: Kind) -> Header:
+        """A header after the previous one, with what all kinds have in common."""
+        situation, previous = self.situation, self.situation.previous
+        coordinators = [session for session, contact in self.contacts.items() if contact.is_coordinator]
+        if situation.me.is_coordinator:
+            coordinators = [situation.me.session]
+        return Header(
+            run=previous.run,
+            step=previous.step + 1,
+            kind=kind,
+            previous=previous.digest,
+            ballot=situation.ballot,
+            tie_breaker=max(coordinators, default=previous.tie_breaker),
+            snapshot=situation.snapshot,
+            resets=previous.resets,
+        )
 
 
 def member_of(contact: Contact, offers: Sequence[Offer]) -> Member:
@@ -132,3 +192,7 @@ def member_of(contact: Contact, offers: Sequence[Offer]) -> Member:
         samples=sum(offer.samples for offer in offers),
         loss=sum(losses) / weight if weight and len(losses) == len(offers) else None,
     )
+
+
+def _without_gradient(member: Member) -> Member:
+    return replace(member, buffers=(), weight=0, samples=0, loss=None)

@@ -19,7 +19,6 @@ from averaging.protocol.commit import quorum
 from averaging.protocol.commit.voting import Voter
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
-from averaging.protocol.rounds import next_header
 from averaging.protocol.rounds.meeting import Meeting, Situation
 from averaging.protocol.rounds.parts import Assignments, Line, Planner
 
@@ -175,11 +174,11 @@ class Round:
             return
         chosen = self.meeting.accepted_by_others(self._voter.accepted)
         if self.meeting.resets:
-            self._fetch(next_header.reset(self.meeting, chosen), now)
+            self._fetch(self.meeting.reset(chosen), now)
         elif chosen is not None:
             self._fetch(chosen, now)
         elif self._situation.rollback is not None:
-            self._fetch(next_header.rollback(self.meeting, self._situation.rollback), now)
+            self._fetch(self.meeting.rollback(self._situation.rollback), now)
         else:
             self._assign(now)
 
@@ -213,7 +212,7 @@ class Round:
         assert self._assignments is not None
         results = self._assignments.results(now)
         if results is not None:
-            self._fetch(next_header.update(self.meeting, results), now)
+            self._fetch(self.meeting.update(results), now)
 
     # -- proposing
 
@@ -229,7 +228,7 @@ class Round:
             if not self._situation.may_reset or now < self._began + self._settings.timing.ballot / 2:
                 return
             # all that held the accepted update have gone
-            self.header = next_header.reset(self.meeting, None)
+            self.header = self.meeting.reset(None)
         if self._me.is_coordinator:
             self.phase = Phase.SAVING
             self._session.act(SaveProposal(Accepted(self.ballot, self.header, self._evidence)))
