@@ -96,7 +96,7 @@ class Shell:
         self._guarded = guarded = Guarded(me, settings, gradients, planner, credentials, self._loop.time(), groups)
         self._exchange = Exchange(guarded, replay, store, aside)
         self.stepping = Stepping(
-            guarded, replay, store, disk, aside, renew, self._decided, self._carry_out, self._spawn, applied
+            guarded, self._exchange, replay, store, disk, aside, renew, self._carry_out, self._spawn, applied
         )
         self.bandwidth: Bandwidth | None = None  # of this peer's line, once it is measured
         self._batch = -1, -1  # step and loads of the state that it is computed from
@@ -255,19 +255,15 @@ class Shell:
         """
         with self._guarded.lock:
             step, loaded = self._batch
-            head = self._machine.head
-            is_fresh = head is not None and head.step <= step + STALENESS and loaded == self._guarded.loads
-            is_useful = is_fresh and not self._machine.is_behind and self._machine.has_room(samples)
-            counts = gradient is not None and is_useful
+            machine, counts = self._machine, False
+            is_fresh = machine.head is not None and machine.head.step <= step + STALENESS
+            is_useful = is_fresh and loaded == self._guarded.loads and not machine.is_behind
             try:
-                if gradient is not None and counts:
-                    self._guarded.gradients.add(self._machine.buffers.open_number, gradient, tokens)
-            except ValueError:
-                counts = False
-                raise
+                if gradient is not None and is_useful and machine.has_room(samples):
+                    self._guarded.gradients.add(machine.buffers.open_number, gradient, tokens)
+                    counts = True
             finally:
-                now = self._loop.time()
-                self._machine.computed(tokens if counts else 0, now, samples=samples, loss=loss)
+                machine.computed(tokens if counts else 0, self._loop.time(), samples=samples, loss=loss)
         self._loop.call_soon_threadsafe(self._carry_out)
         return counts
 
@@ -292,12 +288,6 @@ class Shell:
                     self._spawn(self._exchange.average(machine, action, self._carry_out))
                 case _:
                     self.stepping.put(machine, action)
-
-    def _decided(self, entry: Entry) -> None:
-        """Gradients and pieces that a step has used are not needed any more."""
-        with self._guarded.lock:
-            self._guarded.gradients.keep(self._machine.buffers.numbers)
-        self._exchange.forget_pieces(entry.certificate.ballot)
 
     # -- tasks
 
