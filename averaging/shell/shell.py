@@ -7,7 +7,7 @@ A trainer adds gradients from its own thread; everything else happens in the eve
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -15,16 +15,15 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from averaging.log.chain import Chain
 from averaging.log.disk import Disk
-from averaging.log.header import Entry, Gap, SnapshotName
+from averaging.log.header import Entry
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.log.store import Store
 from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
-from averaging.protocol.messages import Accepted, Bandwidth, Chunk, Contact, Message, Piece
+from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece
 from averaging.protocol.peer import Peer
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
@@ -113,25 +112,6 @@ class Shell:
     @property
     def _machine(self) -> Machine:
         return self._guarded.machine
-
-    def begin(
-        self,
-        chain: Chain,
-        snapshots: Sequence[SnapshotName],
-        accepted: Accepted | None = None,
-        gaps: Sequence[Gap] = (),
-    ) -> None:
-        """Go on from what this peer has: the beginning of a run, or its own disk. The state is in the replay."""
-        machine, now = self.machine, self._loop.time()
-        fetching, entries = machine.fetching, chain.since(0)
-        for name in snapshots:
-            fetching.made(name.digest, self.replay.manifest(name.digest).chunks, now)
-        for header in (*(entry.header for entry in entries), *([accepted.header] if accepted else [])):
-            for digest in header.chunks:
-                if self.store.has(digest):
-                    fetching.arrived(digest, now)
-        machine.start(chain, snapshots, accepted, gaps)
-        machine.reached(chain.tip.step, now)
 
     def begin_with(self, state: State) -> None:
         """Go on from a state, in a run of small groups."""
