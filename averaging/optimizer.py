@@ -184,7 +184,7 @@ class CollaborativeOptimizer:
 
         In `applied` it is that of the header that is told.
         """
-        return self._shell.round_seconds
+        return self._shell.stepping.round_seconds
 
     def roll_back(self, state: State) -> None:
         """Have the run go on from another state, by the authority of this coordinator: the next header will say so.

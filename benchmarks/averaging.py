@@ -34,12 +34,12 @@ from rich.console import Console
 from rich.table import Table
 
 from averaging.bandwidth.cap import MEGABIT
-from averaging.load_balancing.linear_program import round_rate
 from averaging.load_balancing.plan import GlobalStep, Peer
 from averaging.reduce.grid import Grid
 from benchmarks import command
 from benchmarks.averaging_worker import ELEMENT_BYTES, ROW, RULES, WARM_UP, Task, work
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers
+from benchmarks.linear_program import round_rate
 from benchmarks.plan import LINES, lines_of
 from swarm.durable import write_file
 from tests.faults.hosts import NoHosts, made_hosts

@@ -19,7 +19,7 @@ from averaging.protocol.messages import Meet, Message
 from averaging.protocol.peer import Peer
 from averaging.protocol.rounds.parts import Line, Planned
 from averaging.shell.connection import Membership
-from averaging.transport.outbox import Payload
+from averaging.transport.stream import Payload
 from benchmarks.catching_up_worker import Journal
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
@@ -128,7 +128,7 @@ def _wait(happened: Any) -> None:
 def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal) -> None:
     """Write down when a round begins, how it is planned, and when this peer has all of it; plan by the rules."""
     shell, connection = optimizer._shell, optimizer._connection
-    send, put, met = connection.send, shell._stepping.put, set[Ballot]()
+    send, put, met = connection.send, shell.stepping.put, set[Ballot]()
     step = GlobalStep(shell.settings.chunks, float(ELEMENT_BYTES * task.elements), len(task.uploads), overlap=False)
 
     def sends(session: str, to: str, message: Message, payload: Payload = None) -> bool:
@@ -153,7 +153,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
         journal.note("planned", step=head.step + 1, parts=counts)
         return planned
 
-    connection.send, shell._stepping.put = sends, puts  # type: ignore[method-assign, assignment]
+    connection.send, shell.stepping.put = sends, puts  # type: ignore[method-assign, assignment]
     assert isinstance(shell.machine, Peer)
     shell.machine.leading._plan = plans
 

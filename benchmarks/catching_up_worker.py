@@ -17,7 +17,7 @@ from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Load
 from averaging.protocol.messages import Meet, Message
 from averaging.shell.connection import Membership
-from averaging.transport.outbox import Payload
+from averaging.transport.stream import Payload
 from swarm.dht import Network, addresses, join_dht
 from swarm.durable import write_file
 from swarm.identity import load_identity
@@ -123,8 +123,8 @@ def _optimizer(
 
     optimizer = CollaborativeOptimizer(membership, parameters, applied)
     shell, connection = optimizer._shell, optimizer._connection
-    stepping, arrivals = shell._stepping, shell._arrivals
-    loaded, apply, keep, send = stepping._load, shell.replay.apply, arrivals._keeps_chunk, connection.send
+    stepping, exchange = shell.stepping, shell._exchange
+    loaded, apply, keep, send = stepping._load, shell.replay.apply, exchange._keeps_chunk, connection.send
     fetched, met = Counter[str](), set[Ballot]()
 
     def loads(load: Load) -> None:
@@ -150,7 +150,7 @@ def _optimizer(
             journal.note("met", step=message.step)
         return send(session, to, message, payload)
 
-    stepping._load, shell.replay.apply, arrivals._keeps_chunk = loads, applies, keeps  # type: ignore[method-assign]
+    stepping._load, shell.replay.apply, exchange._keeps_chunk = loads, applies, keeps  # type: ignore[method-assign]
     connection.send = sends  # type: ignore[method-assign]
     return optimizer
 

@@ -26,11 +26,11 @@ from scipy.optimize import linprog
 
 from averaging.bandwidth.cap import MEGABIT
 from averaging.load_balancing.closed_form import Floats, Lines, round_seconds
-from averaging.load_balancing.linear_program import round_rate
 from averaging.load_balancing.plan import GlobalStep, Peer, equal_parts, make_plan
 from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from benchmarks import command
+from benchmarks.linear_program import round_rate
 from swarm.durable import write_file
 from tests.averaging_load_balancing.groups_of_peers import random_lines, random_trainers
 

@@ -27,9 +27,9 @@ from rich.table import Table
 from averaging.log.codec import SIGNED, rebase, round_moment
 from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
-from averaging.optimizers.lamb import Lamb
-from averaging.optimizers.schedule import learning_rate_at
+from averaging.optimizers.state_step import learning_rate_at
 from benchmarks import command
+from benchmarks.lamb import Lamb
 from swarm.durable import write_file
 from swarm.run_file import RunFile, parse_run
 from tokenizer.documents import open_documents

@@ -30,11 +30,10 @@ from rich.table import Table
 from torch import Tensor
 from transformers import AlbertConfig
 
-from averaging.reduce.encoding import Compression, decode, encode
+from averaging.reduce.encoding import Compression, decode, encode, encode_piece
 from averaging.reduce.grid import LARGEST_CHUNK, Grid
-from averaging.reduce.pieces import encode_piece
 from averaging.reduce.reducer import Reducer
-from averaging.reduce.update import decode_update
+from averaging.shell.replay import decode_update
 from benchmarks import command
 from swarm.durable import write_file
 from trainer.data import Batch

@@ -26,7 +26,7 @@ from benchmarks import command
 from swarm.durable import write_file
 from swarm.errors import SahajError
 from tests.simulation.course import Course, run
-from tests.simulation.mutants import MUTANTS, first_found
+from tests.simulation.mutants import MUTANTS, find
 
 SEARCHED = 300  # seeds, most, for each mutant
 
@@ -36,7 +36,7 @@ class Found:
     """What became of a mutant."""
 
     mutant: str
-    seed: int | None  # the first one that breaks an invariant
+    seed: int | None  # one that breaks an invariant
     violation: str = ""
 
 
@@ -57,7 +57,9 @@ class Figures:
 def main(
     seeds: Annotated[int, typer.Option(min=1, help="Run the seeds from 1 to this one.")] = 1000,
     seed: Annotated[int | None, typer.Option(min=1, help="Run only this seed, without mutants.")] = None,
-    mutants: Annotated[bool, typer.Option(help=f"Search mutants in {SEARCHED} seeds at most, each.")] = True,
+    mutants: Annotated[
+        bool, typer.Option(help=f"Search each mutant in its own seed, then in the first {SEARCHED}.")
+    ] = True,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Simulate, print a table, and write the JSON file if one is asked for. Status 1: an invariant was broken."""
@@ -77,7 +79,7 @@ def main(
             "mutants": len(found),
             "mutants_found": sum(one.seed is not None for one in found),
         }
-        content["first_seeds"] = {one.mutant: one.seed for one in found}
+        content["seeds_of_mutants"] = {one.mutant: one.seed for one in found}
         write_file(json_file, json.dumps(content, indent=2) + "\n")
     if figures.violations:
         raise SahajError(f"{len(figures.violations)} of {len(courses)} seeds break an invariant")
@@ -90,7 +92,7 @@ def _leave_signals_to_parent() -> None:
 
 def _search(index: int) -> Found:
     mutant = MUTANTS[index]
-    course = first_found(mutant, range(1, SEARCHED + 1))
+    course = find(mutant, range(1, SEARCHED + 1))
     return Found(mutant.name, course.seed, course.violation) if course else Found(mutant.name, None)
 
 
@@ -116,7 +118,7 @@ def _print(figures: Figures, found: Sequence[Found]) -> None:
     for seed, violation in figures.violations.items():
         console.print(f"seed {seed}: {violation}\n  again: python -m benchmarks.simulation --seed {seed}", markup=False)
     if found:
-        mutants = Table("mutant", "first seed", "what it breaks", title="Mutants")
+        mutants = Table("mutant", "seed", "what it breaks", title="Mutants")
         for one in found:
             mutants.add_row(one.mutant, "not found" if one.seed is None else str(one.seed), one.violation)
         console.print(mutants)

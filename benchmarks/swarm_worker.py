@@ -13,8 +13,8 @@ import torch
 
 from averaging.log.header import Entry, Kind
 from averaging.optimizer import CollaborativeOptimizer
-from averaging.optimizers.lamb import Lamb
 from averaging.shell.connection import Membership
+from benchmarks.lamb import Lamb
 from swarm.durable import write_file
 from swarm.fingerprint import fingerprint
 from swarm.gate import Gate

@@ -21,7 +21,7 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
-class Machine:
+class Computer:
     """What was measured, in bytes; None where there is no such thing."""
 
     disk_free: float
@@ -40,46 +40,46 @@ class Finding:
     fatal: bool = False
 
 
-def findings(run: RunFile, machine: Machine) -> list[Finding]:
+def findings(run: RunFile, computer: Computer) -> list[Finding]:
     """What is worth saying about this machine for this run; nothing, most often."""
     weights = 4.0 * parameters(run)
     needed = PROGRAM + COPIES * weights
     found = []
-    if machine.disk_free < DISK:
+    if computer.disk_free < DISK:
         found.append(
-            Finding(f"The disk has {_size(machine.disk_free)} free, {_size(DISK)} are needed; free some space.", True)
+            Finding(f"The disk has {_size(computer.disk_free)} free, {_size(DISK)} are needed; free some space.", True)
         )
-    if machine.memory_total < needed:
+    if computer.memory_total < needed:
         found.append(
             Finding(
-                f"This machine has {_size(machine.memory_total)} of memory, this model needs about {_size(needed)}; "
+                f"This machine has {_size(computer.memory_total)} of memory, this model needs about {_size(needed)}; "
                 "take a larger machine.",
                 True,
             )
         )
-    elif machine.memory_available < needed:
+    elif computer.memory_available < needed:
         found.append(
             Finding(
-                f"Only {_size(machine.memory_available)} of memory are free, about {_size(needed)} are needed; "
+                f"Only {_size(computer.memory_available)} of memory are free, about {_size(needed)} are needed; "
                 "close other programs if it becomes slow."
             )
         )
     shared = SHARED_COPIES * weights
-    if machine.shared_memory_free is not None and machine.shared_memory_free < shared:
+    if computer.shared_memory_free is not None and computer.shared_memory_free < shared:
         found.append(
             Finding(
-                f"Shared memory ({SHARED_MEMORY}) has {_size(machine.shared_memory_free)} free, about {_size(shared)} "
+                f"Shared memory ({SHARED_MEMORY}) has {_size(computer.shared_memory_free)} free, about {_size(shared)} "
                 "are needed; start a container with --shm-size=2g."
             )
         )
-    if machine.device_memory is not None and machine.device_memory < DEVICE_COPIES * weights:
+    if computer.device_memory is not None and computer.device_memory < DEVICE_COPIES * weights:
         found.append(
             Finding(
-                f"The GPU has {_size(machine.device_memory)} of memory, about {_size(DEVICE_COPIES * weights)} are "
+                f"The GPU has {_size(computer.device_memory)} of memory, about {_size(DEVICE_COPIES * weights)} are "
                 "needed; --device cpu uses the processor."
             )
         )
-    if machine.device.startswith("cpu"):
+    if computer.device.startswith("cpu"):
         found.append(Finding("No GPU is used: this machine helps with its processor, slowly but surely."))
     return found
 
@@ -99,7 +99,7 @@ def parameters(run: RunFile) -> int:
     return embeddings + 2 * model.embedding_size * width + layer + width * width
 
 
-def measure(folder: Path, device: str | None) -> Machine:
+def measure(folder: Path, device: str | None) -> Computer:
     """Look at this machine; `folder` lies on the disk in question.
 
     Raises:
@@ -115,7 +115,7 @@ def measure(folder: Path, device: str | None) -> Machine:
 
         on_device = float(torch.cuda.get_device_properties(picked).total_memory)
     shared = float(psutil.disk_usage(str(SHARED_MEMORY)).free) if SHARED_MEMORY.is_dir() else None
-    return Machine(_disk_free(folder), memory.available, memory.total, shared, str(picked), on_device)
+    return Computer(_disk_free(folder), memory.available, memory.total, shared, str(picked), on_device)
 
 
 def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[str]:

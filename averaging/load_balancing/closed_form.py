@@ -20,11 +20,11 @@ concave and piecewise linear, so the shortest T is found exactly by a few steps 
 and each ends on a later piece. (A zero below a fraction line means that the share costs that line nothing, and a lone
 trainer's own part even saves it a download; see `_shortest`.)
 
-Why this has the optimum of the whole program (`linear_program.py`), which chooses for each pair of peers what they send
-each other: there g_ij, the means that i sends to j, is at most a_ki, the gradients that i gets from k, for every
-trainer k and every j. All g_ij over i add up to at least one vector a round, and all a_ki over i to at most one,
-because an element is averaged once. So for every k and j both sums are equal to one, hence g_ij = a_ki term by term:
-one number for each i, its share. What remains of the program are the two lines above.
+Why this has the optimum of the whole program (`benchmarks/linear_program.py`), which chooses for each pair of peers
+what they send each other: there g_ij, the means that i sends to j, is at most a_ki, the gradients that i gets from k,
+for every trainer k and every j. All g_ij over i add up to at least one vector a round, and all a_ki over i to at most
+one, because an element is averaged once. So for every k and j both sums are equal to one, hence g_ij = a_ki term by
+term: one number for each i, its share. What remains of the program are the two lines above.
 """
 
 from dataclasses import dataclass

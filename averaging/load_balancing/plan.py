@@ -2,7 +2,8 @@
 
 - `closed_form.py`: how long a round takes for given trainers, and the shares with which it does
 - `roles.py`: which trainers
-- `linear_program.py`: the whole linear program, which the others are checked against
+
+The whole linear program, which both are checked against, is `benchmarks/linear_program.py`.
 """
 
 import math

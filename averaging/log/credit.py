@@ -35,6 +35,5 @@ def contributions(header: Header) -> Iterator[Contribution]:
     for member in header.members:
         missing = sum(exclusion.session == member.session for exclusion in header.exclusions)
         if member.weight and chunks > missing:
-            share = Fraction(chunks - missing, chunks)
-            tokens, samples = member.weight * share, member.samples * share
+            tokens, samples = (Fraction(of * (chunks - missing), chunks) for of in (member.weight, member.samples))
             yield Contribution(header.digest, header.step, member.session, member.user, tokens, samples)

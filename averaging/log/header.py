@@ -107,12 +107,17 @@ class Header:
     @functools.cached_property
     def encoded(self) -> bytes:
         """The bytes that are hashed and sent."""
-        return bytes(msgpack.packb([FORMAT, *_plain(self)]))
+        return bytes(msgpack.packb([FORMAT, *_fields(self)], default=_fields))
 
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of the encoded header, in hex."""
         return hashlib.sha256(self.encoded).hexdigest()
+
+    @functools.cached_property
+    def unsigned_digest(self) -> str:
+        """Of the header without its order: what the authority signs."""
+        return dataclasses.replace(self, order=b"").digest
 
     @functools.cached_property
     def head(self) -> "Head":
@@ -233,9 +238,9 @@ def supersedes(theirs: Head, ours: Head) -> bool:
     Votes choose at most one header a step between two resets, so chains part only at a reset, and the lists of resets
     tell which chain was voted for there.
     """
-    their_reset, our_reset = _first_resets_apart(theirs, ours)
-    if their_reset is None and our_reset is None:
+    if theirs.resets == ours.resets:
         return theirs.step > ours.step
+    their_reset, our_reset = _first_resets_apart(theirs, ours)
     if our_reset is None:
         assert their_reset is not None
         return ours.step < their_reset.step  # else we hold a voted header where they were reset
@@ -271,10 +276,6 @@ def newest(heads: Collection[Head]) -> Head:
     return best
 
 
-def _plain(value: Any) -> Any:
-    """Dataclasses as lists of their fields, in order."""
-    if dataclasses.is_dataclass(value):
-        return [_plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value.value if isinstance(value, Enum) else value
+def _fields(value: Any) -> list[Any]:
+    """Those of a dataclass, in order."""
+    return [getattr(value, name) for name in value.__dataclass_fields__]

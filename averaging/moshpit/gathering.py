@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Callable
 
 from averaging.log.header import Head
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Groups, Message, Report, Status
-from averaging.protocol.rounds.buffers import Buffers
-from averaging.protocol.rounds.progress import HEARD, Progress
+from averaging.protocol.rounds.peer_views import HEARD, PeerViews
 from averaging.protocol.settings import Settings
 
 
@@ -27,7 +27,7 @@ class Gathering:
         head: Callable[[], Head | None],
         send: Callable[[str, Message], None],
     ):
-        self.progress = Progress()
+        self.views = PeerViews()
         self.announced: Groups | None = None  # the newest step that began
         self.announced_at = 0.0
         self._contacts, self._settings, self._buffers, self._head, self._send = contacts, settings, buffers, head, send
@@ -38,7 +38,7 @@ class Gathering:
 
     def heard(self, sender: str, now: float) -> None:
         """Any word of a peer."""
-        self.progress.heard(sender, now)
+        self.views.heard(sender, now)
         self._silent.discard(sender)
         if sender == self._counter:
             self._waits_since = now
@@ -64,7 +64,7 @@ class Gathering:
         """Samples of all peers towards the next step, as far as this one knows."""
         head, target = self._head(), self._settings.target_samples
         if head is not None and self.counts(now):
-            return self.progress.gathered(head.digest, target, now)
+            return self.views.gathered(head.digest, target, now)
         return max(self._gathered, self._buffers.samples)
 
     def newest(self, now: float) -> int:
@@ -72,7 +72,7 @@ class Gathering:
         if not self.counts(now):
             return self._told
         me = self._contacts.me.session
-        others = [one for session, one in self.progress.peers.items() if session != me and now < one.heard_at + HEARD]
+        others = [one for session, one in self.views.peers.items() if session != me and now < one.heard_at + HEARD]
         steps = sorted(one.head.step for one in others if one.head is not None)
         return steps[(len(steps) - 1) // 2] if steps else -1
 
@@ -85,7 +85,7 @@ class Gathering:
     def tick(self, now: float) -> None:
         """Report when it is time for it."""
         if now >= self._reported_at + self._settings.timing.report:
-            self.progress.forget_silent(now, self._settings.timing.forget)
+            self.views.forget_silent(now, self._settings.timing.forget)
             self.report(now)
 
     def report(self, now: float) -> None:
@@ -97,7 +97,7 @@ class Gathering:
 
     def on_report(self, sender: str, report: Report, now: float) -> None:
         """A peer says what it has."""
-        self.progress.note(sender, report.head, report.samples, now)
+        self.views.note(sender, report.head, report.samples, now)
         groups = self.announced
         if groups is not None and report.head is not None and report.head.step == groups.step:
             self._send(sender, groups)  # it may have been lost
@@ -120,8 +120,8 @@ class Gathering:
             return
         if self.announced is not None and self.announced.step >= head.step:
             return
-        self.progress.note(me.session, head, self._buffers.samples, now)
-        present = self.progress.present(head.digest, now)
+        self.views.note(me.session, head, self._buffers.samples, now)
+        present = self.views.present(head.digest, now)
         if sum(one.samples for one in present.values()) < target:
             return
         known = {one: self._contacts.get(one) for one in sorted(present)}

@@ -13,12 +13,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Header, Kind, Member, Part
-from averaging.protocol.catching_up.fetching import Fetching, first_of
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Call, Commit, Message, Plan, Reduced, Reducing, Refused
-from averaging.protocol.rounds.assignments import Assignments
 from averaging.protocol.rounds.meeting import member_of
-from averaging.protocol.rounds.parts import Line, Planner
+from averaging.protocol.rounds.parts import Assignments, Line, Planner
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.settings import Settings
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 
 from averaging.log.header import SnapshotName
 from averaging.protocol.actions import Action, WriteSnapshot
-from averaging.protocol.catching_up.fetching import LONGEST, Fetching
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.fetching import LONGEST, Fetching
 from averaging.protocol.messages import Log, Message, WantLog
 
 

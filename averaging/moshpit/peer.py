@@ -21,9 +21,10 @@ from averaging.moshpit.loading import Loading
 from averaging.moshpit.step_rounds import Mean, StepRounds, passed
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Action, Apply, EncodeParameters, Forget, Load, TakeParameters
-from averaging.protocol.catching_up.fetching import Fetching
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials, Open
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import (
     Bandwidth,
     Call,
@@ -47,10 +48,9 @@ from averaging.protocol.messages import (
     Want,
     WantLog,
 )
-from averaging.protocol.rounds.buffers import Buffers
+from averaging.protocol.resting import Resting
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.rounds.reducing import Reduction
-from averaging.protocol.rounds.resting import Resting
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 
@@ -145,11 +145,11 @@ class GroupPeer:
         """A batch was begun: a step that begins waits for it for a moment."""
         self._computes = True
 
-    def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
+    def computed(self, weight: int, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count. `loss` is the sum over them, in nats."""
         self._computes = False
         if weight and self.has_room(samples):
-            self.buffers.add(weight, gradient, samples, loss)
+            self.buffers.add(weight, samples, loss)
             self.gathering.computed(now)
         self._after(now)
 
@@ -196,7 +196,7 @@ class GroupPeer:
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken."""
-        self.gathering.progress.forget(session)
+        self.gathering.views.forget(session)
         if self._round is not None:
             self._round.lost(session, now)
         self._after(now)
@@ -325,8 +325,10 @@ class GroupPeer:
 
     def _after(self, now: float) -> None:
         """Go on as far as this event allows."""
+        to_self = self._session.to_self
         while True:
-            while (message := self._session.to_self()) is not None:
+            while to_self:
+                message = to_self.popleft()
                 self._handlers[type(message)](self.me.session, message, now)
             if self._rounds is None:
                 self._catch_up(now)
@@ -344,7 +346,7 @@ class GroupPeer:
                 if self._round.is_over:
                     self._end_round(now)
                     continue
-            if not self._session.has_for_self:
+            if not to_self:
                 return
 
     def _may_begin(self, now: float) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
 from averaging.moshpit.group_round import ROUNDS, GroupRound, ballot_number, is_first, share
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.messages import Offer, Plan
-from averaging.protocol.rounds.buffers import Buffers
 
 CARRIED = 2**40  # added to the number of a ballot: what stands for a mean among the numbers of buffers
 

@@ -1,15 +1,19 @@
-"""The step of the log: the state after an update, from the state before it and the mean gradient."""
+"""The step of the log: the state after an update, from the state before it and the mean gradient.
 
-from collections.abc import Sequence
+Every peer takes the same step from the same gradient, so the numbers here are part of the run: a change that moves
+them needs another `OPTIMIZER_VERSION` (`swarm/fingerprint.py`).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from averaging.log.state import Layout, State
-from averaging.optimizers.lamb import gradient_scale, move_tensor
+from averaging.optimizers.lamb import move_tensor, norm
 from averaging.optimizers.muon import move_matrix
-from averaging.optimizers.schedule import learning_rate_at
 from swarm.run_file import OptimizerSection
 
 
@@ -78,3 +82,17 @@ class StateOptimizer:
                     weight_decay=self.settings.weight_decay if parameter.dim() > 1 else 0.0,
                 )
         state.step, state.updates = state.step + 1, state.updates + 1
+
+
+def learning_rate_at(settings: OptimizerSection, step: int) -> float:
+    """Of a global step, counted from 0: linear warm-up, then linear decay to zero, as sahajBERT had it."""
+    if step < settings.warmup_steps:
+        return settings.learning_rate * (step + 1) / settings.warmup_steps
+    left = (settings.total_steps - step) / (settings.total_steps - settings.warmup_steps)
+    return settings.learning_rate * max(0.0, left)
+
+
+def gradient_scale(gradients: Iterable[Tensor], largest: float) -> float:
+    """What scales gradients down to this norm; 1 if theirs is not above it."""
+    total = math.sqrt(math.fsum(norm(gradient) ** 2 for gradient in gradients))
+    return largest / max(total, largest)

@@ -2,7 +2,7 @@
 
 The process around it hands in what happens, with the time, and carries out the actions in their order:
 
-    machine.receive(sender, message, now)      machine.computed(weight, gradient, now)      machine.tick(now)
+    machine.receive(sender, message, now)      machine.computed(weight, now)      machine.tick(now)
     for action in machine.take_actions(): ...
 """
 
@@ -14,8 +14,8 @@ from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Gap, Head, Kind, SnapshotName
 from averaging.protocol import messages
 from averaging.protocol.actions import Action
+from averaging.protocol.components import Components
 from averaging.protocol.credentials import Credentials, Open, farewell
-from averaging.protocol.machine import Machine
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
@@ -33,14 +33,13 @@ class Peer:
         plan: Planner = equal_parts,
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
-        self._machine = machine = Machine(me, settings, now, held, plan, credentials)
-        self._session, self._contacts, self._trust = machine.session, machine.contacts, machine.trust
-        self.buffers, self.log, self.fetching = machine.buffers, machine.log, machine.fetching
-        self.reducing, self.backfilling, self.catching_up = machine.reducing, machine.backfilling, machine.catching_up
-        self.adopting, self.resting = machine.adopting, machine.resting
-        self.voting, self.gathering, self.leading = machine.voting, machine.gathering, machine.leading
+        self._components = own = Components(me, settings, now, held, plan, credentials)
+        self._session, self._contacts, self._trust = own.session, own.contacts, own.trust
+        self.buffers, self.log, self.fetching, self.resting = own.buffers, own.log, own.fetching, own.resting
+        self.reducing, self.backfilling, self.catching_up = own.reducing, own.backfilling, own.catching_up
+        self.adopting, self.voting, self.reporting, self.leading = own.adopting, own.voting, own.reporting, own.leading
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
-            messages.Report: self.gathering.on_report,
+            messages.Report: self.reporting.on_report,
             messages.Status: self._on_status,
             messages.Meet: self._on_meet,
             messages.Call: self._on_call,
@@ -77,7 +76,7 @@ class Peer:
         `gaps` are older headers that a coordinator lacks.
         """
         self.backfilling.gaps = list(gaps)
-        self._machine.go_on_from(chain, snapshots)
+        self._components.go_on_from(chain, snapshots)
         if (
             accepted is not None
             and accepted.header.previous == chain.tip.digest
@@ -101,7 +100,7 @@ class Peer:
 
     def receive(self, sender: str, message: Message, now: float) -> None:
         """A message has come."""
-        self.gathering.progress.heard(sender, now)
+        self.reporting.views.heard(sender, now)
         self._handlers[type(message)](sender, message, now)
         self._after(now)
 
@@ -109,15 +108,15 @@ class Peer:
         """A batch was begun: a call waits for it for a moment, so that it is in this round and not in the next."""
         self.voting.computes = True
 
-    def computed(self, weight: int, gradient: Any, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
+    def computed(self, weight: int, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count, from the newest state or the one before.
 
         `loss` is the sum over them, in nats. See `has_room`.
         """
         self.voting.computes = False
         if weight and self.has_room(samples):
-            self.buffers.add(weight, gradient, samples, loss)
-            self.gathering.computed(now)
+            self.buffers.add(weight, samples, loss)
+            self.reporting.computed(now)
         self.voting.call_after_batch(now)
         self._after(now)
 
@@ -197,10 +196,10 @@ class Peer:
         """Time has passed; call it twice a second or so."""
         self.fetching.tick(now)
         self.reducing.tick(now)
-        self.catching_up.tick(self.head, now)
+        self.catching_up.tick(self.log.head, now)
         self.voting.call_after_batch(now)
         self.resting.tick(self._contacts.others, now)
-        self.gathering.tick(now)
+        self.reporting.tick(now)
         self.backfilling.tick(now)
         self._after(now)
 
@@ -234,7 +233,7 @@ class Peer:
     @property
     def is_behind(self) -> bool:
         """Whether it has no state, or others have a newer one: what it computes will not count."""
-        return self.log.chain is None or self.catching_up.is_behind(self.head)
+        return self.log.chain is None or self.catching_up.is_behind(self.log.head)
 
     @property
     def others(self) -> Collection[str]:
@@ -247,14 +246,14 @@ class Peer:
 
     def gathered(self, now: float) -> int:
         """Samples of all peers towards the next step, as far as this one knows."""
-        return self.gathering.gathered(now)
+        return self.reporting.gathered(now)
 
     # -- messages that concern more than one part
 
     def _on_status(self, sender: str, status: messages.Status, now: float) -> None:
         if self._session.credentials.is_guarded and self._trust.heard(status.anchor, now):
             self.log.told(status.anchor)
-        self.gathering.on_status(sender, status, now)
+        self.reporting.on_status(sender, status, now)
         self.leading.on_status(sender, status, now)
 
     def _on_meet(self, sender: str, meet: messages.Meet, now: float) -> None:
@@ -262,9 +261,9 @@ class Peer:
         if sender != meet.ballot.convener:
             return
         if meet.instance != self.voting.instance or self.is_behind:
-            self._session.send(sender, self.gathering.status(now))
+            self._session.send(sender, self.reporting.status(now))
         elif self.voting.meet(sender, meet, now):
-            self.gathering.convening.other_ballot(now)
+            self.reporting.convening.other_ballot(now)
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
         content = farewell(goodbye.farewell)
@@ -273,7 +272,7 @@ class Peer:
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
         self._forget_goodbyes()
-        self.gathering.progress.forget(goodbye.session)
+        self.reporting.views.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
 
     def _forget_goodbyes(self) -> None:
@@ -281,12 +280,12 @@ class Peer:
             self._contacts.forget_goodbyes(self.log.chain.tip)
 
     def _on_piece(self, sender: str, piece: messages.Piece, now: float) -> None:
-        self.gathering.convening.round_moves(now)
+        self.reporting.convening.round_moves(now)
         self.reducing.piece(sender, piece, now)
 
     def _on_chunk(self, sender: str, chunk: messages.Chunk, now: float) -> None:
         if self.reducing.is_reducer(sender):
-            self.gathering.convening.round_moves(now)
+            self.reporting.convening.round_moves(now)
         self.fetching.on_chunk(sender, chunk, now)
 
     def _on_plan(self, sender: str, plan: messages.Plan, now: float) -> None:
@@ -299,7 +298,7 @@ class Peer:
 
     def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
         if self.log.chain is None or proposal.instance != self.voting.instance:
-            self._session.send(sender, self.gathering.status(now))
+            self._session.send(sender, self.reporting.status(now))
         else:
             self.adopting.proposed(proposal.header.snapshot, [sender, *self._contacts.others], now)
             self.voting.propose(sender, proposal, now)
@@ -324,17 +323,19 @@ class Peer:
 
     def _after(self, now: float) -> None:
         """Go on as far as this event allows."""
+        to_self = self._session.to_self
         while True:
-            while (message := self._session.to_self()) is not None:
+            while to_self:
+                message = to_self.popleft()
                 self._handlers[type(message)](self._session.me.session, message, now)
             self.voting.vote()
             if self.catching_up.has_found:
-                self._machine.follow(now)
+                self._components.follow(now)
             self.adopting.go_on()
             committed = self.leading.go_on(now)
             if committed is not None:
                 for session in self._contacts.others:
                     self._session.send(session, messages.Commit(committed))
-                self._machine.apply(committed, now)
-            if not self._session.has_for_self:
+                self._components.apply(committed, now)
+            if not to_self:
                 return

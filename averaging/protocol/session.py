@@ -14,20 +14,20 @@ class Session:
     def __init__(self, me: Contact, settings: Settings, credentials: Credentials = Open()):  # noqa: B008  (no state)
         self.me, self.settings, self.timing, self.credentials = me, settings, settings.timing, credentials
         self._actions: list[Action] = []
-        self._to_self: deque[Message] = deque()
+        self.to_self: deque[Message] = deque()  # messages of this machine to itself
         self.is_closed = False  # nothing more goes in
 
     def close(self) -> None:
         """What is in it still goes out."""
         self.is_closed = True
-        self._to_self.clear()
+        self.to_self.clear()
 
     def send(self, to: str, message: Message) -> None:
         """Send a message to a session, which may be this one."""
         if self.is_closed:
             return
         if to == self.me.session:
-            self._to_self.append(message)
+            self.to_self.append(message)
         else:
             self._actions.append(Send(to, message))
 
@@ -35,15 +35,6 @@ class Session:
         """Have the process do something."""
         if not self.is_closed:
             self._actions.append(action)
-
-    def to_self(self) -> Message | None:
-        """The next message of this machine to itself."""
-        return self._to_self.popleft() if self._to_self else None
-
-    @property
-    def has_for_self(self) -> bool:
-        """Whether there is a message of this machine to itself."""
-        return bool(self._to_self)
 
     def take(self) -> list[Action]:
         """What the process has to do now, in this order."""

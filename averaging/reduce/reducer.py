@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from averaging.reduce.encoding import Compression, Floats, encode
+from averaging.reduce.encoding import Compression, Floats, decode_piece, encode
 from averaging.reduce.grid import Grid
-from averaging.reduce.pieces import decode_piece
 
 
 @dataclass(frozen=True)

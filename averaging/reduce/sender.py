@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from averaging.reduce.encoding import Compression
+from averaging.reduce.encoding import LARGEST_WEIGHT, Compression, encode_piece
 from averaging.reduce.grid import Grid
-from averaging.reduce.pieces import LARGEST_WEIGHT, encode_piece
 
 
 @dataclass
@@ -22,7 +21,7 @@ class _Sum:
 
 
 class GradientBuffers:
-    """What `averaging.protocol.rounds.buffers` numbers and weighs. Not for several threads at a time.
+    """What `averaging.protocol.buffers` numbers and weighs. Not for several threads at a time.
 
     A vector of float32 for each buffer, and the encoded pieces of the newest round, so that what is sent again is equal
     to the byte. Pieces of earlier rounds are dropped: a later one has other buffers, and no ballot goes back.

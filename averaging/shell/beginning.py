@@ -1,10 +1,11 @@
 """How a peer begins that need not ask others for a state: from its own disk, or as the one that opens the run."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from averaging.log.chain import Chain
 from averaging.log.disk import Disk
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
+from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, SnapshotName
 from averaging.log.state import State
 from averaging.protocol.messages import Accepted
 from averaging.shell.shell import Shell
@@ -21,7 +22,7 @@ def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None
     if found is not None:
         shell.replay.restore(found.base, found.replay)
         accepted = Accepted(*found.accepted) if found.accepted is not None else None
-        shell.begin(Chain(found.entries), found.snapshots, accepted, found.gaps)
+        _begin(shell, Chain(found.entries), found.snapshots, accepted, found.gaps)
     elif shell.machine.me.is_coordinator:
         state = first()
         manifest = shell.replay.begin(state)
@@ -38,4 +39,23 @@ def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None
         entry = Entry(header, Certificate(ballot))
         disk.save_snapshots([manifest.name], since=state.step)
         disk.append([entry])
-        shell.begin(Chain([entry]), [manifest.name])
+        _begin(shell, Chain([entry]), [manifest.name])
+
+
+def _begin(
+    shell: Shell,
+    chain: Chain,
+    snapshots: Sequence[SnapshotName],
+    accepted: Accepted | None = None,
+    gaps: Sequence[Gap] = (),
+) -> None:
+    """Tell the machine of the state that is in the replay, and of what the store has."""
+    machine, now = shell.machine, asyncio.get_running_loop().time()
+    for name in snapshots:
+        machine.fetching.made(name.digest, shell.replay.manifest(name.digest).chunks, now)
+    for header in (*(entry.header for entry in chain.since(0)), *([accepted.header] if accepted else [])):
+        for digest in header.chunks:
+            if shell.store.has(digest):
+                machine.fetching.arrived(digest, now)
+    machine.start(chain, snapshots, accepted, gaps)
+    machine.reached(chain.tip.step, now)

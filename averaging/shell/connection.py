@@ -12,10 +12,10 @@ from averaging.bandwidth.own_line import NO_CAPS, Caps, OwnLine
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Contact, Message
 from averaging.shell.shell import Shell
-from averaging.transport.contacts import Contacts
+from averaging.transport.discovery import Discovery
 from averaging.transport.loop import join_daemon
-from averaging.transport.outbox import Payload
 from averaging.transport.pass_credentials import PassCredentials
+from averaging.transport.stream import Payload
 from averaging.transport.streams import Transport
 from swarm.gate import Gate
 from swarm.identity import Identity
@@ -73,7 +73,7 @@ class Connection:
         self._line = OwnLine(membership.caps)
         self._transport: Transport | None = None
         self._session = ""
-        self._contacts: Contacts | None = None
+        self._discovery: Discovery | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._changing = asyncio.Lock()
 
@@ -86,8 +86,8 @@ class Connection:
             self._session, received = me.session, partial(shell.received, me.session)
             self._transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, received, line=self._line)
             await self._transport.start()
-            self._contacts = Contacts(one.dht, one.run.name, one.identity, me, one.gate)
-            tell = self._contacts.keep(lambda found: shell.contacts(found.values()))
+            self._discovery = Discovery(one.dht, one.run.name, one.identity, me, one.gate)
+            tell = self._discovery.keep(lambda found: shell.contacts(found.values()))
             self._tasks = [asyncio.create_task(tell), asyncio.create_task(self._watch(self._transport, shell))]
             for task in self._tasks:
                 task.add_done_callback(partial(_tell_failure, shell))
@@ -102,8 +102,8 @@ class Connection:
         """Wait until the last words are heard, and end the session."""
         if self._transport is not None:
             await self._transport.flush(GOODBYE)
-        if self._contacts is not None:
-            await self._contacts.withdraw()
+        if self._discovery is not None:
+            await self._discovery.withdraw()
         async with self._changing:
             await self._close()
 
@@ -126,7 +126,7 @@ class Connection:
         if self._transport is not None:
             await self._transport.stop()
             await self._p2p.shutdown()
-        self._transport, self._contacts, self._tasks = None, None, []
+        self._transport, self._discovery, self._tasks = None, None, []
 
 
 def _tell_failure(shell: Shell, task: "asyncio.Task[None]") -> None:

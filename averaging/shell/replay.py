@@ -2,40 +2,24 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from averaging.log.codec import rebase
 from averaging.log.header import Entry, Header, Kind, SnapshotName
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
-from averaging.reduce.encoding import Compression, encode
+from averaging.log.store import Store
+from averaging.reduce.encoding import Compression, decode, encode
 from averaging.reduce.grid import Grid
-from averaging.reduce.update import decode_update
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
 NEAR = 0.01  # of the way since the snapshot before; other processors differ by some 1e-4 of it, after a hundred steps
-
-
-class Contents(Protocol):
-    """What a peer keeps by digest."""
-
-    def put(self, digest: str, content: bytes) -> None:
-        """Keep it."""
-
-    def has(self, digest: str) -> bool:
-        """Whether it is kept."""
-
-    def get(self, digest: str) -> bytes | None:
-        """What has been kept, if it still is."""
-
-    def forget(self, digests: Iterable[str]) -> None:
-        """Keep these no longer."""
 
 
 class Replay:
@@ -49,19 +33,19 @@ class Replay:
         compression: Compression,
         step: Callable[[State, Tensor], State],
         snapshot_every: int,
-        contents: Contents,
+        store: Store,
     ):
         self.state: State | None = None  # None: nothing was loaded yet
         self.gradient_norm: float | None = None  # of the newest update
         self.loaded = 0  # snapshots since the start: gradients of what was there before are of no use
         self._run, self._layout, self._grid, self._compression = run, layout, grid, compression
-        self._step, self._snapshot_every, self._contents = step, snapshot_every, contents
+        self._step, self._snapshot_every, self._store = step, snapshot_every, store
 
     def begin(self, state: State) -> Manifest:
         """The state that a run begins with, and the snapshot that its genesis header names."""
         rebase(state)
         self.state = state
-        return write_snapshot(state, self._run, "", self._contents.put)
+        return write_snapshot(state, self._run, "", self._store.put)
 
     def restore(self, base: SnapshotName, following: Sequence[Entry]) -> None:
         """Go on from what the disk has: a snapshot, and the entries after it."""
@@ -151,7 +135,7 @@ class Replay:
             content = encode(values[self._grid.slice(chunk)], "none")
             digests.append(hashlib.sha256(content).hexdigest())
             try:
-                self._contents.put(digests[-1], content)
+                self._store.put(digests[-1], content)
             except StorageError as error:
                 logger.warning("parameters are not averaged: %s", error)
                 return ()
@@ -184,22 +168,40 @@ class Replay:
         written = []
 
         def put(digest: str, content: bytes) -> None:
-            if not self._contents.has(digest):
+            if not self._store.has(digest):
                 written.append(digest)
-                self._contents.put(digest, content)
+                self._store.put(digest, content)
 
         try:
             return write_snapshot(state, self._run, header, put)
         except StorageError as error:
             logger.warning("there is no snapshot of step %d: %s", state.step, error)
-            self._contents.forget(written)  # small files may find room now
+            self._store.forget(written)  # small files may find room now
             return None
 
     def _read(self, snapshot: str) -> State:
-        return read_snapshot(self.manifest(snapshot), self._contents.get, self._run, self._layout)
+        return read_snapshot(self.manifest(snapshot), self._store.get, self._run, self._layout)
 
     def _content(self, digest: str) -> bytes:
-        content = self._contents.get(digest)
+        content = self._store.get(digest)
         if content is None:
             raise ValueError(f"chunk {digest} is not here")
         return content
+
+
+def decode_update(chunks: Sequence[bytes | memoryview], grid: Grid, kind: Compression) -> Tensor:
+    """The mean gradient of a global step, of shape [elements], float32 on the processor.
+
+    Args:
+        chunks: all of them, in the order of the grid.
+
+    Raises:
+        ValueError: there are more or fewer chunks, or one of them is none.
+    """
+    if len(chunks) != grid.count:
+        raise ValueError(f"an update has {grid.count} chunks, got {len(chunks)}")
+    gradient = torch.empty(grid.elements)
+    values = gradient.numpy()
+    for chunk, encoded in enumerate(chunks):
+        decode(encoded, grid.size(chunk), kind, out=values[grid.slice(chunk)])
+    return gradient

@@ -7,7 +7,7 @@ A trainer adds gradients from its own thread; everything else happens in the eve
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -15,23 +15,22 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from averaging.log.chain import Chain
 from averaging.log.disk import Disk
-from averaging.log.header import Entry, Gap, SnapshotName
+from averaging.log.header import Entry
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
+from averaging.log.store import Store
 from averaging.moshpit.peer import GroupPeer, GroupSettings
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
-from averaging.protocol.messages import Accepted, Bandwidth, Chunk, Contact, Message, Piece
+from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece
 from averaging.protocol.peer import Peer
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 from averaging.reduce.sender import GradientBuffers
-from averaging.shell.arrivals import Arrivals
+from averaging.shell.exchange import Exchange
 from averaging.shell.guarded import Guarded, Machine
-from averaging.shell.means import Means
-from averaging.shell.replay import Contents, Replay
+from averaging.shell.replay import Replay
 from averaging.shell.stepping import Stepping
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ class Shell:
         settings: Settings,
         replay: Replay,
         gradients: GradientBuffers,
-        store: Contents,
+        store: Store,
         network: Network,
         aside: Executor,
         *,
@@ -94,10 +93,9 @@ class Shell:
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
         self._guarded = guarded = Guarded(me, settings, gradients, planner, credentials, self._loop.time(), groups)
-        self._arrivals = Arrivals(guarded, replay, store)
-        self._means = Means(guarded, self._arrivals, store, aside)
-        self._stepping = Stepping(
-            guarded, replay, store, disk, aside, renew, self._decided, self._carry_out, self._spawn, applied
+        self._exchange = Exchange(guarded, replay, store, aside)
+        self.stepping = Stepping(
+            guarded, self._exchange, replay, store, disk, aside, renew, self._carry_out, self._spawn, applied
         )
         self.bandwidth: Bandwidth | None = None  # of this peer's line, once it is measured
         self._batch = -1, -1  # step and loads of the state that it is computed from
@@ -115,30 +113,6 @@ class Shell:
     def _machine(self) -> Machine:
         return self._guarded.machine
 
-    @property
-    def round_seconds(self) -> float | None:
-        """From the call to the commit of the newest header that was applied; None if this peer was not in the round."""
-        return self._stepping.round_seconds
-
-    def begin(
-        self,
-        chain: Chain,
-        snapshots: Sequence[SnapshotName],
-        accepted: Accepted | None = None,
-        gaps: Sequence[Gap] = (),
-    ) -> None:
-        """Go on from what this peer has: the beginning of a run, or its own disk. The state is in the replay."""
-        machine, now = self.machine, self._loop.time()
-        fetching, entries = machine.fetching, chain.since(0)
-        for name in snapshots:
-            fetching.made(name.digest, self.replay.manifest(name.digest).chunks, now)
-        for header in (*(entry.header for entry in entries), *([accepted.header] if accepted else [])):
-            for digest in header.chunks:
-                if self.store.has(digest):
-                    fetching.arrived(digest, now)
-        machine.start(chain, snapshots, accepted, gaps)
-        machine.reached(chain.tip.step, now)
-
     def begin_with(self, state: State) -> None:
         """Go on from a state, in a run of small groups."""
         assert isinstance(self._machine, GroupPeer)
@@ -148,7 +122,7 @@ class Shell:
     def run(self) -> None:
         """Begin to act."""
         self._spawn(self._tick())
-        self._spawn(self._stepping.run())
+        self._spawn(self.stepping.run())
 
     async def stop(self) -> None:
         """Act no more."""
@@ -161,7 +135,7 @@ class Shell:
     def received(self, session: str, sender: str, message: Message, payload: bytes | None) -> None:
         """A message to a session of this peer has come; the transport has checked what a chunk is."""
         is_mine = session == self._machine.me.session
-        if is_mine and self._arrivals.takes(sender, message, payload or b"", self._loop.time()):
+        if is_mine and self._exchange.takes(sender, message, payload or b"", self._loop.time()):
             self._tell(lambda machine, now: machine.receive(sender, message, now))
 
     def contacts(self, contacts: Iterable[Contact]) -> None:
@@ -261,19 +235,15 @@ class Shell:
         """
         with self._guarded.lock:
             step, loaded = self._batch
-            head = self._machine.head
-            is_fresh = head is not None and head.step <= step + STALENESS and loaded == self._guarded.loads
-            is_useful = is_fresh and not self._machine.is_behind and self._machine.has_room(samples)
-            counts = gradient is not None and is_useful
+            machine, counts = self._machine, False
+            is_fresh = machine.head is not None and machine.head.step <= step + STALENESS
+            is_useful = is_fresh and loaded == self._guarded.loads and not machine.is_behind
             try:
-                if gradient is not None and counts:
-                    self._guarded.gradients.add(self._machine.buffers.open_number, gradient, tokens)
-            except ValueError:
-                counts = False
-                raise
+                if gradient is not None and is_useful and machine.has_room(samples):
+                    self._guarded.gradients.add(machine.buffers.open_number, gradient, tokens)
+                    counts = True
             finally:
-                now = self._loop.time()
-                self._machine.computed(tokens if counts else 0, None, now, samples=samples, loss=loss)
+                machine.computed(tokens if counts else 0, self._loop.time(), samples=samples, loss=loss)
         self._loop.call_soon_threadsafe(self._carry_out)
         return counts
 
@@ -289,21 +259,15 @@ class Shell:
                 case Send(to, Piece() as piece):
                     plan = machine.reducing.plan
                     if plan is not None and plan.ballot == piece.ballot:  # or its round is over in the meantime
-                        send(to, piece, partial(self._means.own_piece, plan, piece.chunk))
+                        send(to, piece, partial(self._exchange.own_piece, plan, piece.chunk))
                 case Send(to, Chunk(digest) as chunk):
                     send(to, chunk, partial(self.store.get, digest))
                 case Send(to, message):
                     send(to, message)
                 case Average():
-                    self._spawn(self._means.make(machine, action, self._carry_out))
+                    self._spawn(self._exchange.average(machine, action, self._carry_out))
                 case _:
-                    self._stepping.put(machine, action)
-
-    def _decided(self, entry: Entry) -> None:
-        """Gradients and pieces that a step has used are not needed any more."""
-        with self._guarded.lock:
-            self._guarded.gradients.keep(self._machine.buffers.numbers)
-        self._arrivals.forget_pieces(entry.certificate.ballot)
+                    self.stepping.put(machine, action)
 
     # -- tasks
 

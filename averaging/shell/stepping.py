@@ -15,6 +15,7 @@ from averaging.log.disk import Disk
 from averaging.log.header import Entry, SnapshotName
 from averaging.log.journal import Journal
 from averaging.log.snapshot import Manifest
+from averaging.log.store import Store
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import (
     Action,
@@ -32,8 +33,9 @@ from averaging.protocol.actions import (
 )
 from averaging.protocol.messages import Accepted, Contact, Log
 from averaging.protocol.peer import Peer
+from averaging.shell.exchange import Exchange
 from averaging.shell.guarded import Guarded, Machine
-from averaging.shell.replay import Contents, Replay
+from averaging.shell.replay import Replay
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -47,7 +49,6 @@ class Stepping:
     Args:
         aside: does one thing at a time.
         renew: begins a new session of this peer, and returns its contact.
-        decided: is told of each entry once its step was taken.
         carry_out: takes the machine's next actions.
         spawn: keeps a task.
         applied: see `averaging.shell.shell.Shell`.
@@ -56,19 +57,19 @@ class Stepping:
     def __init__(
         self,
         guarded: Guarded,
+        exchange: Exchange,
         replay: Replay,
-        contents: Contents,
+        store: Store,
         disk: Disk | None,
         aside: Executor,
         renew: Callable[[], Contact],
-        decided: Callable[[Entry], None],
         carry_out: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         applied: Callable[[Entry], None],
     ):
-        self._guarded, self._replay, self._contents, self._journal = guarded, replay, contents, Journal(disk)
-        self._aside, self._renew, self._decided, self._carry_out = aside, renew, decided, carry_out
-        self._spawn, self._applied = spawn, applied
+        self._guarded, self._replay, self._store, self._journal = guarded, replay, store, Journal(disk)
+        self._exchange, self._aside, self._renew = exchange, aside, renew
+        self._carry_out, self._spawn, self._applied = carry_out, spawn, applied
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Queue[tuple[Machine, Action]] = asyncio.Queue()
         self.round_seconds: float | None = None  # of the header that was applied last
@@ -148,8 +149,10 @@ class Stepping:
                     await self._snapshot_made(machine, manifest)
 
     def _reached(self, machine: Machine, entry: Entry) -> None:
-        self._decided(entry)
+        """Gradients and pieces that the step has used are not needed any more."""
+        self._exchange.forget_pieces(entry.certificate.ballot)
         with self._guarded.lock:
+            self._guarded.gradients.keep(self._guarded.machine.buffers.numbers)
             machine.reached(entry.header.step, self._loop.time())
 
     async def _snapshot_made(self, machine: Machine, manifest: Manifest) -> None:
@@ -171,7 +174,7 @@ class Stepping:
             held = self._guarded.machine.fetching.held  # some have come again
             gone, self._forgotten = self._forgotten - held, set()
             try:
-                self._contents.forget(gone)
+                self._store.forget(gone)
             except StorageError as error:
                 logger.warning("old chunks stay on the disk: %s", error)
 

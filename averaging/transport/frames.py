@@ -1,4 +1,4 @@
-"""What goes over a stream: frames, the first of which says who is there.
+"""What goes over a stream: frames, the first of which says who is there, and is checked.
 
 A frame is one byte that tells its kind, four bytes that tell the length of its body, and the body.
 """
@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 import msgpack
+from hivemind.p2p import PeerID
 
+from averaging.transport.wire import is_session_of
+from swarm.gate import Gate
 from swarm.passes import LONGEST as LONGEST_PASS
+from swarm.passes import PassRefused
+from swarm.shut_out import is_shut_out
 
 VERSION = 1  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
@@ -39,6 +44,9 @@ class Kind(IntEnum):
 
 class FrameRefused(ValueError):
     """A frame that no honest peer sends."""
+
+
+REFUSALS = (ValueError, PassRefused)  # of what a peer sends
 
 
 @dataclass(frozen=True)
@@ -102,3 +110,42 @@ async def read_hello(reader: asyncio.StreamReader) -> Hello:
     if kind is not Kind.HELLO or size > LONGEST_HELLO:
         raise FrameRefused(f"a stream that begins with {kind.name} of {size:,} bytes")
     return Hello.from_bytes(await reader.readexactly(size))
+
+
+class Greeting:
+    """Who we say we are, and whether others are who they say. `gate` is None where everybody may take part."""
+
+    def __init__(self, gate: Gate | None, run: str, session: str):
+        self._gate, self._run, self.session = gate, run, session
+        self._shown = self._own_pass()
+
+    @property
+    def hello(self) -> bytes:
+        """Ours, with the newest pass."""
+        return Hello(self._run, self.session, self._own_pass()).to_bytes()
+
+    def is_renewed(self) -> bool:
+        """Whether our pass is another one than at the last question."""
+        before, self._shown = self._shown, self._own_pass()
+        return self._shown != before
+
+    def check(self, hello: Hello, peer_id: PeerID) -> None:
+        """Raises FrameRefused or PassRefused if this is no session of that peer in this run."""
+        if is_shut_out(peer_id):
+            raise FrameRefused("it was refused too often")
+        if (hello.version, hello.run) != (VERSION, self._run):
+            theirs = f"version {hello.version} in run {hello.run!r:.80}"
+            raise FrameRefused(f"it speaks {theirs}, we speak {VERSION} in {self._run}")
+        if not is_session_of(hello.session, peer_id.to_base58()):
+            raise FrameRefused(f"session {hello.session!r:.80} is not its own")
+        if hello.session == self.session:
+            raise FrameRefused("it is this session itself")
+        self.admit(peer_id, hello.shown)
+
+    def admit(self, peer_id: PeerID, shown: bytes) -> None:
+        """Raises PassRefused if this pass is not good now."""
+        if self._gate:
+            self._gate.admit(peer_id, shown)
+
+    def _own_pass(self) -> bytes:
+        return self._gate.own.to_bytes() if self._gate else b""

@@ -6,8 +6,7 @@ from hivemind.p2p import PeerID
 
 from averaging.transport.frames import Lane
 from averaging.transport.limits import Limits
-from averaging.transport.outbox import Outbox
-from averaging.transport.stream import Stream
+from averaging.transport.stream import Outbox, Stream
 from averaging.transport.wire import is_session_of
 
 ASK_EVERY = 2.0  # seconds between two wishes for a stream for bulk

@@ -22,12 +22,10 @@ from hivemind.utils import get_logger
 
 from averaging.bandwidth.own_line import OwnLine
 from averaging.protocol.messages import Message
-from averaging.transport.frames import FrameRefused, Hello, Kind, Lane, frame, read_hello
-from averaging.transport.greeting import REFUSALS, Greeting
+from averaging.transport.frames import REFUSALS, FrameRefused, Greeting, Hello, Kind, Lane, frame, read_hello
 from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
-from averaging.transport.outbox import Payload
 from averaging.transport.remote import Remote
-from averaging.transport.stream import Stream
+from averaging.transport.stream import Payload, Stream
 from averaging.transport.wire import BULKY, encode
 from swarm.gate import Gate
 from swarm.shut_out import is_shut_out, note_refusal

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from averaging.optimizers.schedule import learning_rate_at
+from averaging.optimizers.state_step import learning_rate_at
 from coordinator.evaluation import perplexity
 from coordinator.http.desk import Desk, Remembered
 from coordinator.http.history_answers import (

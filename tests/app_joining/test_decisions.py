@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.joining.checks import Finding, Machine, findings, parameters, plan, refuse_if_fatal
+from app.joining.checks import Computer, Finding, findings, parameters, plan, refuse_if_fatal
 from app.joining.home import IDENTITY, cache_folder, default_folder
 from app.joining.moved import may_follow
 from app.joining.problems import MachineTooSmall
@@ -17,7 +17,7 @@ from swarm import known_peers
 from swarm.run_file import ReleaseSection, parse_run
 
 GB = 1e9
-ROOMY = Machine(50 * GB, 16 * GB, 16 * GB, 8 * GB, "cuda", 16 * GB)
+ROOMY = Computer(50 * GB, 16 * GB, 16 * GB, 8 * GB, "cuda", 16 * GB)
 LARGE = parse_run({"name": "large", "data": {"train": [{"hub": "a/b"}]}}, Path("run.yaml"))
 
 
@@ -30,7 +30,7 @@ def test_nothing_is_said_about_a_roomy_machine():
 
 
 @pytest.mark.parametrize(
-    ("machine", "word", "fatal"),
+    ("computer", "word", "fatal"),
     [
         (replace(ROOMY, disk_free=1e6), "disk", True),
         (replace(ROOMY, memory_total=1 * GB, memory_available=1 * GB), "take a larger machine", True),
@@ -40,8 +40,8 @@ def test_nothing_is_said_about_a_roomy_machine():
         (replace(ROOMY, device="cpu", device_memory=None), "No GPU", False),
     ],
 )
-def test_each_shortage_has_its_line(machine: Machine, word: str, fatal: bool):
-    [finding] = findings(LARGE, machine)
+def test_each_shortage_has_its_line(computer: Computer, word: str, fatal: bool):
+    [finding] = findings(LARGE, computer)
     assert word in finding.message
     assert finding.fatal == fatal
     if fatal:

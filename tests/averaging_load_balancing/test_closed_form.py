@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from averaging.load_balancing.closed_form import Lines, best_shares, keeps, round_seconds
-from averaging.load_balancing.linear_program import round_rate
+from benchmarks.linear_program import round_rate
 from tests.averaging_load_balancing.groups_of_peers import counted_seconds, random_lines, random_trainers
 
 GRID = 24  # steps of a share in the exhaustive search

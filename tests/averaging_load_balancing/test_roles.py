@@ -7,8 +7,8 @@ import pytest
 
 from averaging.load_balancing import roles as plan_roles
 from averaging.load_balancing.closed_form import Floats, Lines
-from averaging.load_balancing.linear_program import round_rate
 from averaging.load_balancing.roles import choose_trainers, step_seconds
+from benchmarks.linear_program import round_rate
 from tests.averaging_load_balancing.groups_of_peers import random_lines
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from averaging.protocol.rounds.buffers import Buffers
+from averaging.protocol.buffers import Buffers
 
 
 def weights(buffers: Buffers) -> tuple[tuple[int, int], ...]:
@@ -12,12 +12,11 @@ def weights(buffers: Buffers) -> tuple[tuple[int, int], ...]:
 
 def test_a_retry_offers_closed_buffers_beside_each_other() -> None:
     buffers = Buffers()
-    buffers.add(10, "first")
+    buffers.add(10)
     assert weights(buffers) == ((0, 10),)
-    buffers.add(5, "second")
-    buffers.add(1, "third")
+    buffers.add(5)
+    buffers.add(1)
     assert weights(buffers) == ((0, 10), (1, 6))
-    assert buffers.closed[1].gradients == ["second", "third"]
     assert buffers.samples == 3
 
 

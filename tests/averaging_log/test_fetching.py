@@ -5,10 +5,10 @@ import pytest
 from averaging.log.chain import Chain
 from averaging.log.header import Certificate, Entry, Part
 from averaging.protocol.catching_up.catching_up import CatchingUp
-from averaging.protocol.catching_up.fetching import LONGEST, QUICK, SLOWEST, TOGETHER, Fetching
 from averaging.protocol.catching_up.trust import Trust
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Open
+from averaging.protocol.fetching import LONGEST, QUICK, SLOWEST, TOGETHER, Fetching
 from averaging.protocol.messages import Chunk, Contact, Message, Want
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings, Timing

@@ -38,6 +38,6 @@ def test_a_snapshot_drops_what_is_older_and_nothing_of_an_open_round() -> None:
     # updates since the last snapshot but one may be asked for
     assert forgotten(peer.take_actions()) == {f"update {step}" for step in range(1, 6)}
     assert voted | {"chunk of a failed round", "part of a snapshot"} <= peer.fetching.held
-    peer._machine.apply(Entry(following, Certificate(FIRST)), 2.0)
+    peer._components.apply(Entry(following, Certificate(FIRST)), 2.0)
     assert "chunk of a failed round" in forgotten(peer.take_actions())
     assert voted <= peer.fetching.held

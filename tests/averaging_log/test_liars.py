@@ -28,7 +28,7 @@ from averaging.protocol.actions import Load, Send
 from averaging.protocol.catching_up.catching_up import DOUBT, VAIN
 from averaging.protocol.catching_up.trust import REMEMBERED
 from averaging.protocol.commit import quorum
-from averaging.protocol.commit.voter import Voter
+from averaging.protocol.commit.voting import Voter
 from averaging.protocol.messages import (
     Anchor,
     Assignment,

@@ -6,15 +6,15 @@ from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
 from averaging.protocol.actions import SaveProposal
 from averaging.protocol.catching_up.catching_up import CLAIM, CatchingUp
-from averaging.protocol.catching_up.fetching import Fetching
 from averaging.protocol.catching_up.trust import Trust
-from averaging.protocol.commit.voter import Voter
+from averaging.protocol.commit.voting import Voter
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Open
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Message, Vote
+from averaging.protocol.rounds.meeting import Situation
 from averaging.protocol.rounds.parts import equal_parts
 from averaging.protocol.rounds.round import Phase, Round
-from averaging.protocol.rounds.situation import Situation
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import FIRST, header

@@ -5,8 +5,7 @@ import pytest
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Call, Contact, Offer
 from averaging.protocol.peer import Peer
-from averaging.protocol.rounds.meeting import Meeting
-from averaging.protocol.rounds.situation import Situation
+from averaging.protocol.rounds.meeting import Meeting, Situation
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import FIRST, chain_of
@@ -58,5 +57,5 @@ def test_a_call_that_offers_more_than_a_peer_can_have_counts_with_nothing(offers
 def test_a_peer_gathers_no_more_than_it_may_bring() -> None:
     peer = Peer(ME, SETTINGS, 0.0)
     for samples in (30, 11, 10, 1):
-        peer.computed(samples, None, 1.0, samples=samples)
+        peer.computed(samples, 1.0, samples=samples)
     assert peer.buffers.samples == SETTINGS.most_samples

@@ -7,12 +7,12 @@ import pytest
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Exclusion, Header, Kind, Part, Reset, SnapshotName
 from averaging.protocol.actions import Send
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.commit import quorum
 from averaging.protocol.commit.objections import objection
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Log, Meet, Propose, Vote
 from averaging.protocol.peer import Peer
-from averaging.protocol.rounds.buffers import Buffers
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of, header, member
 
@@ -162,7 +162,7 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
     """One voter that lies about what it has accepted must not stop the others for ever."""
     machine = peer()
     good, bad = proposals(machine)
-    machine.computed(20, "gradient", 1.0, samples=10)
+    machine.computed(20, 1.0, samples=10)
     for now in range(2, 40):  # nobody else convenes
         machine.tick(float(now))
         if machine.leading.round is not None:

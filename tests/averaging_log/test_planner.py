@@ -8,8 +8,7 @@ from averaging.log.header import Ballot, Kind, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report
 from averaging.protocol.peer import Peer
-from averaging.protocol.rounds.assignments import Assignments
-from averaging.protocol.rounds.parts import Line, Planned
+from averaging.protocol.rounds.parts import Assignments, Line, Planned
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of
 
@@ -35,7 +34,7 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
     machine.contacts([FAT, THIN], 0.0)
     for contact in (FAT, THIN):  # so that the meeting waits for them
         machine.receive(contact.session, Report(machine.head, 1), 0.5)
-    machine.computed(10, "gradient", 1.0, samples=2, loss=30.0)
+    machine.computed(10, 1.0, samples=2, loss=30.0)
     current = machine.leading.round
     assert current is not None
     offers = (Offer(0, weight=4, samples=1, loss=8.0),)

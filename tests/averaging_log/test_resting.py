@@ -2,7 +2,7 @@
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Assignment, Plan
-from averaging.protocol.rounds.resting import IN_VAIN, LASTS, LASTS_LEAST, LASTS_MOST, Resting
+from averaging.protocol.resting import IN_VAIN, LASTS, LASTS_LEAST, LASTS_MOST, Resting
 
 OTHERS = {"asha", "bela"}
 

@@ -121,9 +121,9 @@ class Peer:
             self.swarm.gradients.setdefault((self.session, machine.buffers.open_number), []).append(
                 (self.tokens, gradient)
             )
-            machine.computed(self.tokens, None, world.now, samples=self.tokens)
+            machine.computed(self.tokens, world.now, samples=self.tokens)
         else:
-            machine.computed(0, None, world.now)
+            machine.computed(0, world.now)
         self.carry_out()
         self._compute()
 

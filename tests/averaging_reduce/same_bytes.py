@@ -5,9 +5,8 @@ import json
 
 import numpy as np
 
-from averaging.reduce.encoding import Compression, decode
+from averaging.reduce.encoding import Compression, decode, encode_piece
 from averaging.reduce.grid import Grid
-from averaging.reduce.pieces import encode_piece
 from averaging.reduce.reducer import Reducer
 
 KINDS: tuple[Compression, ...] = ("8bit", "float16", "none")

@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from averaging.reduce.encoding import BLOCK, Compression, decode, encoded_bytes
+from averaging.reduce.encoding import BLOCK, LARGEST_WEIGHT, Compression, decode, encode_piece, encoded_bytes
 from averaging.reduce.grid import Grid
-from averaging.reduce.pieces import LARGEST_WEIGHT, encode_piece
 from averaging.reduce.reducer import EncodedMean, Reducer, weighted_mean
 
 GRID = Grid(70_000)

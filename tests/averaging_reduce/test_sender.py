@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from averaging.reduce.encoding import Compression
+from averaging.reduce.encoding import LARGEST_WEIGHT, Compression, decode_piece
 from averaging.reduce.grid import Grid
-from averaging.reduce.pieces import LARGEST_WEIGHT, decode_piece
 from averaging.reduce.sender import GradientBuffers
 from tests.averaging_reduce.rounds import chunks_of_round, drawn, sender
 

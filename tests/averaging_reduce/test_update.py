@@ -9,7 +9,7 @@ from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.reduce.encoding import LARGEST, Compression, encode
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import Reducer
-from averaging.reduce.update import decode_update
+from averaging.shell.replay import decode_update
 from swarm.run_file import OptimizerSection
 from tests.averaging_reduce.rounds import chunks_of_round, drawn, sender
 

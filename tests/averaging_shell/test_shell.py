@@ -10,7 +10,7 @@ import torch
 from averaging.log.header import Ballot, Kind
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Goodbye, Message, Piece
-from averaging.reduce.pieces import piece_bytes
+from averaging.reduce.encoding import piece_bytes
 from averaging.shell.shell import Shell
 from tests.averaging_shell.village import LAYOUT, OPTIMIZER, Village
 from tests.virtual_time import in_virtual_time
@@ -263,7 +263,7 @@ def test_pieces_of_failed_rounds_make_room_for_those_of_the_next(tmp_path: Path)
         for number in range(5):
             for attempt in range(village.grid.count):
                 shell.received("coordinator.0", "asha.0", Piece(Ballot(number, "x.0"), 0, attempt), content)
-        kept = shell._arrivals._pieces["asha.0"]
+        kept = shell._exchange._pieces["asha.0"]
         assert len(kept) <= 2 * village.grid.count
         assert {name.ballot.number for name in kept} == {4}
         shell.received("coordinator.0", "asha.0", Piece(Ballot(9, "x.0"), 0, 0), content[:-1])
@@ -280,8 +280,8 @@ def test_the_last_piece_that_there_is_room_for_is_taken(tmp_path: Path) -> None:
         shell = village.add("coordinator", begins=True)
         content = bytes(piece_bytes(village.grid.size(0), "none"))
         for attempt in range(2 * village.grid.count):
-            assert shell._arrivals._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, attempt), content)
-        assert not shell._arrivals._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, 2 * village.grid.count), content)
+            assert shell._exchange._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, attempt), content)
+        assert not shell._exchange._keeps_piece("asha.0", Piece(Ballot(1, "x.0"), 0, 2 * village.grid.count), content)
         await village.end()
 
     in_virtual_time(course)

@@ -139,7 +139,7 @@ def test_a_coordinator_with_a_full_disk_follows_and_convenes_once_it_was_able_to
             village.train(village.add(name))
         await village.until(lambda: len(village.entries) > 3)
         room.log, room.chunks = False, for_chunks
-        convening = coordinator.machine.gathering.convening
+        convening = coordinator.machine.reporting.convening
         if for_chunks:
             await village.until(lambda: not convening.can_convene)
         since = village.newest.step
@@ -176,7 +176,7 @@ def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, mon
         told: dict[int, float | None] = {}
         expected: dict[int, float | None] = {}
         machine, called = coordinator.machine, [0.0]
-        call, apply = machine.voting.call, machine._machine.apply
+        call, apply = machine.voting.call, machine._components.apply
 
         def calls(ballot: Ballot, now: float) -> Any:
             called[0] = now
@@ -188,11 +188,11 @@ def test_each_step_is_told_with_the_seconds_of_its_own_round(tmp_path: Path, mon
             apply(entry, now)
 
         def tell(entry: Entry) -> None:
-            told[entry.header.step] = coordinator.round_seconds
+            told[entry.header.step] = coordinator.stepping.round_seconds
 
         monkeypatch.setattr(machine.voting, "call", calls)
-        monkeypatch.setattr(machine._machine, "apply", applies)
-        monkeypatch.setattr(coordinator._stepping, "_applied", tell)
+        monkeypatch.setattr(machine._components, "apply", applies)
+        monkeypatch.setattr(coordinator.stepping, "_applied", tell)
         await village.until(lambda: len(told) > 3)
         aside.stand_still()
         await village.until(lambda: len(expected) > len(told) + 3)
@@ -306,7 +306,7 @@ def test_a_machine_waits_for_the_steps_of_a_slow_process(tmp_path: Path) -> None
         village.train(slow)
         await village.until(lambda: step_of(slow) >= 0)
         village.asides["dina.0"].seconds = 8.0  # the others take one in 4 s or so
-        most, waiting = [0, 0], cast(Any, slow._stepping._waiting)._queue
+        most, waiting = [0, 0], cast(Any, slow.stepping._waiting)._queue
 
         def looks() -> bool:
             most[0] = max(most[0], sum(isinstance(one, Apply | Load) for _, one in waiting))

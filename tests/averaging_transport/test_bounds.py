@@ -11,8 +11,7 @@ from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
 from averaging.transport.frames import Kind, Lane, frame
 from averaging.transport.limits import SMALL, Budget, Limits, allow_open_files
-from averaging.transport.outbox import Outbox
-from averaging.transport.stream import SLICE, Stream
+from averaging.transport.stream import SLICE, Outbox, Stream
 from averaging.transport.window import FIRST, LARGEST, SMALLEST, Window
 from averaging.transport.wire import encode, unpack
 

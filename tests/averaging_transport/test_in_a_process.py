@@ -7,7 +7,7 @@ import pytest
 from hivemind.p2p import P2P
 
 from averaging.protocol.messages import Contact
-from averaging.transport.contacts import Contacts
+from averaging.transport.discovery import Discovery
 from averaging.transport.loop import LoopThread, join_daemon
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.dht import Network, addresses, join_dht
@@ -44,7 +44,7 @@ def tell_each_other(folder: Path) -> None:
         p2p: P2P = loop.call(join_daemon(dht))
         peer = loop.call(Peer(loop, p2p, number, gate, RUN).start())
         me = PassCredentials(identity, gate).introduced(Contact(peer.session, gate.own.user, number == 1))
-        contacts = Contacts(dht, "guarded-run", identity, me, gate)
+        contacts = Discovery(dht, "guarded-run", identity, me, gate)
         loop.begin(contacts.keep(partial(listed.__setitem__, peer.session)))
         peers.append(peer)
         all_contacts.append(contacts)

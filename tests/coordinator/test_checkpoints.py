@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from averaging.optimizers.lamb import Lamb
+from benchmarks.lamb import Lamb
 from coordinator.checkpoints import (
     CheckpointError,
     TrainerState,

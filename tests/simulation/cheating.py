@@ -8,18 +8,18 @@ from unittest.mock import patch
 
 from averaging.log.header import Header, Member
 from averaging.protocol.commit import quorum
-from averaging.protocol.rounds import next_header
-from averaging.protocol.rounds.situation import Situation
+from averaging.protocol.rounds.meeting import Meeting
 from tests.simulation.world import World
 
 
 @contextlib.contextmanager
 def cheats(world: World) -> Iterator[None]:
     """Sessions in `world.cheats` convene in their own interest; their votes are not enough for that."""
-    honest = next_header.update
+    honest = Meeting.update
 
-    def update(situation: Situation, *rest: Any) -> Header:
-        header, me = honest(situation, *rest), situation.me.session
+    def update(meeting: Meeting, results: Any) -> Header:
+        situation = meeting.situation
+        header, me = honest(meeting, results), situation.me.session
         if world.is_honest or me not in world.cheats:
             return header
         match header.step % 3:
@@ -32,5 +32,5 @@ def cheats(world: World) -> Iterator[None]:
                 members = (*header.members, Member(f"{me} made up", "nobody", (0,), most, True, most))
                 return replace(header, members=members, voters=quorum.choose_voters(members, situation.recent))
 
-    with patch.object(next_header, "update", update):
+    with patch.object(Meeting, "update", update):
         yield

@@ -5,10 +5,10 @@ import random
 from dataclasses import dataclass
 from unittest.mock import patch
 
+from averaging.protocol import resting
 from averaging.protocol.catching_up import held_log
 from averaging.protocol.commit import quorum, voting
 from averaging.protocol.messages import Contact
-from averaging.protocol.rounds import resting
 from averaging.protocol.settings import Settings
 from tests.simulation.cheating import cheats
 from tests.simulation.faults import Faults

@@ -79,7 +79,7 @@ class Faults:
             return
         weights = [weight for weight, _ in self._kinds]
         (kind,) = self._random.choices([kind for _, kind in self._kinds], weights)
-        self._world.note("fault", kind.__name__)
+        self._world.note(f"fault {kind.__name__}")
         kind()
         self._next()
 

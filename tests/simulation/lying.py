@@ -19,6 +19,7 @@ from averaging.log.header import (
     SnapshotName,
 )
 from averaging.protocol import credentials as signed
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.commit import quorum
 from averaging.protocol.messages import (
     Anchor,
@@ -35,7 +36,6 @@ from averaging.protocol.messages import (
     Want,
 )
 from averaging.protocol.messages import WantLog as AsksForLog
-from averaging.protocol.rounds.buffers import Buffers
 from tests.simulation.process import Process, State, digest_of
 from tests.simulation.world import World
 
@@ -58,7 +58,7 @@ class Liar:
         if not self._process.is_alive or self._world.is_honest:
             buffers = self._process.machine.buffers
             buffers.offer = partial(Buffers.offer, buffers)  # type: ignore[method-assign]
-            self._process.hears = lambda sender, message: False
+            self._process.hears = None
             return
         chain = self._process.machine.log.chain
         if chain is not None and not self._process.is_frozen and not self._is_alone(chain):
@@ -77,7 +77,7 @@ class Liar:
             lie = lies[self._count % len(lies)]
             self._count += 1
             message = lie(chain)
-            self._world.note("lies", self._process.session, lie.__name__)
+            self._world.note(f"lies {self._process.session} {lie.__name__}")
             for one in self._world.living():
                 if one is not self._process and message is not None:
                     self._say(one.session, message)

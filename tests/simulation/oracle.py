@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from averaging.log import credit
 from averaging.log.header import Ballot, Entry, Header, Kind
 from averaging.protocol.catching_up.catching_up import DOUBT
-from averaging.protocol.commit.voter import Voter
+from averaging.protocol.commit.voting import Voter
 from averaging.protocol.messages import Accepted, Log
 
 if TYPE_CHECKING:
@@ -275,28 +275,30 @@ class Oracle:
         wanted = len(machine.fetching.wanted)
         if wanted > most + 64 * self._chunks:
             raise Violation(f"{process.session} asks for {wanted} chunks")
-        if machine.log.chain is not None:
-            length = len(machine.log.chain)
-            if length > 4 * self._snapshot_every + 60:
-                raise Violation(f"{process.session} holds {length} headers")
+        chain = machine.log.chain
+        if chain is not None and len(chain) > 4 * self._snapshot_every + 60:
+            raise Violation(f"{process.session} holds {len(chain)} headers")
         self._check_forgotten(process)
 
     def _check_forgotten(self, process: "Process") -> None:
         """What is kept of sessions and digests goes when it can no longer matter."""
         machine, world = process.machine, process.world
-        if machine.log.chain is not None:
+        if machine._contacts.goodbyes and machine.log.chain is not None:
             tip, listed = machine.log.chain.tip, {one.session for one in world.contacts()}
             for session, goodbye in machine._contacts.goodbyes.items():
                 if goodbye.step < tip.step and session not in tip.voters and session not in listed:
                     raise Violation(f"{process.session} remembers that {session} left at step {goodbye.step}")
         if machine.backfilling.gaps and not process.contact.is_coordinator:
             raise Violation(f"{process.session} looks for headers that only a coordinator needs")
-        if any(world.now > asked_at + 2 * DOUBT for _, asked_at in machine.catching_up._vain.values()):
-            raise Violation(f"{process.session} remembers whom it has asked long ago")
-        if any(len(pieces) > 2 * self._chunks for pieces in machine.reducing._arrived.values()):
-            raise Violation(f"{process.session} remembers pieces of rounds that it does not know of")
-        if not machine.fetching._parts.keys() <= machine.fetching.held | set(machine.fetching.wanted):
-            raise Violation(f"{process.session} keeps manifests of snapshots that it does not want")
+        for _, asked_at in machine.catching_up._vain.values():
+            if world.now > asked_at + 2 * DOUBT:
+                raise Violation(f"{process.session} remembers whom it has asked long ago")
+        for pieces in machine.reducing._arrived.values():
+            if len(pieces) > 2 * self._chunks:
+                raise Violation(f"{process.session} remembers pieces of rounds that it does not know of")
+        for digest in machine.fetching._parts:
+            if digest not in machine.fetching.held and digest not in machine.fetching.wanted:
+                raise Violation(f"{process.session} keeps manifests of snapshots that it does not want")
 
 
 def _needed(header: Header) -> tuple[str, ...]:

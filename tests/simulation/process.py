@@ -4,10 +4,11 @@ States and updates are symbols here: a chunk names the batches that went into it
 was applied, with moments that lose something when they are encoded.
 """
 
+import functools
 import hashlib
 import math
-from collections import deque
-from collections.abc import Callable, Collection
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,11 +35,13 @@ from tests.simulation.oracle import Oracle, loss_of
 from tests.simulation.signatures import Credentials
 from tests.simulation.world import World
 
+WITH_PAYLOAD = (Chunk, Piece)
 TICK = 0.5
 BATCH = 1.0  # seconds
 
 
-def digest_of(value: Any) -> str:
+@functools.lru_cache(maxsize=256)
+def digest_of(value: Hashable) -> str:
     """A short digest of a plain value."""
     return hashlib.blake2b(repr(value).encode(), digest_size=12).hexdigest()
 
@@ -116,6 +119,7 @@ class Process:
         self.session = contact.session
         self.contents: dict[str, Any] = {}  # by digest
         self.pieces: dict[tuple[Any, ...], Any] = {}
+        self._batches: defaultdict[int, list[Any]] = defaultdict(list)  # gradients, by number of the buffer
         self.state: State | None = None
         self.ledger = Ledger()
         self.is_alive, self.died_at = True, math.inf
@@ -124,7 +128,7 @@ class Process:
         self.deaf_until = 0.0  # what comes before is lost
         self.lag = 0.0  # seconds by which what it sends is late
         self.is_replaced = False  # by the next process of the same person
-        self.hears: Callable[[str, Message], bool] = lambda sender, message: False  # a liar; whether it has answered
+        self.hears: Callable[[str, Message], bool] | None = None  # of a liar; whether it has answered
         self._frozen_until = 0.0
         self._waiting: deque[tuple[str, Message, Any]] = deque()
         self._unsaved: list[Record] = []
@@ -154,14 +158,14 @@ class Process:
         """End without another word."""
         self.is_alive, self.died_at = False, self.world.now
         self.world.has_died()
-        self.world.note("dies", self.session)
+        self.world.note(f"dies {self.session}")
 
     def freeze(self, seconds: float) -> None:
         """Stand still: what comes waits."""
         if not self.is_alive:
             return
         self._frozen_until = self.world.now + seconds
-        self.world.note("freezes", self.session, seconds)
+        self.world.note(f"freezes {self.session} {seconds}")
         self.world.after(seconds, self._thaw)
 
     def thaw_now(self) -> None:
@@ -175,7 +179,7 @@ class Process:
 
     def leave(self) -> None:
         """Say goodbye and end."""
-        self.world.note("leaves", self.session)
+        self.world.note(f"leaves {self.session}")
         self.machine.leave()
         self.oracle.said_goodbye(self.session)
         self._carry_out()
@@ -187,17 +191,18 @@ class Process:
 
     def receive(self, sender: str, message: Message, payload: Any) -> None:
         """A message has come; the transport has checked that a chunk has the digest that it is sent under."""
-        if self.is_frozen:
+        world = self.world
+        if world.now < self._frozen_until:
             self._waiting.append((sender, message, payload))
             return
-        self.world.note(sender, self.session, type(message).__name__)
+        world.note(f"{sender} {self.session} {type(message).__name__}")
         if isinstance(message, Chunk):
             self.contents[message.digest] = payload
         elif isinstance(message, Piece):
             self.pieces[sender, message.ballot, message.chunk, message.attempt] = payload
-        if self.hears(sender, message):
+        if self.hears is not None and self.hears(sender, message):
             return
-        self.machine.receive(sender, message, self.world.now)
+        self.machine.receive(sender, message, world.now)
         if isinstance(message, Propose):
             self.oracle.check_belief(self)
         self._carry_out()
@@ -205,16 +210,17 @@ class Process:
     def _tick(self) -> None:
         if not self.is_alive:
             return
-        if not self.is_frozen:
-            contacts = self.world.contacts()
+        world = self.world
+        if world.now >= self._frozen_until:
+            contacts = world.contacts()
             if contacts is self._contacts:
-                self.machine.tick(self.world.now)
+                self.machine.tick(world.now)
             else:
                 self._contacts = contacts
-                self.machine.contacts(contacts, self.world.now)
+                self.machine.contacts(contacts, world.now)
             self._carry_out()
             self.oracle.check_bounds(self)
-        self.world.after(TICK, self._tick)
+        world.after(TICK, self._tick)
 
     def _begin_batch(self) -> None:
         if not self.is_alive:
@@ -239,19 +245,21 @@ class Process:
             self.world.after(TICK, self._end_batch)
             return
         if self.machine.is_behind:
-            self.machine.computed(0, None, self.world.now)
+            self.machine.computed(0, self.world.now)
         else:
             weight = max(1, int(self.speed * (0.5 + self.world.random.random())))
             batch = self.oracle.new_batch(self.session, weight)
-            self.machine.computed(weight, batch, self.world.now, samples=weight, loss=weight * loss_of(batch))
+            if self.machine.has_room(weight):
+                self._batches[self.machine.buffers.open_number].append(batch)
+            self.machine.computed(weight, self.world.now, samples=weight, loss=weight * loss_of(batch))
         self._carry_out()
         self._begin_batch()
 
     # -- actions
 
     def _carry_out(self) -> None:
-        actions = self.machine.take_actions()
-        while actions:
+        take_actions = self.machine.take_actions
+        while actions := take_actions():
             for action in actions:
                 if not self.is_alive:
                     return
@@ -261,12 +269,12 @@ class Process:
                     if self.dies_in <= 0 and self.is_alive:
                         self.die()
                         return
-            actions = self.machine.take_actions()
 
     def _do(self, action: Action) -> None:
         match action:
             case Send(to, message):
-                self.world.send(self, to, message, self._payload(message))
+                payload = self._payload(message) if isinstance(message, WITH_PAYLOAD) else None
+                self.world.send(self, to, message, payload)
                 if isinstance(message, Commit):
                     self.oracle.check_committed(message.entry)
             case Average():
@@ -297,19 +305,17 @@ class Process:
                 self._credit(entries, gaps)
 
     def _payload(self, message: Message) -> Any:
-        if isinstance(message, Chunk):
-            return self.contents[message.digest]
-        if isinstance(message, Piece):
-            return self._own_piece()
-        return None
+        return self.contents[message.digest] if isinstance(message, Chunk) else self._own_piece()
 
     def _own_piece(self) -> tuple[Any, ...]:
         plan = self.machine.reducing.plan
         assert plan is not None
-        closed = self.machine.buffers.closed
-        return tuple(
-            batch for number in plan.buffers_of(self.session) if number in closed for batch in closed[number].gradients
-        )
+        numbers = plan.buffers_of(self.session)
+        return tuple(batch for number in numbers for batch in self.batches_in(number))
+
+    def batches_in(self, number: int) -> list[Any]:
+        """The gradients in a closed buffer; none if a header has taken it."""
+        return self._batches[number] if number in self.machine.buffers.closed else []
 
     def _average(self, action: Average) -> None:
         ballot = action.plan.ballot
@@ -369,7 +375,7 @@ class Process:
         state: State = self.contents[load.snapshot]
         self.state = state
         *before, entry = load.entries
-        self.world.note("loads", self.session, entry.header.step)
+        self.world.note(f"loads {self.session} {entry.header.step}")
         self.oracle.loaded(self, entry)
         if self.disk is not None:
             self._unsaved += [Record(one, is_applied=False) for one in before]

@@ -67,7 +67,7 @@ def leave_between_ballots(world: World, bring_back: Callable[[Process], object])
     try:
         world.cut.update(with_rival)  # it comes to lead, alone
         yield from till(proposes, 60.0)
-        if not (proposes() and same_step() and rival.machine.gathering.leads(world.now)):
+        if not (proposes() and same_step() and rival.machine.reporting.leads(world.now)):
             return
         world.cut.add(leaver_and_coordinator)  # the proposal is lost on its way to the second voter
         yield from till(lambda: first.machine.voting.voter.accepted is not None, 1.0)
@@ -92,12 +92,17 @@ def leave_between_ballots(world: World, bring_back: Callable[[Process], object])
 
 def _next_step(world: World) -> Schedule:
     """Until a header was applied by all."""
-    before, end = {one.machine.head for one in world.living()}, world.now + 60.0
+    before, end = _instances(world), world.now + 60.0
     while world.now < end:
-        heads = {one.machine.head for one in world.living()}
+        heads = _instances(world)
         if len(heads) == 1 and not heads & before:
             return
         yield GLANCE
+
+
+def _instances(world: World) -> set[str]:
+    """Digests of the headers at which the living stand."""
+    return {one.machine.voting.instance for one in world.living()}
 
 
 def _cast(world: World) -> tuple[Process, ...] | None:

@@ -1,13 +1,12 @@
 """Virtual time and a network that delays, drops, reorders and partitions. One seed is one course of events."""
 
 import hashlib
-import heapq
-import itertools
 import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from averaging.log.header import Ballot, Kind
@@ -43,8 +42,6 @@ class World:
         self.planner = partial(rest_some, self.random) if has_roles else equal_parts
         self.now = 0.0
         self.processes: dict[str, Process] = {}  # by session
-        self.events = 0
-        self.steps = 0
         self.lossy = 0.0  # share of messages that are lost
         self.slow = 0.0  # share of messages that are late
         self.islands: dict[str, int] = {}  # by user; peers on different ones do not hear each other
@@ -55,41 +52,47 @@ class World:
         self.is_honest = False  # whether nobody cheats any more
         self.ambushes: list[Ambush] = []  # the next one first
         self._ambushed: Ballot | None = None  # the last one
-        self._queue: list[tuple[float, int, Callable[[], object]]] = []
-        self._numbers = itertools.count()
-        self._streams: dict[tuple[str, str], float] = {}  # when one session has last sent something to another
+        self._queue: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
+        self._planned = 0  # events
+        self._streams: dict[tuple[str, str], float] = {}  # when one session in client mode has last sent to another
         self._listed: dict[str, Contact] = {}  # by session
         self._contacts: list[Contact] = []  # of them, those that are to be seen until this time
         self._contacts_until = -math.inf
-        self._trace = hashlib.blake2b(digest_size=16)
+        self._notes: list[str] = []
 
     # -- time
 
-    def at(self, time: float, what: Callable[[], object]) -> None:
-        """Have something happen at a time."""
-        heapq.heappush(self._queue, (time, next(self._numbers), what))
+    def at(self, time: float, what: Callable[..., object], *given: Any) -> None:
+        """Have something happen at a time: a call of this with what is given."""
+        self._planned += 1
+        heappush(self._queue, (time, self._planned, what, given))
 
-    def after(self, seconds: float, what: Callable[[], object]) -> None:
+    def after(self, seconds: float, what: Callable[..., object], *given: Any) -> None:
         """Have something happen a while from now."""
-        self.at(self.now + seconds, what)
+        self._planned += 1
+        heappush(self._queue, (self.now + seconds, self._planned, what, given))
 
     def run_until(self, time: float) -> None:
         """Let everything happen up to a time."""
         queue = self._queue
         while queue and queue[0][0] <= time:
-            self.now, _, what = heapq.heappop(queue)
-            self.events += 1
-            what()
+            self.now, _, what, given = heappop(queue)
+            what(*given)
         self.now = time
 
-    def note(self, *what: Any) -> None:
+    @property
+    def events(self) -> int:
+        """How many have happened."""
+        return self._planned - len(self._queue)
+
+    def note(self, what: str) -> None:
         """Add to the trace, by which two courses are compared."""
-        self._trace.update(f"{self.now:.6f} {' '.join(map(str, what))}\n".encode())
+        self._notes.append(f"{self.now:.6f} {what}\n")
 
     @property
     def trace(self) -> str:
         """Digest of all that has happened."""
-        return self._trace.hexdigest()
+        return hashlib.blake2b("".join(self._notes).encode(), digest_size=16).hexdigest()
 
     # -- the DHT
 
@@ -125,7 +128,8 @@ class World:
 
     def send(self, sender: "Process", to: str, message: Message, payload: Any) -> None:
         """Deliver a message later, or never."""
-        self._streams[sender.session, to] = self.now
+        if not sender.contact.reachable:
+            self._streams[sender.session, to] = self.now
         if self.ambushes:
             self._spring(sender, message)
         receiver = self.processes.get(to)
@@ -134,12 +138,11 @@ class World:
         delay = 0.02 + 0.1 * self.random.random() + sender.lag
         if self.random.random() < self.slow:
             delay += 40.0 * self.random.random() ** 3
+        self.after(delay, self._deliver, sender, receiver, message, payload)
 
-        def deliver() -> None:
-            if receiver.is_alive and self.now >= receiver.deaf_until and self._connected(sender, receiver):
-                receiver.receive(sender.session, message, payload)
-
-        self.after(delay, deliver)
+    def _deliver(self, sender: "Process", receiver: "Process", message: Message, payload: Any) -> None:
+        if receiver.is_alive and self.now >= receiver.deaf_until and self._connected(sender, receiver):
+            receiver.receive(sender.session, message, payload)
 
     def _spring(self, sender: "Process", message: Message) -> None:
         if not isinstance(message, self.ambushes[0].moment):
@@ -153,10 +156,13 @@ class World:
     def _may_pass(self, sender: "Process", receiver: "Process") -> bool:
         if not self._connected(sender, receiver):
             return False
-        stream = self._streams.get((receiver.session, sender.session), float("-inf"))
-        return receiver.contact.reachable or self.now < stream + STREAM
+        if receiver.contact.reachable:
+            return True
+        return self.now < self._streams.get((receiver.session, sender.session), -math.inf) + STREAM
 
     def _connected(self, one: "Process", other: "Process") -> bool:
+        if not (self.banned or self.islands or self.cut):
+            return True
         first, second = one.contact.user, other.contact.user
         if self.banned and (first in self.banned or second in self.banned):
             return False

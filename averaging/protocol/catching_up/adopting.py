@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from averaging.log.header import SnapshotName
 from averaging.protocol.actions import Adopt, Compare
-from averaging.protocol.catching_up.fetching import Fetching
 from averaging.protocol.catching_up.held_log import HeldLog
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.session import Session
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, extends, newest, peer_of, supersedes
 from averaging.protocol.actions import Forget, Rejoin
-from averaging.protocol.catching_up.fetching import Fetching, first_of
 from averaging.protocol.catching_up.trust import Trust
+from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Log, WantLog
 from averaging.protocol.session import Session
 
@@ -43,6 +43,7 @@ class CatchingUp:
         self._log: Log | None = None  # with a snapshot that has to be loaded first
         self._source = ""
         self.entries: list[Entry] = []  # that follow our head, in order
+        self._checked: Entry | None = None  # the last one that was found to follow our head
         self._abandoned: set[str] = set()  # digests of a log that was given up when its holders had gone
         self._fetched = -1  # step up to which their updates were asked for
         self.reached = math.inf  # step that the process has the state of; infinite: it is always there at once
@@ -54,7 +55,9 @@ class CatchingUp:
 
     def is_behind(self, ours: Head | None) -> bool:
         """Whether somebody is known to be ahead, or this peer's process lags."""
-        return self.has_found or self._lags(ours) or any(_is_ahead(claim.head, ours) for claim in self._claims.values())
+        if self._claims and any(_is_ahead(claim.head, ours) for claim in self._claims.values()):
+            return True
+        return self.has_found or self._lags(ours)
 
     def _lags(self, ours: Head | None) -> bool:
         """Whether the process has to take steps first; otherwise updates would pile up before it."""
@@ -77,6 +80,8 @@ class CatchingUp:
         """Ask for the log of a peer that is ahead, each time another one."""
         if self._vain:
             self._vain = {session: one for session, one in self._vain.items() if now < one[1] + DOUBT}
+        if not (self._claims or self.entries or self._log):
+            return
         if self._claims:
             self._claims = {
                 session: claim
@@ -186,9 +191,10 @@ class CatchingUp:
             self.entries.pop(0)
         if not self.entries or self._lags(chain.head):
             return None
-        if not self._trust.follows(chain.tip, self.entries[0]):
+        if self.entries[0] is not self._checked and not self._trust.follows(chain.tip, self.entries[0]):
             self.entries = []
             return None
+        self._checked = self.entries[0]
         if not self._fetching.holds(self.entries[0].header.needed):
             return None
         self._abandoned.clear()  # nothing but what is wanted is fetched after a step

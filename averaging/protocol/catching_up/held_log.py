@@ -6,8 +6,8 @@ from averaging.log.chain import Chain
 from averaging.log.header import Entry, Head, Header, SnapshotName, shared_step, supersedes
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Forget
-from averaging.protocol.catching_up.fetching import Fetching
 from averaging.protocol.commit import quorum
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Anchor, Log, WantLog
 from averaging.protocol.session import Session
 
@@ -29,6 +29,7 @@ class HeldLog:
         self._headers = 0 if self._is_coordinator else session.settings.headers  # that are kept for a coordinator
         self.anchor: Anchor | None = None  # the newest one of this chain
         self.chain: Chain | None = None  # None: the peer has no state yet
+        self.head: Head | None = None  # where this peer stands
         self._to_come: tuple[Entry, ...] = ()  # that follow it, with which this peer has loaded its snapshot
         self.snapshots: list[SnapshotName] = []  # that can be given, oldest first
         self._fetching = fetching
@@ -36,11 +37,6 @@ class HeldLog:
         self._chunks: set[str] = set()  # of the updates that can be given
         self._forgotten = -1  # step up to which there are none
         self._updates_after = -1  # the last snapshot but one
-
-    @property
-    def head(self) -> Head | None:
-        """Where this peer stands."""
-        return None if self.chain is None else self.chain.tip.head
 
     @property
     def tip(self) -> Header:
@@ -55,6 +51,7 @@ class HeldLog:
         be the only one left that has it, and none have the updates.
         """
         self.chain, self.snapshots, self._to_come = chain, list(snapshots), tuple(to_come)
+        self.head = chain.head
         self._chunks = {digest for entry in chain.since(self.snapshots[0].step + 1) for digest in entry.header.needed}
         self._sign_head()
 
@@ -62,6 +59,7 @@ class HeldLog:
         """Take in the next committed header, whose chunks are here."""
         assert self.chain is not None
         self.chain.append(entry)
+        self.head = entry.header.head
         self._to_come = tuple(one for one in self._to_come[1:] if self._to_come[0].header == entry.header)
         self._chunks.update(entry.header.needed)
         self._sign_head()

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from averaging.log.header import Header, Kind, SnapshotName
+from averaging.protocol.buffers import Buffer
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials, Open, is_ordered
-from averaging.protocol.rounds.buffers import Buffer
 from averaging.protocol.settings import Settings
 
 _UNKNOWN = "is not known to exist"

@@ -1,19 +1,46 @@
-"""A peer's answers to conveners: it promises, and it accepts what it holds (the acceptor of Paxos)."""
+"""The acceptor of Paxos: what a peer has promised and accepted, and its answers to conveners."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 from averaging.log.header import Ballot, Header
 from averaging.protocol import credentials as signed
-from averaging.protocol.catching_up.fetching import Fetching
-from averaging.protocol.commit.voter import Voter
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Propose, Refused, Vote
-from averaging.protocol.rounds.buffers import Buffers
-from averaging.protocol.rounds.resting import Resting
+from averaging.protocol.resting import Resting
 from averaging.protocol.session import Session
 
 LEAP = 1_000_000  # by which a ballot's number may be above those that are known; else one message would use them all up
+
+
+class Voter:
+    """Its memory of the decision about one header, which ends with the process: a restarted one is another session."""
+
+    def __init__(self, session: str, instance: str):
+        self.session, self.instance = session, instance  # whose memory it is; digest of the header before
+        self.promised: Ballot | None = None
+        self.accepted: Accepted | None = None
+
+    def promise(self, ballot: Ballot) -> bool:
+        """Accept nothing below this ballot from now on; False if a higher one was promised."""
+        if self.promised is not None and ballot < self.promised:
+            return False
+        self.promised = ballot
+        return True
+
+    def accept(self, ballot: Ballot, header: Header) -> bool:
+        """Vote for a header, whose chunks this peer holds.
+
+        False if a higher ballot was promised, or if its convener has proposed another header in the same one.
+        """
+        if self.accepted is not None and self.accepted.ballot == ballot and self.accepted.header != header:
+            return False
+        if not self.promise(ballot):
+            return False
+        self.accepted = Accepted(ballot, header)
+        return True
 
 
 class Voting:

@@ -55,6 +55,8 @@ class Convening:
     @property
     def _stalled_since(self) -> float:
         """Since when the batch has been full, and nothing has moved; infinite if it is not full."""
+        if self._full_since == math.inf:
+            return math.inf
         return max(self._full_since, min(self._moved_at, self._full_since + self._timing.round))
 
     def other_ballot(self, now: float) -> None:
@@ -67,14 +69,13 @@ class Convening:
             return False
         if self._me.is_coordinator:
             return True
-        if now < min(self._word_at, self._coordinator_heard, self._stalled_since) + self._timing.absence:
+        if now < min(self._coordinator_heard, self._stalled_since) + self._timing.absence:
             return False
-        order = succession(tip, {**contacts, self._me.session: self._me})
-        if self._me.session not in order:
+        if self._me.session not in tip.voters:
             return False
         if tip.ballot.convener == self._me.session:
             return now >= self._coordinator_heard + self._timing.absence or self._is_stalled(0, now)
-        rank = order.index(self._me.session)
+        rank = succession(tip, {**contacts, self._me.session: self._me}).index(self._me.session)
         silent = now >= self._word_at + self._timing.absence + rank * self._timing.succession
         return silent or self._is_stalled(rank, now)
 

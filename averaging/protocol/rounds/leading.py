@@ -4,16 +4,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from averaging.log.header import Ballot, Entry, Header
-from averaging.protocol.catching_up.fetching import Fetching
 from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.commit import quorum
 from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Call, Reduced, Reducing, Refused, Status, Vote
-from averaging.protocol.rounds.gathering import Gathering
+from averaging.protocol.rounds.meeting import Situation
 from averaging.protocol.rounds.parts import Planner
+from averaging.protocol.rounds.reporting import Reporting
 from averaging.protocol.rounds.round import Phase, Round
-from averaging.protocol.rounds.situation import Situation
 from averaging.protocol.session import Session
 
 
@@ -27,14 +27,14 @@ class Leading:
         plan: Planner,
         objection: Callable[[Header], str],
         log: HeldLog,
-        gathering: Gathering,
+        reporting: Reporting,
         voting: Voting,
         fetching: Fetching,
     ):
         self.round: Round | None = None  # that this peer convenes
         self.rollback: str | None = None  # digest of the snapshot that the authority wants back
         self._session, self._contacts, self._plan, self._objection = session, contacts, plan, objection
-        self._log, self._gathering, self._voting, self._fetching = log, gathering, voting, fetching
+        self._log, self._reporting, self._voting, self._fetching = log, reporting, voting, fetching
         self._began_at = -1e9  # the last ballot
         self._no_quorum_since: float | None = None
 
@@ -51,19 +51,21 @@ class Leading:
         """Begin a round or continue it, if this peer is to lead; the entry that it has committed."""
         if self.round is not None:
             return self._continue(self.round, now)
-        if self._gathering.leads(now):
+        if self._reporting.leads(now):
             self._begin(now)
         return None
 
     def _begin(self, now: float) -> None:
         """Open a ballot when there is something to decide."""
         me, settings, timing, tip = self._session.me, self._session.settings, self._session.timing, self._log.tip
-        progress, convening = self._gathering.progress, self._gathering.convening
+        if now < self._began_at + timing.resend:
+            return
+        views, convening = self._reporting.views, self._reporting.convening
         target = settings.target_samples
-        full = progress.gathered(tip.digest, target, now) >= target or convening.is_stalled(now)
+        full = views.gathered(tip.digest, target, now) >= target or convening.is_stalled(now)
         full = full and tip.step < settings.last_step
         rollback = self.rollback if me.is_coordinator else None
-        if not (full or rollback) or now < self._began_at + timing.resend:
+        if not (full or rollback):
             return
         if full:
             convening.batch_is_full(now)
@@ -79,7 +81,7 @@ class Leading:
             ballot=ballot,
             previous=tip,
             recent=self._log.chain.last(quorum.WINDOW),
-            awaited=frozenset(progress.expected(tip.digest, target, now)),
+            awaited=frozenset(views.expected(tip.digest, target, now)),
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
             may_reset=me.is_coordinator and waited,
@@ -91,16 +93,16 @@ class Leading:
     def _continue(self, current: Round, now: float) -> Entry | None:
         current.advance(now)
         if current.phase is Phase.COMMITTED:
-            self._gathering.progress.committed(*current.senders, now)
+            self._reporting.views.committed(*current.senders, now)
             self.round = None
             return current.entry
         if current.phase is Phase.FAILED:
             if current.waits_for_disk:
-                self._gathering.convening.can_convene = False  # until the disk has answered
+                self._reporting.convening.can_convene = False  # until the disk has answered
             is_stuck = current.lacks_chunks or not current.meeting.has_promises
             if is_stuck and self._no_quorum_since is None:
                 self._no_quorum_since = self._began_at  # this ballot's time was without one, too
-            self._gathering.progress.round_closed(self._voting.instance, current.meeting.calls, now)
+            self._reporting.views.round_closed(self._voting.instance, current.meeting.calls, now)
             self.round = None
         return None
 
@@ -119,7 +121,7 @@ class Leading:
         if self._session.credentials.is_guarded and self._contacts.get(sender) is None:
             self.round.is_absent(sender, now)  # nobody knows whose session it is
         else:
-            is_planned = self._gathering.progress.sends(sender, now)
+            is_planned = self._reporting.views.sends(sender, now)
             self.round.called(sender, call if is_planned else replace(call, buffers=()), now)
 
     def on_refused(self, sender: str, refused: Refused, now: float) -> None:
@@ -151,14 +153,14 @@ class Leading:
 
     def saved(self, ballot: Ballot, now: float) -> None:
         """It has the proposal of a ballot."""
-        self._gathering.convening.can_convene = True
+        self._reporting.convening.can_convene = True
         if self.round is not None and ballot == self.round.ballot:
             self.round.saved(now)
 
     def saving_failed(self) -> None:
         """It takes nothing: others have to convene."""
-        self._gathering.convening.can_convene, self.round = False, None
+        self._reporting.convening.can_convene, self.round = False, None
 
     def saving_works(self) -> None:
         """It has room again."""
-        self._gathering.convening.can_convene = True
+        self._reporting.convening.can_convene = True

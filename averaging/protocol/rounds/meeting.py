@@ -1,12 +1,43 @@
-"""The first phase of a ballot: peers call, which says what they bring, and is the promise of voters."""
+"""The first phase of a ballot: peers call, which says what they bring, and is the promise of voters.
 
-from collections.abc import Sequence
-from dataclasses import replace
+What headers may come of it: pure functions of its situation and its members.
+"""
 
-from averaging.log.header import Header, Member
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from averaging.log.header import Ballot, Exclusion, Header, Kind, Member, Part, Reset, SnapshotName
 from averaging.protocol.commit import quorum
-from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer
-from averaging.protocol.rounds.situation import Situation
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import ordered
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer, Reduced
+from averaging.protocol.session import Session
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a convener knows when it begins a ballot."""
+
+    session: Session
+    contacts: Contacts  # which go on changing
+    listed: Mapping[str, Contact]  # those of them that were there when the ballot began
+    objection: Callable[[Header], str]  # to a header that others say to have accepted; empty: there is none
+    ballot: Ballot
+    previous: Header
+    recent: Sequence[Header]  # the last ones, for the choice of voters
+    awaited: frozenset[str]  # peers for which the meeting stays open
+    snapshot: SnapshotName | None = None  # the newest that there is
+    rollback: str | None = None  # digest of the snapshot that the authority wants back
+    may_reset: bool = False  # the quorum has been missing for so long that the coordinator may name new voters
+
+    @property
+    def me(self) -> Contact:
+        """The convener."""
+        return self.session.me
+
+    def contact(self, session: str) -> Contact:
+        """A peer, as far as the convener knows it."""
+        return self.contacts.get(session) or Contact(session, user=session, reachable=False)
 
 
 class Meeting:
@@ -15,15 +46,15 @@ class Meeting:
     def __init__(self, situation: Situation):
         self.calls: dict[str, Call] = {}  # by session
         self.contacts: dict[str, Contact] = {}  # those that called, as they were known then
-        self._situation, self._settings, self._send = situation, situation.session.settings, situation.session.send
+        self.situation, self._settings, self._send = situation, situation.session.settings, situation.session.send
         self._absent: set[str] = set()  # they answered, and bring nothing
 
     def ask(self) -> None:
         """Ask the peers that have not called yet; one that brought nothing may have caught up in the meantime."""
-        previous = self._situation.previous
-        for session in self._situation.listed:
+        previous = self.situation.previous
+        for session in self.situation.listed:
             if session not in self.calls:
-                self._send(session, Meet(previous.digest, previous.step, self._situation.ballot))
+                self._send(session, Meet(previous.digest, previous.step, self.situation.ballot))
 
     def called(self, session: str, call: Call) -> None:
         """A peer takes part. One that says to have accepted what cannot be right counts as silent.
@@ -31,7 +62,7 @@ class Meeting:
         To take its promise and to ignore the header would not be safe, in case it can be right after all. Of one that
         offers more than it can have, only the promise counts.
         """
-        if session != self._situation.me.session and self._lies(call.accepted):
+        if session != self.situation.me.session and self._lies(call.accepted):
             self.is_absent(session)
             return
         samples, weight = (sum(getattr(one, of) for one in call.buffers) for of in ("samples", "weight"))
@@ -39,7 +70,7 @@ class Meeting:
         if not (is_possible and self._settings.may_bring(samples, weight)):
             call = replace(call, buffers=())
         self.calls[session] = call
-        self.contacts[session] = self._situation.contact(session)
+        self.contacts[session] = self.situation.contact(session)
 
     def is_absent(self, session: str) -> None:
         """A peer has answered, and takes no part."""
@@ -48,47 +79,104 @@ class Meeting:
     @property
     def goodbyes(self) -> dict[str, Goodbye]:
         """Those that this ballot may count, by session."""
-        previous, all_said = self._situation.previous, self._situation.contacts.goodbyes
-        said = quorum.counted_goodbyes(previous, self._situation.ballot, all_said)
+        previous, all_said = self.situation.previous, self.situation.contacts.goodbyes
+        said = quorum.counted_goodbyes(previous, self.situation.ballot, all_said)
         return {session: one for session, one in said.items() if not self._lies(self._accepted_by(one))}
 
     def _accepted_by(self, goodbye: Goodbye) -> Accepted | None:
         """In this decision."""
-        return goodbye.accepted if goodbye.instance == self._situation.previous.digest else None
+        return goodbye.accepted if goodbye.instance == self.situation.previous.digest else None
 
     def _lies(self, accepted: Accepted | None) -> bool:
-        return accepted is not None and bool(self._situation.objection(accepted.header))
+        return accepted is not None and bool(self.situation.objection(accepted.header))
 
     @property
     def has_promises(self) -> bool:
         """Whether enough voters have promised."""
-        return quorum.has_quorum(self._situation.previous, self._situation.me.session, self.calls.keys(), self.goodbyes)
+        return quorum.has_quorum(self.situation.previous, self.situation.me.session, self.calls.keys(), self.goodbyes)
 
     @property
     def resets(self) -> bool:
         """Whether this ballot does without a quorum."""
-        return self._situation.may_reset and not self.has_promises
+        return self.situation.may_reset and not self.has_promises
 
     def is_over(self, is_late: bool) -> bool:
         """Whether enough voters have promised, and all have called or the time is over."""
-        everybody = self._situation.awaited <= self.calls.keys() | self._absent
-        return (self.has_promises or (self.resets and is_late)) and (everybody or is_late)
+        if not is_late and not self.situation.awaited <= self.calls.keys() | self._absent:
+            return False
+        return self.has_promises or (is_late and self.situation.may_reset)
 
     @property
     def members(self) -> tuple[Member, ...]:
         """All that called, with what they bring, in the order of their sessions."""
         return tuple(member_of(self.contacts[session], call.buffers) for session, call in sorted(self.calls.items()))
 
-    @property
-    def coordinators(self) -> list[str]:
-        """Sessions of those that called."""
-        return [session for session, contact in self.contacts.items() if contact.is_coordinator]
-
     def accepted_by_others(self, own: Accepted | None) -> Header | None:
         """The header that this ballot has to propose again, if there is one; `own`: that the convener has accepted."""
         called = [call.accepted for call in self.calls.values()]
         left = [self._accepted_by(goodbye) for goodbye in self.goodbyes.values()]
         return quorum.highest_accepted([*called, *left, own])
+
+    # -- the header that this ballot proposes, if no other has to be proposed again
+
+    def update(self, results: Sequence[Reduced]) -> Header:
+        """What the members have averaged. `results`: one for each part, in the order of the vector."""
+        missing = [one for result in results for one in result.missing]
+        chunks = sum(len(result.chunks) for result in results)
+        lost = {session for session, _ in missing if sum(session == one for one, _ in missing) == chunks}
+        # those that are lost may bring it again
+        members = [_without_gradient(one) if one.session in lost else one for one in self.members]
+        return replace(
+            self._next_header(Kind.UPDATE),
+            members=tuple(members),
+            parts=tuple(Part(result.assignment.reducer, result.chunks) for result in results),
+            exclusions=tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
+            voters=quorum.choose_voters(members, self.situation.recent),
+        )
+
+    def rollback(self, snapshot: str) -> Header:
+        """The state of a snapshot, given by its digest, instead of an update."""
+        present = [_without_gradient(one) for one in self._trainers]
+        header = replace(
+            self._next_header(Kind.ROLLBACK),
+            members=tuple(present),
+            snapshot=SnapshotName(self.situation.previous.step + 1, snapshot),
+            voters=quorum.voters_among(present, self.situation.recent),
+        )
+        return ordered(header, self.situation.session.credentials)
+
+    def reset(self, chosen: Header | None) -> Header:
+        """New voters; an update that somebody has accepted is kept."""
+        previous = self.situation.previous
+        header = replace(
+            self._next_header(Kind.RESET),
+            voters=quorum.voters_among(self._trainers, self.situation.recent),
+            resets=(*previous.resets, Reset(previous.step + 1, self.situation.ballot)),
+        )
+        if chosen is not None:
+            header = replace(header, members=chosen.members, parts=chosen.parts, exclusions=chosen.exclusions)
+        return ordered(header, self.situation.session.credentials)
+
+    @property
+    def _trainers(self) -> list[Member]:
+        return [one for one in self.members if not self.contacts[one.session].is_coordinator]
+
+    def _next_header(self, kind: Kind) -> Header:
+        """A header after the previous one, with what all kinds have in common."""
+        situation, previous = self.situation, self.situation.previous
+        coordinators = [session for session, contact in self.contacts.items() if contact.is_coordinator]
+        if situation.me.is_coordinator:
+            coordinators = [situation.me.session]
+        return Header(
+            run=previous.run,
+            step=previous.step + 1,
+            kind=kind,
+            previous=previous.digest,
+            ballot=situation.ballot,
+            tie_breaker=max(coordinators, default=previous.tie_breaker),
+            snapshot=situation.snapshot,
+            resets=previous.resets,
+        )
 
 
 def member_of(contact: Contact, offers: Sequence[Offer]) -> Member:
@@ -104,3 +192,7 @@ def member_of(contact: Contact, offers: Sequence[Offer]) -> Member:
         samples=sum(offer.samples for offer in offers),
         loss=sum(losses) / weight if weight and len(losses) == len(offers) else None,
     )
+
+
+def _without_gradient(member: Member) -> Member:
+    return replace(member, buffers=(), weight=0, samples=0, loss=None)

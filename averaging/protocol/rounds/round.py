@@ -12,18 +12,15 @@ A ballot proposes one header: the one that voters may have chosen already, or el
 from collections.abc import Callable, Iterable
 from enum import Enum
 
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Member
+from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import SaveProposal
-from averaging.protocol.catching_up.fetching import Fetching, first_of
 from averaging.protocol.commit import quorum
-from averaging.protocol.commit.voter import Voter
+from averaging.protocol.commit.voting import Voter
+from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
-from averaging.protocol.rounds import next_header
-from averaging.protocol.rounds.assignments import Assignments
-from averaging.protocol.rounds.meeting import Meeting
-from averaging.protocol.rounds.parts import Line, Planner
-from averaging.protocol.rounds.situation import Situation
+from averaging.protocol.rounds.meeting import Meeting, Situation
+from averaging.protocol.rounds.parts import Assignments, Line, Planner
 
 
 class Phase(Enum):
@@ -172,23 +169,17 @@ class Round:
 
     # -- meeting and reducing
 
-    @property
-    def _there(self) -> tuple[tuple[Member, ...], list[str]]:
-        """Members, and the coordinators among them."""
-        return self.meeting.members, self.meeting.coordinators
-
     def _close_meeting(self, now: float) -> None:
         """Go on once enough voters have promised, and all have called or the time is over."""
         if not self.meeting.is_over(is_late=now >= self._began + self._settings.timing.meeting):
             return
-        situation = self._situation
         chosen = self.meeting.accepted_by_others(self._voter.accepted)
         if self.meeting.resets:
-            self._fetch(next_header.reset(situation, *self._there, chosen), now)
+            self._fetch(self.meeting.reset(chosen), now)
         elif chosen is not None:
             self._fetch(chosen, now)
-        elif situation.rollback is not None:
-            self._fetch(next_header.rollback(situation, *self._there, situation.rollback), now)
+        elif self._situation.rollback is not None:
+            self._fetch(self.meeting.rollback(self._situation.rollback), now)
         else:
             self._assign(now)
 
@@ -222,7 +213,7 @@ class Round:
         assert self._assignments is not None
         results = self._assignments.results(now)
         if results is not None:
-            self._fetch(next_header.update(self._situation, *self._there, results), now)
+            self._fetch(self.meeting.update(results), now)
 
     # -- proposing
 
@@ -238,7 +229,7 @@ class Round:
             if not self._situation.may_reset or now < self._began + self._settings.timing.ballot / 2:
                 return
             # all that held the accepted update have gone
-            self.header = next_header.reset(self._situation, *self._there, None)
+            self.header = self.meeting.reset(None)
         if self._me.is_coordinator:
             self.phase = Phase.SAVING
             self._session.act(SaveProposal(Accepted(self.ballot, self.header, self._evidence)))

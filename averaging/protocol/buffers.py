@@ -6,21 +6,19 @@ header of the failed round may still be committed, and then takes away just the 
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from averaging.protocol.messages import Offer
 
 
 @dataclass
 class Buffer:
-    """Gradients that travel together."""
+    """Gradients that travel together; the process has their numbers."""
 
     number: int
     weight: int = 0  # masked tokens
     samples: int = 0
     loss: float = 0.0  # sum over the masked tokens, in nats; NaN: it is not known of all of them
-    gradients: list[Any] = field(default_factory=list)  # what the process keeps for it
 
 
 class Buffers:
@@ -29,6 +27,7 @@ class Buffers:
     def __init__(self) -> None:
         self._open = Buffer(0)
         self.closed: dict[int, Buffer] = {}
+        self.samples = 0  # that have been gathered
         self.drops = 0  # states that were left behind: what was begun with one of them must not be added
 
     @property
@@ -46,17 +45,12 @@ class Buffers:
         """Those that no call has offered yet."""
         return self._open.samples
 
-    @property
-    def samples(self) -> int:
-        """Those that have been gathered."""
-        return self._open.samples + sum(buffer.samples for buffer in self.closed.values())
-
-    def add(self, weight: int, gradient: Any = None, samples: int = 1, loss: float = math.nan) -> None:
+    def add(self, weight: int, samples: int = 1, loss: float = math.nan) -> None:
         """Gather one batch. `loss`: sum over its masked tokens, in nats."""
         self._open.weight += weight
         self._open.samples += samples
+        self.samples += samples
         self._open.loss += loss
-        self._open.gradients.append(gradient)
 
     def offer(self) -> tuple[Offer, ...]:
         """Close the open buffer; what is in each closed one."""
@@ -70,11 +64,12 @@ class Buffers:
 
     def remove(self, numbers: Collection[int]) -> None:
         """Drop buffers that a committed header has taken."""
-        for number in numbers:
-            self.closed.pop(number, None)
+        for number in self.closed.keys() & numbers:
+            self.samples -= self.closed.pop(number).samples
 
     def drop(self) -> None:
         """Drop everything: the state that the gradients belong to has been left behind."""
         self.closed.clear()
+        self.samples = 0
         self.drops += 1
         self._open = Buffer(self._open.number + 1)

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Header, Kind, SnapshotName
 from averaging.protocol.actions import Apply, Load
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up.adopting import Adopting
 from averaging.protocol.catching_up.backfilling import Backfilling
 from averaging.protocol.catching_up.catching_up import CatchingUp
-from averaging.protocol.catching_up.fetching import Fetching
 from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.catching_up.trust import Trust
 from averaging.protocol.commit import quorum
@@ -16,18 +16,18 @@ from averaging.protocol.commit.objections import objection
 from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import Credentials
+from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Contact
-from averaging.protocol.rounds.buffers import Buffers
-from averaging.protocol.rounds.gathering import Gathering
+from averaging.protocol.resting import Resting
 from averaging.protocol.rounds.leading import Leading
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.rounds.reducing import Reduction
-from averaging.protocol.rounds.resting import Resting
+from averaging.protocol.rounds.reporting import Reporting
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 
 
-class Machine:
+class Components:
     """Of one session; `Peer` tells it what happens."""
 
     def __init__(
@@ -45,9 +45,9 @@ class Machine:
         self.reducing = Reduction(session)
         self.resting = Resting(me.session)
         self.voting = Voting(session, contacts, self.buffers, self.fetching, self._objection, self.resting)
-        self.gathering = Gathering(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)
+        self.reporting = Reporting(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)
         self.leading = Leading(
-            session, contacts, plan, self._objection, self.log, self.gathering, self.voting, self.fetching
+            session, contacts, plan, self._objection, self.log, self.reporting, self.voting, self.fetching
         )
 
     def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
@@ -87,14 +87,14 @@ class Machine:
             self.leading.rolled_back(header.snapshot.digest)
         if header.kind is Kind.UPDATE:
             members = {member.session for member in header.members}
-            self.gathering.progress.round_closed(header.previous, members, now)
+            self.reporting.views.round_closed(header.previous, members, now)
         self.reducing.end(entry.certificate.ballot)
         self._new_step()
         self.adopting.committed(header.snapshot, [entry.certificate.ballot.convener, *self.contacts.others], now)
         wanted = self.catching_up.wanted() | self.adopting.wanted()
         self.fetching.want_only(wanted)
         self.log.forget_old(wanted)
-        self.gathering.report(now)
+        self.reporting.report(now)
 
     def _new_step(self) -> None:
         self.log.told(self.trust.anchor)
@@ -102,7 +102,7 @@ class Machine:
         self.contacts.forget_goodbyes(tip)
         self.voting.new_step(tip.digest, tip.ballot)
         self.leading.new_step()
-        self.gathering.new_step(tip.digest)
+        self.reporting.new_step(tip.digest)
 
     def _objection(self, header: Header) -> str:
         assert self.log.chain is not None

@@ -3,7 +3,7 @@
 DeDLOC, section 3.1: peers gather gradients until all of them together have the target batch.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from averaging.log.header import Head, peer_of
@@ -28,7 +28,7 @@ class PeerView:
         return self.missed < MISSES or now >= self.missed_at + FORGIVEN
 
 
-class Progress:
+class PeerViews:
     """The reports of all peers."""
 
     def __init__(self) -> None:
@@ -37,8 +37,11 @@ class Progress:
 
     def note(self, session: str, head: Head | None, samples: int, now: float) -> None:
         """Take in a report."""
-        known = self.peers.setdefault(session, PeerView(head, samples, now))
-        known.head, known.samples, known.heard_at = head, samples, now
+        known = self.peers.get(session)
+        if known is None:
+            self.peers[session] = PeerView(head, samples, now)
+        else:
+            known.head, known.samples, known.heard_at = head, samples, now
 
     def heard(self, session: str, now: float) -> None:
         """Take in any other word of a peer that has reported before."""
@@ -55,13 +58,22 @@ class Progress:
 
     def expected(self, instance: str, target: int, now: float) -> dict[str, PeerView]:
         """The peers for which a meeting stays open: those that are counted on, or all if they have not the `target`."""
-        present = {session: peer for session, peer in self.present(instance, now).items() if self.sends(session, now)}
-        reliable = {session: peer for session, peer in present.items() if peer.is_counted_on(now)}
-        return reliable if _samples(reliable) >= target else present
+        sending = self._sending(instance, now)
+        reliable = {session: peer for session, peer in sending.items() if peer.is_counted_on(now)}
+        return reliable if _samples(reliable.values()) >= target else sending
 
     def gathered(self, instance: str, target: int, now: float) -> int:
         """Samples of the peers that are expected."""
-        return _samples(self.expected(instance, target, now))
+        sending = self._sending(instance, now).values()
+        samples = _samples(sending)
+        reliable = samples - _samples([peer for peer in sending if peer.missed and not peer.is_counted_on(now)])
+        return reliable if reliable >= target else samples
+
+    def _sending(self, instance: str, now: float) -> dict[str, PeerView]:
+        present = self.present(instance, now)
+        if not self._silent:
+            return present
+        return {session: peer for session, peer in present.items() if self.sends(session, now)}
 
     def round_closed(self, instance: str, members: Collection[str], now: float) -> None:
         """Note who was there and who was not. Those that nobody counted on have missed nothing."""
@@ -89,9 +101,10 @@ class Progress:
 
     def forget_silent(self, now: float, seconds: float) -> None:
         """Drop peers that have not been heard of for long."""
-        self.peers = {session: peer for session, peer in self.peers.items() if now - peer.heard_at <= seconds}
+        for session in [one for one, peer in self.peers.items() if now - peer.heard_at > seconds]:
+            del self.peers[session]
         self._silent = {peer: one for peer, one in self._silent.items() if now - one[1] <= seconds}
 
 
-def _samples(peers: Mapping[str, PeerView]) -> int:
-    return sum(peer.samples for peer in peers.values())
+def _samples(peers: Iterable[PeerView]) -> int:
+    return sum([peer.samples for peer in peers])

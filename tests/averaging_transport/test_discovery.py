@@ -8,7 +8,7 @@ import pytest
 from hivemind.p2p import PeerID
 
 from averaging.protocol.messages import Contact
-from averaging.transport.contacts import Contacts, Listing
+from averaging.transport.discovery import Discovery, Listing
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.dht import Network, addresses, join_dht
 from swarm.identity import Identity, load_identity
@@ -127,10 +127,10 @@ def meet_and_part(folder: Path) -> None:
         named = Contact(f"{identity.peer_id.to_base58()}.00000001", name, name == "amina")
         me = PassCredentials(identity, gate).introduced(named)
         nodes.append(node)
-        contacts.append(Contacts(node, "guarded-run", identity, me, gate))
+        contacts.append(Discovery(node, "guarded-run", identity, me, gate))
     amina, bimal = contacts
 
-    def others(one: Contacts) -> list[str]:
+    def others(one: Discovery) -> list[str]:
         return [contact.user for contact in asyncio.run(one.look()).values()]
 
     wait_until(lambda: asyncio.run(amina.tell()) and others(bimal) == ["amina"], "amina at bimal's", every=0.5)

@@ -189,17 +189,18 @@ class Fetching:
 
     def tick(self, now: float) -> None:
         """Ask others for what has not come."""
-        for source in self._sources.values():
+        for name, source in list(self._sources.items()):
             if source.owes and now >= source.silent_since + source.patience:
                 source.patience = min(LONGEST, 2 * source.patience)
                 for digest in list(source.owes):
                     self._no_longer_owed(digest)
-        self._sources = {
-            name: one for name, one in self._sources.items() if one.owes or now < one.silent_since + REMEMBERED
-        }
+            if not source.owes and now >= source.silent_since + REMEMBERED:
+                del self._sources[name]
         self._ask(now)
 
     def _ask(self, now: float) -> None:
+        if not self._wanted:
+            return
         asked: dict[str, list[str]] = {}
         for digest, wanted in self._wanted.items():
             if wanted.owed_by or not wanted.sources or self._is_listed(digest):

@@ -64,7 +64,7 @@ class Listing:
         return contact
 
 
-class Contacts:
+class Discovery:
     """Tells others of our session, and us of theirs. `me.user` counts only where there are no passes."""
 
     def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate | None):

@@ -8,7 +8,7 @@ from averaging.log.header import Head, Kind, SnapshotName
 from averaging.protocol.actions import Apply, Average, SaveProposal, Send
 from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Vote
 from averaging.protocol.peer import Peer
-from averaging.protocol.rounds.progress import FORGIVEN, MISSES, Progress
+from averaging.protocol.rounds.peer_views import FORGIVEN, MISSES, PeerViews
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of
 
@@ -17,35 +17,35 @@ ME = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True
 ASHA = Contact("asha.0", "asha", reachable=True)
 
 
-def told(**samples: int) -> Progress:
+def told(**samples: int) -> PeerViews:
     """What everybody has gathered; they missed the last rounds, but for those with an underscore."""
-    progress = Progress()
+    views = PeerViews()
     for name, its in samples.items():
-        progress.note(name, HERE, its, now=10.0)
+        views.note(name, HERE, its, now=10.0)
     for _ in range(MISSES):
-        progress.round_closed("here", [name for name in samples if name.startswith("_")], now=10.0)
-    return progress
+        views.round_closed("here", [name for name in samples if name.startswith("_")], now=10.0)
+    return views
 
 
 def test_who_has_missed_rounds_is_not_waited_for_if_the_others_have_enough() -> None:
-    progress = told(_asha=6, _bela=4, chand=9)
-    assert set(progress.expected("here", 10, now=11.0)) == {"_asha", "_bela"}
-    assert progress.gathered("here", 10, now=11.0) == 10
+    views = told(_asha=6, _bela=4, chand=9)
+    assert set(views.expected("here", 10, now=11.0)) == {"_asha", "_bela"}
+    assert views.gathered("here", 10, now=11.0) == 10
 
 
 def test_it_is_waited_for_if_they_have_not() -> None:
-    progress = told(_asha=6, _bela=3, chand=9)
-    assert set(progress.expected("here", 10, now=11.0)) == {"_asha", "_bela", "chand"}
-    assert progress.gathered("here", 10, now=11.0) == 18
+    views = told(_asha=6, _bela=3, chand=9)
+    assert set(views.expected("here", 10, now=11.0)) == {"_asha", "_bela", "chand"}
+    assert views.gathered("here", 10, now=11.0) == 18
 
 
 def test_rounds_that_did_not_wait_for_it_are_not_held_against_it() -> None:
-    progress = told(_asha=10, chand=9)
+    views = told(_asha=10, chand=9)
     later = 10.0 + FORGIVEN / 2
-    progress.round_closed("here", ["_asha"], now=later)
+    views.round_closed("here", ["_asha"], now=later)
     for name in ("_asha", "chand"):
-        progress.note(name, HERE, 10, now=10.0 + FORGIVEN)
-    assert set(progress.expected("here", 10, now=10.0 + FORGIVEN)) == {"_asha", "chand"}
+        views.note(name, HERE, 10, now=10.0 + FORGIVEN)
+    assert set(views.expected("here", 10, now=10.0 + FORGIVEN)) == {"_asha", "chand"}
 
 
 def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while() -> None:

@@ -4,18 +4,18 @@ DeDLOC, section 3.1. A convener also speaks to those that do not report to it, s
 """
 
 from averaging.log.header import Head, extends
+from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up.catching_up import CatchingUp
 from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Report, Status
-from averaging.protocol.rounds.buffers import Buffers
 from averaging.protocol.rounds.convening import Convening
-from averaging.protocol.rounds.progress import Progress
+from averaging.protocol.rounds.peer_views import PeerViews
 from averaging.protocol.session import Session
 
 
-class Gathering:
+class Reporting:
     """Of one peer, which leads or follows."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Gathering:
         catching_up: CatchingUp,
         now: float,
     ):
-        self.progress = Progress()
+        self.views = PeerViews()
         self.convening = Convening(session.me, session.timing, now)
         self._settings, self._send, self._contacts = session.settings, session.send, contacts
         self._log, self._buffers, self._voting, self._catching_up = log, buffers, voting, catching_up
@@ -61,7 +61,7 @@ class Gathering:
         """Report, and speak, when it is time for it."""
         timing = self._settings.timing
         if now >= self._reported_at + timing.report:
-            self.progress.forget_silent(now, timing.forget)
+            self.views.forget_silent(now, timing.forget)
             self.report(now)
         if now >= self._spoke_at + timing.report and self.leads(now):
             self._speak(now)
@@ -70,7 +70,7 @@ class Gathering:
         """Say where this peer stands and what it has."""
         head, samples = self._log.head, self._buffers.samples
         self._reported_at, self._reported_samples = now, samples
-        self.progress.note(self._contacts.me.session, head, samples, now)
+        self.views.note(self._contacts.me.session, head, samples, now)
         tip = self._log.chain.tip if self._log.chain is not None else None
         if not self.leads(now):
             message = Report(head, samples)
@@ -80,7 +80,7 @@ class Gathering:
     def _speak(self, now: float) -> None:
         """A convener's word to those that do not report to it."""
         self._spoke_at = now
-        present = self.progress.present(self._voting.instance, now)
+        present = self.views.present(self._voting.instance, now)
         status = self.status(now)
         for session in self._contacts.others:
             if session not in present:
@@ -93,7 +93,7 @@ class Gathering:
         return max(self._gathered, self._buffers.samples)
 
     def _gathered_here(self, now: float) -> int:
-        return self.progress.gathered(self._voting.instance, self._settings.target_samples, now)
+        return self.views.gathered(self._voting.instance, self._settings.target_samples, now)
 
     def status(self, now: float) -> Status:
         """Where this peer stands, and whether it leads."""
@@ -103,7 +103,7 @@ class Gathering:
 
     def on_report(self, sender: str, report: Report, now: float) -> None:
         """A peer says what it has."""
-        self.progress.note(sender, report.head, report.samples, now)
+        self.views.note(sender, report.head, report.samples, now)
         if report.head is not None:
             self._catching_up.claims(sender, report.head, self._log.head, now)
         self._send(sender, self.status(now))

@@ -1,0 +1,153 @@
+"""What peers exchange in a round: their own pieces, those of others, and the means of them; and chunks of all kinds."""
+
+import asyncio
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+
+from averaging.log.header import Ballot
+from averaging.log.store import Store
+from averaging.moshpit.peer import GroupPeer
+from averaging.protocol.actions import Average
+from averaging.protocol.messages import Chunk, Message, Piece, Plan
+from averaging.reduce.encoding import piece_bytes, with_weight
+from averaging.reduce.reducer import EncodedMean, Reducer
+from averaging.shell.guarded import Guarded, Machine
+from averaging.shell.replay import Replay
+from swarm.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+
+class Exchange:
+    """Of one peer; for the thread of the event loop. Averaging itself is done aside.
+
+    What others send is kept as far as it is of use, and as there is room for it.
+    """
+
+    def __init__(self, guarded: Guarded, replay: Replay, store: Store, aside: Executor):
+        self._guarded, self._replay, self._store, self._aside = guarded, replay, store, aside
+        self._pieces: dict[str, dict[Piece, bytes]] = {}  # by sender
+        self._has_room = True  # for the last chunk there was
+        self._round: Ballot | None = None
+        self._pushed: Counter[str] = Counter()  # chunks by reducer that nobody has asked for, in this round
+
+    # -- what others send
+
+    def takes(self, sender: str, message: Message, payload: bytes, now: float) -> bool:
+        """Keep what comes with a message; False: it is of no use, so the machine is not to hear of it.
+
+        The transport has checked that a chunk has the digest that it is sent under.
+        """
+        match message:
+            case Chunk(digest):
+                return self._is_expected(sender, digest) and self._keeps_chunk(digest, payload, now)
+            case Piece():
+                return self._keeps_piece(sender, message, payload)
+        return True
+
+    def forget_pieces(self, decided: Ballot) -> None:
+        """Keep only those of later ballots."""
+        for sender, known in list(self._pieces.items()):
+            self._pieces[sender] = {piece: content for piece, content in known.items() if piece.ballot > decided}
+        self._pieces = {sender: known for sender, known in self._pieces.items() if known}
+
+    def _is_expected(self, sender: str, digest: str) -> bool:
+        """Whether a chunk was asked for, or may be of the update that a reducer of the open round is sending.
+
+        Its digest says nothing then: nobody knows it before the header. So each reducer has room for its part, and for
+        as much again.
+        """
+        machine = self._guarded.machine
+        if digest in machine.fetching.wanted or self._store.has(digest):
+            return True
+        plan = machine.reducing.plan
+        if plan is None:
+            return False
+        if plan.ballot != self._round:
+            self._round, self._pushed = plan.ballot, Counter()
+        self._pushed[sender] += 1
+        return self._pushed[sender] <= 2 * sum(part.count for part in plan.parts if part.reducer == sender)
+
+    def _keeps_chunk(self, digest: str, content: bytes, now: float) -> bool:
+        """Whether there is room for it and, if it is a manifest, whether its snapshot can be loaded."""
+        fetching = self._guarded.machine.fetching
+        try:
+            chunks = self._replay.checked(content).chunks if fetching.is_snapshot(digest) else None
+            self._store.put(digest, content)
+        except ValueError as error:
+            logger.warning("snapshot %s cannot be used: %s", digest, error)
+            return False
+        except StorageError as error:  # it will be asked for again
+            if self._has_room:
+                logger.warning("what others send cannot be kept: %s", error)
+            self._has_room = False
+            return False
+        self._has_room = True
+        if chunks is not None:
+            with self._guarded.lock:
+                fetching.consists_of(digest, chunks, now)
+        return True
+
+    def _keeps_piece(self, sender: str, piece: Piece, content: bytes) -> bool:
+        """Of each sender those of the newest ballot, and as many of another one as there is room for."""
+        grid, kind = self._guarded.gradients.grid, self._guarded.kind(piece.ballot)
+        if not 0 <= piece.chunk < grid.count or len(content) != piece_bytes(grid.size(piece.chunk), kind):
+            return False
+        known = self._pieces.setdefault(sender, {})
+        if len(known) >= 2 * grid.count:
+            newest = max(one.ballot for one in known)
+            if piece.ballot < newest:
+                return False
+            known = self._pieces[sender] = {one: kept for one, kept in known.items() if one.ballot >= piece.ballot}
+        if len(known) >= 2 * grid.count:
+            return False
+        known[piece] = content
+        return True
+
+    # -- what this peer sends
+
+    def own_piece(self, plan: Plan, chunk: int) -> bytes | None:
+        """What it brings to a chunk; None if that round is over."""
+        with self._guarded.lock:
+            machine = self._guarded.machine
+            numbers = plan.buffers_of(machine.me.session)
+            if isinstance(machine, GroupPeer) and (mean := machine.carried(numbers)) is not None:
+                content = self._store.get(mean.chunks[chunk])
+                return None if content is None else with_weight(content, mean.weight)
+            try:
+                return self._guarded.gradients.piece(numbers, chunk)
+            except (LookupError, ValueError) as error:
+                logger.debug("no piece of chunk %d: %s", chunk, error)
+                return None
+
+    async def average(self, machine: Machine, action: Average, carry_out: Callable[[], None]) -> None:
+        """Make the mean that a machine asks for, and tell it."""
+        plan, chunk, attempt = action.plan, action.chunk, action.attempt
+        name = Piece(plan.ballot, chunk, attempt)
+        pieces = []
+        for sender in action.senders:
+            is_own = sender == machine.me.session
+            piece = self.own_piece(plan, chunk) if is_own else self._pieces.get(sender, {}).get(name)
+            if piece is not None:
+                pieces.append((sender, piece))
+        excluded = set(action.senders).difference(sender for sender, _ in pieces)
+        reducer = Reducer(self._guarded.gradients.grid, self._guarded.kind(plan.ballot))
+        work = partial(reducer.average, pieces, chunk, plan.weights_by_session())
+        loop = asyncio.get_running_loop()
+        try:
+            mean: EncodedMean = await loop.run_in_executor(self._aside, work)
+            digest = hashlib.sha256(mean.encoded).hexdigest()
+            self._store.put(digest, mean.encoded)
+        except (ValueError, StorageError) as error:
+            logger.warning("chunk %d of %s cannot be averaged: %s", chunk, plan.ballot, error)
+            with self._guarded.lock:
+                machine.cannot_average(plan.ballot, chunk, attempt)
+            return
+        excluded.update(mean.excluded)
+        with self._guarded.lock:
+            machine.averaged(plan.ballot, chunk, attempt, digest, loop.time(), sorted(excluded))
+        carry_out()
