@@ -87,6 +87,7 @@ def test_the_same_month_is_written_again(tmp_path: Path) -> None:
     assert dumps[0] == dumps[1] and dumps[0][0]
 
 
+@pytest.mark.faults
 def test_answers_take_little_of_the_processor(served: Served) -> None:
     spent: dict[str, list[float]] = {path: [] for path in PATHS}
     for path in PATHS:
