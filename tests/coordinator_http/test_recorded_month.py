@@ -16,6 +16,7 @@ from tests.recorded_month.people import AWKWARD
 from tests.recorded_month.serving import Served, serving
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("month")  # which is recorded once
 QUICK = 0.2  # seconds of a processor for any answer; on a machine of its own they take less than half of it
 PATHS = (
     "run",
