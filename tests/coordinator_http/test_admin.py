@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_the_swarm_goes_back_only_to_a_checkpoint_that_is_there(serve: Serve) ->
 
 def test_malformed_orders_are_refused(serve: Serve) -> None:
     service = serve(open=True)
-    malformed: dict[str, list[dict[str, object]]] = {
+    malformed: dict[str, list[dict[str, Any]]] = {
         "restore": [{"step": -1}, {"step": "last"}],
         "ban": [{}, {"name": ""}, {"name": "  "}, {"name": "a\nb"}],
         "allow": [{"name": "x" * 101}],
