@@ -95,9 +95,15 @@ def start_forked(
     return _start(run_sahaj, (list(map(str, arguments)),), out, err or out, environment, cwd or Path.cwd())
 
 
-def start_function(function: Callable[..., None], *arguments: object, out: Path) -> Forked:
-    """Call a function of a module, in a process that has no threads yet; what it says and raises goes to `out`."""
-    return _start(function, arguments, out, out, {}, Path.cwd())
+def start_function(
+    function: Callable[..., None],
+    *arguments: object,
+    out: Path,
+    err: Path | None = None,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Forked:
+    """Call a function of a module in the same way: what it says goes to `out`, what it raises to `err`."""
+    return _start(function, arguments, out, err or out, environment, Path.cwd())
 
 
 def run_together(folder: Path, calls: Mapping[str, tuple[Callable[..., None], tuple[object, ...]]]) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
+from tests.waiting import PATIENCE
+
 SOCKETS = 1000
 HEAD = b"GET /api/run HTTP/1.1\r\nHost: a\r\nX-Slow: "  # and then a byte now and then
 BETWEEN_BYTES = 0.5  # seconds
@@ -55,7 +57,7 @@ class Crowd:
 
 
 @contextlib.contextmanager
-def crowd_at(crowd: Crowd, patience: float = 60.0) -> Iterator[None]:
+def crowd_at(crowd: Crowd, patience: float = PATIENCE) -> Iterator[None]:
     """A crowd in a thread, each of whose sockets has been opened, for as long as the block runs.
 
     Raises:

@@ -103,7 +103,7 @@ class GuardedSwarm(SmallSwarm):
             )
         self._attackers.append(process)
         try:
-            yield Attack(process, folder, time.monotonic() + PATIENCE)
+            yield Attack(process, folder, time.monotonic() + settings.get("seconds", 0.0) + PATIENCE)
         finally:
             end_session(process)
 

@@ -103,15 +103,14 @@ def test_the_demo_refuses_a_corpus_that_is_no_text(tmp_path: Path, name: str, co
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("command", "changes", "words"),
     [
-        ({"modle": {}}, ["modle"]),
-        ({"model": {"hidden_sise": 16}}, ["hidden_sise"]),
-        ({"optimizer": {"total_steps": "many"}}, ["total_steps", "many"]),
-        ({"name": "River Run"}, ["name", "River Run"]),
+        ("coordinator", {"modle": {}}, ["modle"]),
+        ("coordinator", {"model": {"hidden_sise": 16}}, ["hidden_sise"]),
+        ("train", {"optimizer": {"total_steps": "many"}}, ["total_steps", "many"]),
+        ("tokenizer", {"name": "River Run"}, ["name", "River Run"]),
     ],
 )
-@pytest.mark.parametrize("command", ["coordinator", "train", "tokenizer"])
 def test_a_wrong_run_file_is_named_before_anything_starts(
     tmp_path: Path, command: str, changes: dict[str, object], words: list[str]
 ):

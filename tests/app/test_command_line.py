@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 HEAVY = ("torch", "transformers", "hivemind", "datasets", "sqlalchemy", "numpy")
 LIMIT = 1.0  # seconds; half of it where nothing else runs
 COMMANDS = (
@@ -59,7 +61,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]):
 )
 def test_a_mistyped_command_is_explained(arguments: list[str]):
     told = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "app.cli", *arguments], check=False, capture_output=True, text=True, timeout=PATIENCE
     )
     assert told.returncode == 2
     assert "Traceback" not in told.stderr

@@ -311,7 +311,7 @@ def test_a_machine_waits_for_the_steps_of_a_slow_process(tmp_path: Path) -> None
         def looks() -> bool:
             most[0] = max(most[0], sum(isinstance(one, Apply | Load) for _, one in waiting))
             most[1] = max(most[1], len(village.stores["dina.0"].digests))
-            return village.newest.step > 120
+            return village.newest.step > 90
 
         await village.until(looks, 2000.0)
         assert most[0] <= AHEAD

@@ -1,7 +1,4 @@
-"""A peer of the log in a process of its own: it goes from random numbers to a goal, and tells of each step.
-
-python -m tests.averaging_swarm.peer JSON
-"""
+"""A peer of the log in a process of its own: it goes from random numbers to a goal, and tells of each step."""
 
 import json
 import signal
@@ -10,9 +7,11 @@ import threading
 import time
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import torch
 
+import averaging.transport.contacts
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
@@ -35,9 +34,9 @@ RUN = RunFile.model_validate(
 TOKENS = 50  # of a batch
 
 
-def main() -> None:
-    """Take part until SIGTERM."""
-    told = json.loads(sys.argv[1])
+def take_part(told: dict[str, Any]) -> None:
+    """Until SIGTERM."""
+    averaging.transport.contacts.LOOK_EVERY = 1.0  # seconds: all peers are on one machine
     folder, is_coordinator = Path(told["folder"]), told["is_coordinator"]
     asked = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: asked.set())
@@ -100,7 +99,3 @@ def say(**what: object) -> None:
     """To the test."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -3,8 +3,6 @@
 import json
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +11,8 @@ from typing import Any
 import pytest
 
 from swarm.passes import load_authority
+from tests.averaging_swarm.peer import take_part
+from tests.forked import Forked, start_function
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
@@ -23,7 +23,7 @@ class Peer:
     """One process."""
 
     name: str
-    process: "subprocess.Popen[bytes]"
+    process: Forked
     out: Path
 
     def told(self) -> list[dict[str, Any]]:
@@ -64,9 +64,7 @@ class Peers:
             "port": self.port if is_coordinator else 0,
             "client_mode": client_mode,
         }
-        command = [sys.executable, "-m", "tests.averaging_swarm.peer", json.dumps(given)]
-        with out.open("wb") as file, (folder / "errors").open("ab") as errors:
-            process = subprocess.Popen(command, stdout=file, stderr=errors)
+        process = start_function(take_part, given, out=out, err=folder / "errors")
         peer = self.living[name] = Peer(name, process, out)
         if is_coordinator:
             self.wait(peer.told, "coordinator's address")
@@ -112,8 +110,7 @@ def peers(tmp_path: Path) -> Iterator[Peers]:
         yield found
     finally:
         for peer in found.living.values():
-            peer.process.send_signal(signal.SIGKILL)
-            peer.process.wait()
+            peer.process.kill_all()
 
 
 def test_peers_hold_the_same_bytes_through_kills_newcomers_and_a_restarted_coordinator(peers: Peers):
@@ -140,7 +137,7 @@ def test_peers_hold_the_same_bytes_through_kills_newcomers_and_a_restarted_coord
     peers.check()
 
     for peer in peers.living.values():
-        peer.process.terminate()
+        peer.process.send_signal(signal.SIGTERM)
     for peer in peers.living.values():
         assert peer.process.wait(120) == 0, peers.errors(peer.name)
     peers.check()

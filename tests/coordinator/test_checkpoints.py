@@ -38,7 +38,7 @@ from coordinator.coordinator import newest_that_fits
 from swarm.errors import StorageError
 from swarm.fingerprint import fingerprint
 from swarm.run_file import RunFile, load_run
-from tests.waiting import PATIENCE
+from tests.forked import start_function
 from tokenizer.loading import tokenizer_digest
 from trainer.data import Batch
 from trainer.model import PretrainingModel, parameter_groups
@@ -362,46 +362,32 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_the_older_checkpoint(tmp_pat
             load_checkpoint(disk / "checkpoint-1")
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-from transformers import AutoTokenizer
-from coordinator import checkpoints
-from swarm.run_file import load_run
-from trainer.model import PretrainingModel
+def die_while_saving(folder: Path) -> None:
+    """Save a second checkpoint, and be killed in the middle of it."""
+    source = folder / "checkpoint-1"
+    loaded = load_checkpoint(source)
 
-folder = Path(sys.argv[1])
-source = folder / "checkpoint-1"
-loaded = checkpoints.load_checkpoint(source)
+    def die(event: str, arguments: tuple[object, ...]) -> None:
+        path = str(arguments[0]) if arguments else ""
+        if event == "open" and ".partial-" in path and path.endswith("trainer_state.json"):
+            os.kill(os.getpid(), signal.SIGKILL)
 
-def die(event, arguments):
-    path = str(arguments[0])
-    if event == "open" and ".partial-" in path and path.endswith("trainer_state.json"):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-model = PretrainingModel.from_pretrained(source)
-tokenizer = AutoTokenizer.from_pretrained(source)
-run = load_run(source / "run.yaml")
-sys.addaudithook(die)
-state = checkpoints.TrainerState("test-run", 2, 1, None, "", "", "")
-checkpoints.save_checkpoint(
-    folder, model=model, tokenizer=tokenizer, optimizer_state=loaded.optimizer_state, run=run, state=state
-)
-"""
-
-
-def test_a_checkpoint_killed_in_the_middle_is_absent_and_the_next_one_sweeps_it(tmp_path: Path, save: Save) -> None:
-    save(1)
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
+    model = PretrainingModel.from_pretrained(source)
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    run = load_run(source / "run.yaml")
+    sys.addaudithook(die)
+    state = replace(STATE, step=2)
+    save_checkpoint(
+        folder, model=model, tokenizer=tokenizer, optimizer_state=loaded.optimizer_state, run=run, state=state
     )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+
+def test_a_checkpoint_killed_in_the_middle_is_absent_and_the_next_one_sweeps_it(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, save: Save
+) -> None:
+    save(1)
+    said = tmp_path_factory.mktemp("killed") / "said"
+    assert start_function(die_while_saving, tmp_path, out=said).wait() == -signal.SIGKILL, said.read_text()
     leftovers = [path for path in tmp_path.iterdir() if path.name != "checkpoint-1"]
     assert len(leftovers) == 1
     assert (leftovers[0] / "model.safetensors").exists()

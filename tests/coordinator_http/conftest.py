@@ -1,5 +1,6 @@
 import base64
 import json
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -183,4 +184,4 @@ def serve(
     yield start
     for service in open_services:
         service.client.close()
-        service.server.stop()
+        threading.Thread(target=service.server.stop).start()  # it takes a moment for which nobody has to wait

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,20 +23,20 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_orders_need_the_key(serve: Serve, order: str) -> None:
+def test_orders_need_the_key(serve: Serve) -> None:
     service = serve(open=True)
-    before = service.desk.board.decisions
-    bare = service.client.post(f"/api/admin/{order}", json=ORDERS[order])
-    assert (bare.status_code, bare.json()["error"]) == (401, "token_missing")
-    for wrong in ("0" * 64, service.desk.admin_key[:-1], service.desk.admin_key + "0"):
-        answer = service.admin(order, wrong, **ORDERS[order])
-        assert (answer.status_code, answer.json()["error"]) == (401, "token_rejected")
-    basic = service.client.post(f"/api/admin/{order}", auth=("admin", service.desk.admin_key), json=ORDERS[order])
-    assert basic.status_code == 401
-    assert service.client.get(f"/api/admin/{order}").status_code == 405
-    assert service.desk.board.decisions == before
-    assert service.admin(order, **ORDERS[order]).status_code == 200
+    key = service.desk.admin_key
+    for order, body in ORDERS.items():
+        path, before = f"/api/admin/{order}", service.desk.board.decisions
+        bare = service.client.post(path, json=body)
+        assert (bare.status_code, bare.json()["error"]) == (401, "token_missing"), order
+        for wrong in ("0" * 64, key[:-1], key + "0"):
+            answer = service.admin(order, wrong, **body)
+            assert (answer.status_code, answer.json()["error"]) == (401, "token_rejected"), order
+        assert service.client.post(path, auth=("admin", key), json=body).status_code == 401, order
+        assert service.client.get(path).status_code == 405, order
+        assert service.desk.board.decisions == before, order
+        assert service.admin(order, **body).status_code == 200, order
 
 
 def test_orders_count_at_once_and_survive_a_restart(serve: Serve, hub_stand_in: HubStandIn) -> None:
@@ -85,24 +86,18 @@ def test_the_swarm_goes_back_only_to_a_checkpoint_that_is_there(serve: Serve) ->
     assert service.client.post("/api/admin/restore", json={"step": 7}).status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("order", "body"),
-    [
-        ("restore", {"step": -1}),
-        ("restore", {"step": "last"}),
-        ("ban", {}),
-        ("ban", {"name": ""}),
-        ("ban", {"name": "  "}),
-        ("allow", {"name": "x" * 101}),
-        ("ban", {"name": "a\nb"}),
-        ("announce", {"text": "two\nlines"}),
-        ("announce", {"text": "x" * 501}),
-    ],
-)
-def test_malformed_orders_are_refused(serve: Serve, order: str, body: dict) -> None:
+def test_malformed_orders_are_refused(serve: Serve) -> None:
     service = serve(open=True)
-    answer = service.admin(order, **body)
-    assert (answer.status_code, answer.json()["error"]) == (422, "malformed")
+    malformed: dict[str, list[dict[str, Any]]] = {
+        "restore": [{"step": -1}, {"step": "last"}],
+        "ban": [{}, {"name": ""}, {"name": "  "}, {"name": "a\nb"}],
+        "allow": [{"name": "x" * 101}],
+        "announce": [{"text": "two\nlines"}, {"text": "x" * 501}],
+    }
+    for order, bodies in malformed.items():
+        for body in bodies:
+            answer = service.admin(order, **body)
+            assert (answer.status_code, answer.json()["error"]) == (422, "malformed"), (order, body)
     assert not service.desk.board.decisions.banned
 
 

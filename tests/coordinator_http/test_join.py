@@ -59,12 +59,11 @@ def test_who_may_come_in_under_each_kind_of_access(serve: Serve, hub_stand_in: H
     assert mixed.join(name="  asha   of the river ").json()["user"] == "~asha of the river"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [None, "", "   ", "#coordinator", "~asha", " ~asha", "a\nb", "a\x00b", "\u200d", "a\u202eb", "a\u2028b", "x" * 41],
-)
-def test_a_name_that_is_none_is_malformed(serve: Serve, name: str | None) -> None:
-    assert serve(open=True).refusal(name=name)[:2] == (422, "malformed")
+def test_a_name_that_is_none_is_malformed(serve: Serve) -> None:
+    service = serve(open=True)
+    odd = ("#coordinator", "~asha", " ~asha", "a\nb", "a\x00b", "\u200d", "a\u202eb", "a\u2028b", "x" * 41)
+    for name in (None, "", "   ", *odd):
+        assert service.refusal(name=name)[:2] == (422, "malformed"), name
 
 
 def test_names_in_other_scripts_are_names(serve: Serve) -> None:
@@ -198,16 +197,17 @@ def test_a_second_time_the_hub_is_not_asked(serve: Serve, hub_stand_in: HubStand
     [(b"{", 422), (b"", 422), (b"[]", 422), (b"\xff\xfe", 422), (b"[" * 60_000, 422), (b"x" * 65_537, 413)],
 )
 def test_a_malformed_body_is_refused_in_one_line(serve: Serve, body: bytes, status: int) -> None:
-    headers = {"Content-Type": "application/json"}
+    service, headers = serve(open=True), {"Content-Type": "application/json"}
     for content in (body, iter([body])):  # with its length announced, and without
-        answer = serve(open=True).client.post("/api/join", content=content, headers=headers)
+        answer = service.client.post("/api/join", content=content, headers=headers)
         assert (answer.status_code, answer.json()["error"]) == (status, "malformed")
         assert "\n" not in answer.json()["message"]
 
 
 def test_what_was_sent_is_not_repeated(serve: Serve) -> None:
+    service = serve(open=True)
     for changes in ({"peer_id": ["hf_secret"]}, {"name": {"hf_secret": "hf_secret"}}, {"fingerprint": "hf_secret"}):
-        assert "hf_secret" not in serve(open=True).refusal(**changes)[2]
+        assert "hf_secret" not in service.refusal(**changes)[2]
 
 
 def test_a_thousand_attempts_are_answered_and_most_refused(

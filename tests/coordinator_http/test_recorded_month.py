@@ -16,6 +16,7 @@ from tests.recorded_month.people import AWKWARD
 from tests.recorded_month.serving import Served, serving
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("month")  # which is recorded once
 QUICK = 0.2  # seconds of a processor for any answer; on a machine of its own they take less than half of it
 PATHS = (
     "run",
@@ -87,6 +88,7 @@ def test_the_same_month_is_written_again(tmp_path: Path) -> None:
     assert dumps[0] == dumps[1] and dumps[0][0]
 
 
+@pytest.mark.faults
 def test_answers_take_little_of_the_processor(served: Served) -> None:
     spent: dict[str, list[float]] = {path: [] for path in PATHS}
     for path in PATHS:

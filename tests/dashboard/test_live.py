@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from app.admin import admin
 from coordinator.http.admin_key import FILE
-from tests.dashboard.browsing import SCREENSHOTS, WIDTHS, reading
+from tests.dashboard.browsing import reading
 from tests.dashboard.conftest import Pages
 from tests.peers.conftest import corpus as corpus
 from tests.peers.conftest import small_swarm as small_swarm
@@ -40,16 +40,11 @@ def test_the_pages_follow_a_swarm_from_its_first_step_to_its_end(
         for least in (1, 2):
             expect(card).to_contain_text(re.compile(rf"Global step\s*([{least}-9]|\d\d)"))
         assert reader.problems == []
-    for width in WIDTHS:
-        with reading(browser, pages.url, width) as reader:
-            reader.open("", READY["Overview"])
-            for title, ready in READY.items():
-                reader.turn_to(title)
-                reader.sees_whole(ready)
-                reader.picture(SCREENSHOTS / f"live-{title.lower()}-{width}.png")
-            assert reader.problems == []
-    with reading(browser, pages.url) as reader:
-        reader.open("", READY["Overview"])
+        for title, ready in READY.items():
+            reader.turn_to(title)
+            reader.sees_whole(ready)
+        reader.turn_to("Overview")
+        reader.see(READY["Overview"])
         swarm.peers[0].kill()
         reader.see(AWAY)
         swarm.coordinator()

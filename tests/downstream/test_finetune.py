@@ -24,6 +24,8 @@ from tests.downstream.conftest import PEOPLE, QUICK
 from tests.forked import start_forked
 from tests.waiting import PATIENCE, wait_until
 
+pytestmark = pytest.mark.xdist_group("finetune")  # a model for most of them
+
 
 @pytest.fixture(scope="session")
 def ner_results(

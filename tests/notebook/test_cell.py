@@ -16,6 +16,7 @@ from swarm.program import DISTRIBUTION
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.xdist_group("platform")  # its Python is built once
 VERSION = "7.1.0"
 
 
@@ -26,6 +27,7 @@ class Notebook:
     python: Path
     cache: Path
     tempting: Path  # an index with a newer torch
+    has_program: bool = False  # that the platform came with
 
     def run(self, url: str, program: Program, *, typed: str = "", answer: str = "") -> str:
         """What the cell prints; `typed` into the field for the link, or the `answer` to its question."""
@@ -52,6 +54,7 @@ class Notebook:
         """The platform has this, too."""
         install = ("-m", "pip", "--disable-pip-version-check", "install", "--no-index", "--no-deps", wheel)
         subprocess.run([self.python, *install], check=True, capture_output=True)
+        self.has_program = True
 
     def says(self, python: str, question: str) -> str:
         return subprocess.run([python, "-I", "-c", question], check=True, capture_output=True, text=True).stdout.strip()
@@ -60,8 +63,11 @@ class Notebook:
 @pytest.fixture
 def notebook(platform_python: Path, tmp_path: Path) -> Iterator[Notebook]:
     make_wheel(tmp_path / "index", "torch", "99.0", {"torch/__init__.py": b"__version__ = '99.0'\n"})
-    yield Notebook(platform_python, tmp_path / "cache", tmp_path / "index")
-    subprocess.run([platform_python, "-m", "pip", "uninstall", "--yes", DISTRIBUTION], check=True, capture_output=True)
+    one = Notebook(platform_python, tmp_path / "cache", tmp_path / "index")
+    yield one
+    if one.has_program:
+        uninstall = ("-m", "pip", "uninstall", "--yes", DISTRIBUTION)
+        subprocess.run([platform_python, *uninstall], check=True, capture_output=True)
 
 
 @pytest.fixture

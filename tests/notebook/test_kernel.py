@@ -135,7 +135,7 @@ def coordinator() -> Iterator[Callable[[bool], str]]:
             def log_message(self, *_: object) -> None: ...
 
         servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        threading.Thread(target=servers[-1].serve_forever, args=(0.02,), daemon=True).start()
         return f"http://127.0.0.1:{servers[-1].server_port}"
 
     yield serve

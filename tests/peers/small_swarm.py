@@ -14,13 +14,14 @@ from typing import Any
 
 import psutil
 
+import averaging.transport.contacts
 from app.demo_peers import Peer, start_peer, wait_for_address
 from coordinator.coordinator import ADDRESSES
 from coordinator.ledger import Ledger, StepSummary, open_ledger
 from coordinator.state_folder import URL
 from swarm.durable import write_file
 from swarm.run_file import dump_run, parse_run
-from tests.forked import Forked, start_forked
+from tests.forked import Forked, run_sahaj, start_function
 from tests.waiting import PATIENCE, wait_until
 
 NAME = "small-run"
@@ -56,6 +57,7 @@ class SmallSwarm:
         self.folder, self.state, self.target = folder, folder / "state", target_batch_size
         self.run_file = folder / "run.yaml"
         self.peers: list[Peer] = []
+        self.run_as: dict[str, Callable[[list[str]], None]] = {}  # by name: what to call with a command's arguments
         self.address = self.url = ""
         self.port = free_port()
         shutil.copytree(tokenizer, folder / "tokenizer")
@@ -141,7 +143,8 @@ class SmallSwarm:
 
     def fork(self, name: str, command: list[object], log: Path, environment: Mapping[str, str]) -> Forked:
         """Start `sahaj` with these arguments; for others to change."""
-        return start_forked(command, log, environment=environment)
+        run = self.run_as.get(name, run_closely)
+        return start_function(run, list(map(str, command)), out=log, environment=environment)
 
     @property
     def ledger(self) -> Ledger:
@@ -185,6 +188,12 @@ class SmallSwarm:
                 ending.callback(self._ledger.close)
             for peer in self.peers:
                 ending.callback(peer.kill)
+
+
+def run_closely(arguments: list[str]) -> None:
+    """Be `sahaj` where all peers are on one machine: they need not wait seconds until they find each other."""
+    averaging.transport.contacts.LOOK_EVERY = 1.0
+    run_sahaj(arguments)
 
 
 def run_content(corpus: Path, *, target_batch_size: int, total_steps: int) -> dict[str, Any]:

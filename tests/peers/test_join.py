@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+import app.joining.hearing
 from app.admin import admin
 from app.joining.join import PEERS
 from app.joining.problems import Banned, NotAllowed
@@ -11,7 +12,7 @@ from coordinator.http.admin_key import FILE
 from swarm import known_peers
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
-from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, text_of
+from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 4096  # some seconds of two trainers
@@ -23,6 +24,7 @@ def test_members_train_together_and_others_stay_outside(
     tokens = {name: hub_stand_in.add(name) for name in ("alice", "bob", "mallory")}
     swarm = small_swarm(access={"users": ["alice", "bob"]}, target_batch_size=STEP_SAMPLES)
     alice = swarm.volunteer("alice", token=tokens["alice"])
+    swarm.run_as["bob"] = run_asking_soon
     bob = swarm.volunteer("bob", token=tokens["bob"], client_mode=True)
     mallory = swarm.volunteer("mallory", token=tokens["mallory"])
     swarm.wait(lambda: mallory.process.poll() is not None, "end of somebody who is not on the list")
@@ -74,3 +76,9 @@ def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_i
     swarm.wait_for_step(done + 2)
     assert {session.user for session in swarm.ledger.sessions()} == {"~Asha", "~Bela"}
     assert asha.process.poll() is None and bela.process.poll() is None
+
+
+def run_asking_soon(arguments: list[str]) -> None:
+    """Be a trainer that soon asks for notices over HTTP: in client mode a banned one has no other way to hear of it."""
+    app.joining.hearing.SILENCE = app.joining.hearing.ASK_EVERY = 2.0
+    run_closely(arguments)

@@ -11,7 +11,7 @@ from coordinator.http.admin_key import FILE
 from tests.peers.small_swarm import SmallSwarm, text_of
 
 pytestmark = pytest.mark.swarm
-STEP_SAMPLES = 12_288  # some five seconds of two trainers: whoever comes back needs longer than matchmaking takes
+STEP_SAMPLES = 4096  # some seconds of two trainers
 
 
 def test_the_swarm_goes_back_to_a_checkpoint_and_on_from_it(small_swarm: Callable[..., SmallSwarm]):

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,33 +14,19 @@ from transformers import PreTrainedTokenizerFast
 
 from coordinator.ledger import Ledger
 from coordinator.state_folder import AUTHORITY
+from tests.forked import start_forked
 from tests.hub_reader import read_from_hub
 from tests.hub_repositories import Line
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import REPO, MakeCheckpoint, repository
 from tests.waiting import PATIENCE
 
-ROOT = Path(__file__).parents[2]
-SAHAJ = (  # a shell's background jobs, as tests may be, ignore Ctrl-C, and so would what they start
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from app.cli import main; main()"
-)
-
-
-def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", SAHAJ, "release", *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
 
 def run_release(*arguments: object, **environment: str) -> tuple[int, str, str]:
-    process = start(*arguments, **environment)
-    out, err = process.communicate(timeout=PATIENCE)
-    return process.returncode, out, err
+    with tempfile.TemporaryDirectory() as said:
+        out, err = Path(said) / "out", Path(said) / "err"
+        status = start_forked(("release", *arguments), out, err, environment=environment).wait()
+        return status, out.read_text(), err.read_text()
 
 
 def test_a_checkpoint_is_released_by_hand_and_loaded_by_its_name(
@@ -97,7 +84,6 @@ def test_a_dry_run_shows_everything_and_contacts_nobody(
         (("{checkpoint}", REPO), {"HF_TOKEN": "hf_nobodys"}, 61, "the Hub does not know the Hugging Face token"),
         (("{checkpoint}", "other/boats"), {}, 61, "other/boats: this Hugging Face token may not write there"),
         (("{checkpoint}", REPO), {"HF_ENDPOINT": "http://127.0.0.1:9"}, 60, "the Hub cannot be reached"),
-        (("{checkpoint}", REPO), {"HF_HUB_OFFLINE": "1"}, 61, "HF_HUB_OFFLINE is set"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -114,6 +100,14 @@ def test_what_cannot_be_done_is_one_line(
     found, out, err = run_release(*(one.format(**places) for one in arguments), **changes)
     assert found == status and err.startswith("sahaj: ") and said in err and err.count("\n") == 1, (out, err)
     assert not hub.repositories.by_name
+
+
+def test_where_the_hub_may_not_be_reached_a_line_says_so(hub: HubStandIn, make_checkpoint: MakeCheckpoint):
+    command = [sys.executable, "-m", "app.cli", "release", str(make_checkpoint(100).path), REPO]
+    offline = os.environ | {"HF_HUB_OFFLINE": "1"}  # it is read while importing
+    done = subprocess.run(command, env=offline, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 61 and done.stderr.startswith("sahaj: ") and done.stderr.count("\n") == 1, done
+    assert "HF_HUB_OFFLINE is set" in done.stderr and not hub.repositories.by_name
 
 
 def test_a_card_can_be_released_anew(
@@ -138,15 +132,17 @@ def test_a_flipped_bit_is_not_released(hub: HubStandIn, make_checkpoint: MakeChe
     assert hub.asked == []
 
 
-def test_an_upload_that_was_killed_goes_on_where_it_was(hub: HubStandIn, make_checkpoint: MakeCheckpoint):
+def test_an_upload_that_was_killed_goes_on_where_it_was(
+    hub: HubStandIn, make_checkpoint: MakeCheckpoint, tmp_path: Path
+):
     """The model has arrived, the optimizer's state half: killed there, and started again."""
     line, path = Line(held_after=1000), make_checkpoint(100).path
     hub.repositories.lines.append(("PUT /lfs/", Line()))
     hub.repositories.lines.append(("PUT /lfs/", line))
-    process = start(path, REPO)
+    process = start_forked(("release", path, REPO), tmp_path / "said")
     assert line.holding.wait(PATIENCE)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=PATIENCE)
+    process.kill()
+    process.wait()
     line.go_on.set()
     assert [one.title for one in repository(hub).revisions] == ["initial commit"]
     arrived = list(hub.repositories.received)
@@ -158,13 +154,13 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(hub: HubStandIn, make_ch
     assert repository(hub).head.files["optimizer.pt"].content == (path / "optimizer.pt").read_bytes()
 
 
-def test_ctrl_c_ends_an_upload_with_one_line(hub: HubStandIn, make_checkpoint: MakeCheckpoint):
-    line = Line(held_after=1000)
+def test_ctrl_c_ends_an_upload_with_one_line(hub: HubStandIn, make_checkpoint: MakeCheckpoint, tmp_path: Path):
+    line, err = Line(held_after=1000), tmp_path / "err"
     hub.repositories.lines.append(("PUT /lfs/", line))
-    process = start(make_checkpoint(100).path, REPO)
+    process = start_forked(("release", make_checkpoint(100).path, REPO), tmp_path / "out", err)
     assert line.holding.wait(PATIENCE)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=PATIENCE)
+    status, said = process.wait(), err.read_text()
     line.go_on.set()
-    assert process.returncode == 130 and err.startswith("sahaj: stopped; nobody sees") and err.count("\n") == 1
+    assert status == 130 and said.startswith("sahaj: stopped; nobody sees") and said.count("\n") == 1
     assert [one.title for one in repository(hub).revisions] == ["initial commit"]

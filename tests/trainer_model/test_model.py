@@ -1,9 +1,6 @@
 """ALBERT made cheap is still ALBERT."""
 
 import hashlib
-import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +10,9 @@ from transformers import AlbertForPreTraining, AutoModelForMaskedLM, PreTrainedT
 
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile
+from tests.forked import runs_well
 from trainer.data import Batch, Feed
 from trainer.model import PretrainingModel, build_model, model_config, parameter_groups
-
-HASH_OF_WEIGHTS = """
-import hashlib, pickle, sys, torch
-from trainer.model import build_model
-torch.manual_seed(12345)
-model = build_model(*pickle.load(sys.stdin.buffer))
-print(hashlib.sha256(b"".join(one.detach().numpy().tobytes() for one in model.parameters())).hexdigest())
-"""
 
 
 def hash_of_weights(model: PretrainingModel) -> str:
@@ -96,7 +86,7 @@ def test_of_all_lengths_and_numbers_of_masked_tokens_torch_compiles_few_programs
     model = build_model(run, tokenizer)
     forward = torch.compile(model, backend=compiler)
     with Feed(documents * 40, tokenizer, run, batch_size=32, seed=0) as feed:
-        batches = [feed.next() for _ in range(60)]
+        batches = [feed.next() for _ in range(30)]
     for batch in batches:
         assert forward(batch).loss.item() == pytest.approx(model(batch).loss.item(), abs=1e-5)
     shapes = {(one.input_ids.shape, len(one.masked_positions), one.attention_mask is None) for one in batches}
@@ -150,18 +140,15 @@ def test_a_few_steps_on_a_batch_lower_both_losses(
 
 
 def test_initial_weights_are_the_same_in_every_process_whatever_was_drawn_before(
-    run: RunFile, tokenizer: PreTrainedTokenizerFast
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     torch.rand(3)
-    here = hash_of_weights(build_model(run, tokenizer))
-    there = subprocess.run(
-        [sys.executable, "-c", HASH_OF_WEIGHTS],
-        input=pickle.dumps((run, tokenizer)),
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-        check=True,
-    )
-    assert there.stdout.decode().strip() == here
+    runs_well(builds_the_same, tmp_path, run, tokenizer, hash_of_weights(build_model(run, tokenizer)))
+
+
+def builds_the_same(_: Path, run: RunFile, tokenizer: PreTrainedTokenizerFast, weights: str) -> None:
+    torch.manual_seed(12345)
+    assert hash_of_weights(build_model(run, tokenizer)) == weights
 
 
 def test_building_a_model_does_not_touch_the_random_numbers_of_others(
