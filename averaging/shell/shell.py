@@ -188,6 +188,10 @@ class Shell:
         """The run's authority wants the state of a snapshot back, which this coordinator holds."""
         self._tell(lambda machine, now: self.machine.roll_back(manifest.digest, manifest.chunks, now))
 
+    def lacks(self, gaps: Sequence[Gap]) -> None:
+        """The disk of this coordinator has lost headers, which others may have."""
+        self._tell(lambda machine, now: self.machine.backfilling.lacks(gaps))
+
     def leave(self) -> None:
         """Say goodbye."""
         self._tell(lambda machine, now: machine.leave())
