@@ -161,7 +161,7 @@ class Stepping:
     async def _write_snapshots(self, machine: Peer) -> None:
         with self._guarded.lock:
             assert machine.log.chain is not None
-            names, since = list(machine.log.snapshots), machine.log.chain.oldest.step
+            names, since = list(machine.log.snapshots), machine.log.chain.first
         await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names, since)))
 
     def _forget(self, digests: Sequence[str]) -> None:
