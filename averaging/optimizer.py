@@ -23,7 +23,7 @@ from averaging.log.header import Entry, Gap
 from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.log.store import Store
-from averaging.moshpit.peer import GroupSettings
+from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings

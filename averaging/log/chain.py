@@ -6,7 +6,7 @@ from averaging.log.header import Entry, Head, Header
 from averaging.log.packing import pack, unpack
 
 PLAIN = 64  # entries at hand, the newest ones; one with 40 members takes 60 KB, and packed a tenth of that
-MOST_PACKED = 24 << 20  # bytes of older ones that are held for others
+MOST_PACKED = 32 << 20  # bytes of older ones that are held for others
 
 
 class Chain:

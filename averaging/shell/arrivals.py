@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from averaging.log.header import Ballot
+from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.messages import Chunk, Message, Piece
 from averaging.reduce.pieces import piece_bytes
 from averaging.shell.guarded import Guarded
@@ -74,12 +75,15 @@ class Arrivals:
 
     def _keeps_chunk(self, digest: str, content: bytes, now: float) -> bool:
         """Whether there is room for it and, if it is a manifest, whether its snapshot can be loaded."""
-        fetching = self._guarded.machine.fetching
+        machine, fetching = self._guarded.machine, self._guarded.machine.fetching
         try:
             chunks = self._replay.checked(content).chunks if fetching.is_snapshot(digest) else None
             self._contents.put(digest, content)
         except ValueError as error:
-            logger.warning("snapshot %s cannot be used: %s", digest, error)
+            if isinstance(machine, GroupPeer):
+                self._guarded.cannot_load(machine, digest, error, now)
+            else:
+                logger.warning("snapshot %s cannot be used: %s", digest, error)
             return False
         except StorageError as error:  # it will be asked for again
             if self._has_room:

@@ -31,7 +31,7 @@ class Means:
         with self._guarded.lock:
             machine = self._guarded.machine
             numbers = plan.buffers_of(machine.me.session)
-            if isinstance(machine, GroupPeer) and (mean := machine.carried(numbers)) is not None:
+            if isinstance(machine, GroupPeer) and (mean := machine.open_step.carried(numbers)) is not None:
                 content = self._contents.get(mean.chunks[chunk])
                 return None if content is None else with_weight(content, mean.weight)
             try:

@@ -20,7 +20,8 @@ from averaging.log.disk import Disk
 from averaging.log.header import Entry, Gap, SnapshotName
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
-from averaging.moshpit.peer import GroupPeer, GroupSettings
+from averaging.moshpit.group_keys import GroupSettings
+from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Accepted, Bandwidth, Chunk, Contact, Message, Piece
