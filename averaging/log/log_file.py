@@ -29,6 +29,7 @@ _MARK = b"\xf7log"
 _FRAME = struct.Struct("<4sII")  # mark, bytes of what follows, and a CRC-32 of these, of the place and of what follows
 _READ = 1 << 20  # bytes at a time, in search of a mark
 _LONGEST = 1 << 26  # bytes; a broken length may be any
+_TORN = 1 << 16  # bytes that a crash leaves of a log's first entries, at most
 
 
 @dataclass(frozen=True)
@@ -132,13 +133,24 @@ class LogFile:
         """
         if self._end is None:
             self._end = _last_end(self._path)
+            self._broken_bytes()
         return self._end
+
+    def _broken_bytes(self) -> int:
+        """After the last whole entry. Where there is none, a log that is not read must not be written over."""
+        size = self._path.stat().st_size if self._path.exists() else 0
+        if not self._end and size > _TORN:
+            raise StorageError(
+                f"{self._path}: none of its {size:,} bytes is an entry of a log; bring the folder back from a copy, or "
+                "move it away to begin without it"
+            )
+        return size - (self._end or 0)
 
     def load(self, start: int = 0) -> list[Record]:
         """The records from a byte on. What follows the last whole one is cut off when the file is written next.
 
         Raises:
-            StorageError: the file cannot be read.
+            StorageError: the file cannot be read, or is no log.
         """
         self._end, self.whole, self._starts = start, None, []
         records: list[Record] = []
@@ -147,12 +159,12 @@ class LogFile:
                 _lost(self._path, self._end, begin)
                 self.whole = len(records) if self.whole is None else self.whole
             records.append(record)
-            self._starts.append((record.entry.header.step, begin))
+            if record.is_proven:  # those for their credit alone are in no chain
+                self._starts.append((record.entry.header.step, begin))
             self._end = end
-        size = self._path.stat().st_size if self._path.exists() else 0
-        if self._end < size and (records or not start):
+        if (broken := self._broken_bytes()) > 0 and (records or not start):
             where = f"after step {records[-1].entry.header.step}" if records else "from the first step on"
-            logger.warning("%s: %d bytes %s are broken and were left out", self._path, size - self._end, where)
+            logger.warning("%s: %d bytes %s are broken and were left out", self._path, broken, where)
         return records
 
     def since(self, step: int, start: int = 0) -> int:
@@ -172,10 +184,9 @@ class LogFile:
         """
         if not records:
             return
-        begin, frames = self.end, b""
-        starts = []
+        begin, frames, starts = self.end, b"", []
         for record in records:
-            if record.is_proven:  # those for their credit alone are in no chain
+            if record.is_proven:
                 starts.append((record.entry.header.step, begin + len(frames)))
             frames += framed(_encode(record), begin + len(frames))
         with storage_errors(self._path):

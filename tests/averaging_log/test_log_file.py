@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -219,6 +220,15 @@ def test_the_ledger_goes_on_after_an_entry_that_is_broken(path: Path, caplog: py
         assert missing_in(path) == [Gap(lost.step, lost.digest, lost.step - 1)]
     path.write_bytes(content)
     assert missing_in(path) == []
+
+
+@pytest.mark.parametrize("read", [LogFile.load, lambda log: log.append(RECORDS[:1])])
+def test_a_file_that_is_no_log_is_not_written_over(path: Path, read: Callable[[LogFile], object]) -> None:
+    content = b"another format " * 10_000
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match="none of its 150,000 bytes is an entry of a log; bring the folder back"):
+        read(LogFile(path))
+    assert path.read_bytes() == content
 
 
 @pytest.mark.usefixtures("no_fsync")
