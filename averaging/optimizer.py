@@ -18,11 +18,11 @@ from averaging.load_balancing.plan import GlobalStep
 from averaging.load_balancing.planner import plan_round
 from averaging.log.codec import rebase
 from averaging.log.disk import Disk
-from averaging.log.header import Entry
+from averaging.log.header import Entry, Gap
 from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.log.store import Store
-from averaging.moshpit.peer import GroupSettings
+from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
@@ -120,7 +120,6 @@ class CollaborativeOptimizer:
             resume_or_open(shell, disk, lambda: first(self._layout))
         elif me.is_coordinator:
             assert disk is not None, "a coordinator has a folder"
-            disk.load()
             shell.begin_with(first(self._layout))
         shell.run()
         await self._connection.open(me, shell)
@@ -204,6 +203,10 @@ class CollaborativeOptimizer:
 
     async def _order(self, manifest: Manifest) -> None:
         self._shell.roll_back(manifest)
+
+    def lacks(self, gaps: Sequence[Gap]) -> None:
+        """Ask other peers for headers that the disk of this coordinator has lost."""
+        self._loop.soon(self._shell.lacks, gaps)
 
     # -- between two batches
 

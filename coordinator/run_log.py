@@ -11,7 +11,7 @@ from hivemind.dht import DHT
 
 from averaging.log.disk import LOG_FILE
 from averaging.log.header import Entry, Header, Kind
-from averaging.log.log_file import Place, entries_after, newest_step
+from averaging.log.log_file import Place, entries_after, missing_in, newest_step
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
@@ -120,7 +120,11 @@ class RunLog:
         Raises:
             StorageError: the disk cannot be read.
         """
-        return entries_after(self._file, place, most)
+        return entries_after(self._file, place, most, self._ask_for_lost)
+
+    def _ask_for_lost(self) -> None:
+        if gaps := missing_in(self._file):
+            self.optimizer.lacks(gaps)
 
     def follow(self, stop: threading.Event) -> None:
         """Take part until `stop` is set.

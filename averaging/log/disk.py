@@ -3,6 +3,7 @@
 What a file names is on the disk before the file is.
 """
 
+import io
 import logging
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import msgpack
 
 from averaging.log.header import Ballot, Entry, Gap, Header, Kind, SnapshotName
-from averaging.log.log_file import LogFile, Record, chain_of, framed, unframed, unreadable
+from averaging.log.log_file import LogFile, Record, chain_of, framed, missing_in, unframed, unreadable
 from averaging.log.snapshot import Manifest
 from averaging.log.store import Store
 from swarm.durable import storage_errors, write_file
@@ -62,25 +63,37 @@ class Disk:
         Entries before the oldest snapshot are not read. Chunks that nothing of it names are deleted.
         """
         start, self._gaps, _ = self._saved()
-        found = self._find(start) or self._find(0)
+        found = self._find(start) or (self._find(0) if start else None)
         if found is not None:
             self.contents.forget(self.contents.digests - self._named(found))
         return found
 
     def _find(self, first: int) -> Found | None:
-        """In the log from a byte on."""
-        records = self._log.load(first)
-        entries = chain_of(records)
+        """In the log from a byte on.
+
+        Where the disk has lost some of that, and what follows leads to no state, the log ends before it.
+        """
+        records, whole = self._log.load(first), self._log.whole
+        self._gaps = next((one.gaps for one in reversed(records) if one.gaps is not None), self._gaps)
+        chains = [chain_of(records)]
+        if whole is not None:
+            known = {gap.digest for gap in self._gaps}
+            self._gaps += tuple(gap for gap in missing_in(self._folder / LOG_FILE) if gap.digest not in known)
+            chains.append(chain_of(records[:whole]))
+        found = next(filter(None, map(self._found, chains)), None)
+        if found is None and not first and any(chains):  # without any there are headers for their credit alone
+            raise StorageError(
+                f"{self._folder}: no whole snapshot is left for the {max(map(len, chains)):,} entries of the log; "
+                "bring the folder back from a copy, or move it away to begin without it"
+            )
+        return found
+
+    def _found(self, entries: Sequence[Entry]) -> Found | None:
+        """In a chain."""
         states = self._states(entries)
         start = max((at for at, name in enumerate(states) if name is not None), default=None)
         if start is None:
-            if entries and not first:  # without any there are headers for their credit alone
-                raise StorageError(
-                    f"{self._folder}: no whole snapshot is left for the {len(entries):,} entries of the log; bring the "
-                    "folder back from a copy, or move it away to begin without it"
-                )
             return None
-        self._gaps = next((one.gaps for one in reversed(records) if one.gaps is not None), self._gaps)
         end = next(
             (at for at in range(start + 1, len(entries)) if not self._can_apply(entries[at].header)), len(entries)
         )
@@ -151,8 +164,11 @@ class Disk:
     def credit(self, entries: Sequence[Entry], gaps: tuple[Gap, ...] | None = None) -> None:
         """Write down headers for their credit, in any order, and again if need be; `gaps` are missing from now on."""
         last = len(entries) - 1
-        self._log.append([Record(one, False, gaps if at == last else None) for at, one in enumerate(entries)])
+        self._log.append([Record(one, False, gaps if at == last else None, False) for at, one in enumerate(entries)])
         self._gaps = self._gaps if gaps is None else gaps
+        if not entries:
+            start, _, names = self._saved()
+            self._save_snapshots(start, names)
 
     def _states(self, entries: Sequence[Entry]) -> list[SnapshotName | None]:
         """For each entry the snapshot that is held of the state after it."""
@@ -205,10 +221,11 @@ def _content(path: Path) -> list[Any] | None:
     """The list in a file of one frame; None if there is no file, or it is broken."""
     try:
         with path.open("rb") as file:
-            for content in unframed(file):
-                values: list[Any] = msgpack.unpackb(content)
-                return values
-            if file.tell():
+            for place, content in unframed(file):
+                if place == 0:
+                    values: list[Any] = msgpack.unpackb(content)
+                    return values
+            if file.seek(0, io.SEEK_END):
                 logger.warning("%s is broken and was left out", path)
     except FileNotFoundError:
         pass

@@ -1,28 +1,35 @@
-"""Entries of the log in a file that only grows, each with its length and a checksum.
+"""Entries of the log in a file that only grows, each with a mark, its length and a checksum.
 
 A coordinator writes down every header once it knows of it, of whatever chain: the headers that it has applied, and
-others for their credit. The chain is found by going back from the newest one that was applied.
+others for their credit. The chain is found by going back from the newest one that was applied. Where the disk has lost
+some bytes, the next mark tells where to go on.
 """
 
+import bisect
 import io
 import itertools
 import logging
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import msgpack
 
-from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Header
+from averaging.log.header import Entry, Gap
+from averaging.log.packing import entry_of, fields_of
 from swarm.durable import fsync, storage_errors
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
-_FRAME = struct.Struct("<II")  # bytes of what follows, and the CRC-32 of that number and of what follows
+_MARK = b"\xf7log"
+_FRAME = struct.Struct("<4sII")  # mark, bytes of what follows, and a CRC-32 of these, of the place and of what follows
+_READ = 1 << 20  # bytes at a time, in search of a mark
+_LONGEST = 1 << 26  # bytes; a broken length may be any
+_TORN = 1 << 16  # bytes that a crash leaves of a log's first entries, at most
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Record:
     entry: Entry
     is_applied: bool  # the state is that after this header
     gaps: tuple[Gap, ...] | None = None  # headers that are missing from now on; None: the same as before
+    is_proven: bool = True  # its certificate was checked; headers for their credit alone are believed by digest
 
 
 @dataclass(frozen=True)
@@ -42,23 +50,69 @@ class Place:
     digest: str
 
 
-def framed(content: bytes) -> bytes:
-    """Bytes that can be told from ones that were cut short or garbled."""
-    length = len(content).to_bytes(4, "little")
-    return _FRAME.pack(len(content), zlib.crc32(content, zlib.crc32(length))) + content
+def framed(content: bytes, place: int = 0) -> bytes:
+    """Bytes that can be told from ones that were cut short or garbled.
+
+    The checksum covers the place in the file, so that nobody can have a frame of his found within his own header.
+    """
+    head = b"".join(number.to_bytes(8, "little") for number in (len(content), place))
+    return _FRAME.pack(_MARK, len(content), zlib.crc32(content, zlib.crc32(head))) + content
 
 
-def unframed(file: BinaryIO) -> Iterator[bytes]:
-    """The contents of whole frames from where the file is, up to the first that is not."""
-    here = file.tell()
-    size = file.seek(0, io.SEEK_END)
-    file.seek(here)
-    while len(head := file.read(_FRAME.size)) == _FRAME.size:
-        length, _ = _FRAME.unpack(head)
-        content = file.read(length) if length <= size - file.tell() else b""  # garbage may be any number
-        if framed(content) != head + content:
+def unframed(file: BinaryIO, place: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Where each whole frame from a place on begins, and what is in it. What is broken is passed over."""
+    while True:
+        file.seek(place)
+        if (content := _read_frame(file, place)) is not None:
+            yield place, content
+            place += _FRAME.size + len(content)
+        elif (found := _next_mark(file, place + 1)) is not None:
+            place = found
+        else:
             return
-        yield content
+
+
+def _read_frame(file: BinaryIO, place: int) -> bytes | None:
+    """The content of the frame that begins where the file is, if there is one."""
+    head = file.read(_FRAME.size)
+    if len(head) < _FRAME.size or not head.startswith(_MARK):
+        return None
+    _, length, _ = _FRAME.unpack(head)
+    content = file.read(min(length, _LONGEST))
+    return content if framed(content, place) == head + content else None
+
+
+def _next_mark(file: BinaryIO, place: int) -> int | None:
+    """Where the next mark is, from a place on."""
+    file.seek(place)
+    while len(content := file.read(_READ)) >= len(_MARK):
+        if (found := content.find(_MARK)) >= 0:
+            return place + found
+        place += len(content) - len(_MARK) + 1
+        file.seek(place)
+    return None
+
+
+def _last_end(path: Path) -> int:
+    """Where the last whole frame of a file ends."""
+    try:
+        with path.open("rb") as file:
+            before = file.seek(0, io.SEEK_END)
+            while before > 0:
+                begin = max(0, before - _READ)
+                file.seek(begin)
+                content = file.read(before - begin + len(_MARK) - 1)
+                at = len(content)
+                while (at := content.rfind(_MARK, 0, at + len(_MARK) - 1)) >= 0:
+                    file.seek(begin + at)
+                    if (whole := _read_frame(file, begin + at)) is not None:
+                        return begin + at + _FRAME.size + len(whole)
+                before = begin
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return 0
 
 
 class LogFile:
@@ -66,24 +120,51 @@ class LogFile:
 
     def __init__(self, path: Path):
         self._path = path
-        self.end = 0  # bytes of whole entries; what a failed write has left behind them does not count
         self._starts: list[tuple[int, int]] = []  # step and first byte of the newest entries
+        self._end: int | None = None
+        self.whole: int | None = None  # records that were loaded before the first ones that were lost; None: none was
 
-    def load(self, start: int = 0) -> list[Record]:
-        """The records from a byte on. What follows the first broken one is cut off when the file is written next.
+    @property
+    def end(self) -> int:
+        """Bytes up to the end of the last whole entry; what a failed write has left behind it does not count.
 
         Raises:
             StorageError: the file cannot be read.
         """
-        self.end, self._starts, records = start, [], []
-        for at, end, record in _records(self._path, start):
-            records.append(record)
-            self._starts.append((record.entry.header.step, at))
-            self.end = end
+        if self._end is None:
+            self._end = _last_end(self._path)
+            self._broken_bytes()
+        return self._end
+
+    def _broken_bytes(self) -> int:
+        """After the last whole entry. Where there is none, a log that is not read must not be written over."""
         size = self._path.stat().st_size if self._path.exists() else 0
-        if self.end < size and (records or not start):
+        if not self._end and size > _TORN:
+            raise StorageError(
+                f"{self._path}: none of its {size:,} bytes is an entry of a log; bring the folder back from a copy, or "
+                "move it away to begin without it"
+            )
+        return size - (self._end or 0)
+
+    def load(self, start: int = 0) -> list[Record]:
+        """The records from a byte on. What follows the last whole one is cut off when the file is written next.
+
+        Raises:
+            StorageError: the file cannot be read, or is no log.
+        """
+        self._end, self.whole, self._starts = start, None, []
+        records: list[Record] = []
+        for begin, end, record in _records(self._path, start):
+            if begin > self._end:
+                _lost(self._path, self._end, begin)
+                self.whole = len(records) if self.whole is None else self.whole
+            records.append(record)
+            if record.is_proven:  # those for their credit alone are in no chain
+                self._starts.append((record.entry.header.step, begin))
+            self._end = end
+        if (broken := self._broken_bytes()) > 0 and (records or not start):
             where = f"after step {records[-1].entry.header.step}" if records else "from the first step on"
-            logger.warning("%s: %d bytes %s are broken and were left out", self._path, size - self.end, where)
+            logger.warning("%s: %d bytes %s are broken and were left out", self._path, broken, where)
         return records
 
     def since(self, step: int, start: int = 0) -> int:
@@ -103,26 +184,29 @@ class LogFile:
         """
         if not records:
             return
-        frames = [framed(_encode(record)) for record in records]
+        begin, frames, starts = self.end, b"", []
+        for record in records:
+            if record.is_proven:
+                starts.append((record.entry.header.step, begin + len(frames)))
+            frames += framed(_encode(record), begin + len(frames))
         with storage_errors(self._path):
             is_new = not self._path.exists()
             if is_new:
                 self._path.touch(0o600)
             with self._path.open("r+b") as file:
-                file.truncate(self.end)  # what a longer write has left must not follow a shorter one
-                file.seek(self.end)
-                file.write(b"".join(frames))
+                file.truncate(begin)  # what a longer write has left must not follow a shorter one
+                file.seek(begin)
+                file.write(frames)
             fsync(self._path)
             if is_new:
                 fsync(self._path.parent)
-        for record, frame in zip(records, frames, strict=True):
-            self._starts.append((record.entry.header.step, self.end))
-            self.end += len(frame)
+        self._starts += starts
+        self._end = begin + len(frames)
 
 
 def chain_of(records: Sequence[Record]) -> list[Entry]:
-    """The entries up to the newest one that was applied, as far back as they are there."""
-    known = {record.entry.header.digest: record.entry for record in records}
+    """The entries up to the newest one that was applied, as far back as they are there and proven."""
+    known = {record.entry.header.digest: record.entry for record in records if record.is_proven}
     digest = next((one.entry.header.digest for one in reversed(records) if one.is_applied), "")
     found: list[Entry] = []
     while digest in known:
@@ -131,26 +215,48 @@ def chain_of(records: Sequence[Record]) -> list[Entry]:
     return found[::-1]
 
 
-def entries_after(path: Path, place: Place | None, most: int) -> tuple[list[Entry], Place | None]:
+def entries_after(
+    path: Path, place: Place | None, most: int, lost: Callable[[], None] = lambda: None
+) -> tuple[list[Entry], Place | None]:
     """The next entries of the file, and the place after them. Another thread may write the file meanwhile.
 
     They are those after `place`; the first ones of the file where it has no such place, since it is another file.
 
+    Args:
+        lost: is called where something between them is broken; `missing_in` tells what.
+
     Raises:
         StorageError: the file cannot be read.
     """
-    records = _records(path, 0 if place is None else place.start)
+    end = 0 if place is None else place.start
+    records = _records(path, end)
     if place is not None:
-        _, _, first = next(records, (0, 0, None))
-        if first is None or first.entry.header.digest != place.digest:
-            return entries_after(path, None, most)
+        begin, end, first = next(records, (0, 0, None))
+        if first is None or (begin, first.entry.header.digest) != (place.start, place.digest):
+            return entries_after(path, None, most, lost)
     entries: list[Entry] = []
-    for start, _, record in records:
-        if len(entries) == most:
-            break
+    for begin, after, record in itertools.islice(records, most):
+        if begin > end:
+            _lost(path, end, begin)
+            lost()
         entries.append(record.entry)
-        place = Place(start, record.entry.header.digest)
+        place, end = Place(begin, record.entry.header.digest), after
     return entries, place
+
+
+def missing_in(path: Path) -> list[Gap]:
+    """Headers that others in the file name as those before them, and that it does not have.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    steps, named = dict[str, int](), dict[str, int]()
+    for _, _, record in _records(path, 0):
+        header = record.entry.header
+        steps[header.digest], named[header.previous] = header.step, header.step - 1
+    known = [0, *sorted(steps.values())]
+    gaps = [Gap(step, one, known[bisect.bisect_left(known, step) - 1]) for one, step in named.items() if step > 0]
+    return [gap for gap in gaps if gap.digest and gap.digest not in steps]
 
 
 def newest_step(path: Path) -> int | None:
@@ -167,20 +273,24 @@ def newest_step(path: Path) -> int | None:
 
 
 def _records(path: Path, start: int) -> Iterator[tuple[int, int, Record]]:
-    """Where each record begins and ends, and the record."""
+    """Where each record begins and ends, and the record. What is broken is passed over."""
     try:
         with path.open("rb") as file:
-            file.seek(start)
-            for frame in unframed(file):
-                end = start + _FRAME.size + len(frame)
-                yield start, end, _decode(frame)
-                start = end
+            for begin, content in unframed(file, start):
+                try:
+                    record = _decode(content)
+                except ValueError:
+                    continue  # a whole frame that is no record
+                yield begin, begin + _FRAME.size + len(content), record
     except FileNotFoundError:
         return
-    except ValueError:
-        return  # a whole frame that is no record
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def _lost(path: Path, begin: int, end: int) -> None:
+    what = "%s: bytes %d to %d are broken and were left out; other peers are asked for what was there. Check the disk"
+    logger.warning(what, path, begin, end - 1)
 
 
 def unreadable(path: Path, error: OSError) -> StorageError:
@@ -189,25 +299,15 @@ def unreadable(path: Path, error: OSError) -> StorageError:
 
 
 def _encode(record: Record) -> bytes:
-    certificate = record.entry.certificate
-    left = [
-        [one.session, one.instance, one.step, astuple(one.promised) if one.promised else None, one.signature]
-        for one in certificate.goodbyes
-    ]
-    proof = [astuple(certificate.ballot), certificate.votes, left, certificate.signatures]
     gaps = None if record.gaps is None else [astuple(gap) for gap in record.gaps]
-    return bytes(msgpack.packb([record.entry.header.encoded, *proof, record.is_applied, gaps]))
+    return bytes(msgpack.packb([fields_of(record.entry), record.is_applied, gaps, record.is_proven]))
 
 
 def _decode(encoded: bytes) -> Record:
     try:
-        header, ballot, votes, left, signatures, is_applied, gaps = msgpack.unpackb(encoded)
-        goodbyes = tuple(
-            Farewell(session, instance, step, Ballot(*promised) if promised else None, signature)
-            for session, instance, step, promised, signature in left
+        fields, is_applied, gaps, is_proven = msgpack.unpackb(encoded)
+        return Record(
+            entry_of(fields), is_applied, None if gaps is None else tuple(Gap(*gap) for gap in gaps), is_proven
         )
-        certificate = Certificate(Ballot(*ballot), tuple(votes), goodbyes, tuple(signatures))
-        missing = None if gaps is None else tuple(Gap(*gap) for gap in gaps)
-        return Record(Entry(Header.decode(header), certificate), is_applied, missing)
     except (TypeError, msgpack.exceptions.UnpackException) as error:
         raise ValueError(f"no entry: {error}") from error

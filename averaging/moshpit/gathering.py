@@ -130,7 +130,14 @@ class Gathering:
         for session in (*members, *clients):
             self._send(session, Groups(head.step, members, clients))
 
-    def on_groups(self, groups: Groups, now: float) -> None:
+    def begins(self, now: float, *, is_computing: bool) -> Groups | None:
+        """The step that begins for this peer now; it waits for the end of a batch, unless that takes long."""
+        groups, head, waits = self.announced, self._head(), now < self.announced_at + self._settings.timing.batch
+        if groups is None or head is None or head.step != groups.step or (is_computing and waits):
+            return None
+        return groups if self._contacts.me.session in (*groups.members, *groups.clients) else None
+
+    def on_groups(self, sender: str, groups: Groups, now: float) -> None:
         """A step begins."""
         if self.announced is None or groups.step > self.announced.step:
             self.announced, self.announced_at = groups, now

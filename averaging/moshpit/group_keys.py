@@ -16,8 +16,18 @@ import hashlib
 import math
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 SMALLEST = 2  # peers that a group has to have on average
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """On which all peers of a run in small groups agree."""
+
+    size: int  # of a group, about; a power of two
+    rounds: int | None  # of a step; None: as many as a full grid needs
+    state_every: int  # steps between two averages of parameters
 
 
 def index_bits(group_size: int) -> int:

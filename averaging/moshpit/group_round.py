@@ -9,17 +9,17 @@ A round that fails costs its members that round: nothing is voted for, and no co
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Header, Kind, Member, Part
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching, first_of
-from averaging.protocol.messages import Call, Commit, Message, Plan, Reduced, Reducing, Refused
+from averaging.protocol.messages import Call, Commit, Plan, Reduced, Reducing, Refused
 from averaging.protocol.rounds.meeting import member_of
 from averaging.protocol.rounds.parts import Assignments, Line, Planner
 from averaging.protocol.rounds.reducing import Reduction
-from averaging.protocol.settings import Settings
+from averaging.protocol.session import Session
 
 STAND_INS = 2  # reducers of a part that may be silent, one after the other, before a round is given up
 WHOLE, PARTIAL = 2**20, 2**10  # weights of parameters: of peers that had all updates, and of those that missed some
@@ -29,30 +29,28 @@ class GroupRound:
     """As one member sees it. `header` names the mean, which is here once the round `is_over`; None: there is none.
 
     Args:
-        number: of the ballot.
         members: sessions that are expected.
         reachable: those of them that accept connections; the first in the order of a hash convenes.
-        call: what this peer brings; its ballot is filled in.
+        call: what this peer brings; the convener of its ballot is filled in.
         patience: seconds for which a convener waits for members.
     """
 
     def __init__(
         self,
-        number: int,
         members: Sequence[str],
         reachable: Collection[str],
         call: Call,
         patience: float,
+        session: Session,
         contacts: Contacts,
-        settings: Settings,
         planner: Planner,
         reduction: Reduction,
         fetching: Fetching,
-        send: Callable[[str, Message], None],
         now: float,
     ):
-        self._me, self._contacts, self._settings, self._timing = contacts.me, contacts, settings, settings.timing
-        self._planner, self._reduction, self._fetching, self._send = planner, reduction, fetching, send
+        self._me, self._settings, self._timing, self._send = session.me, session.settings, session.timing, session.send
+        self._contacts, self._planner, self._reduction, self._fetching = contacts, planner, reduction, fetching
+        number = call.ballot.number
         candidates = sorted(reachable, key=lambda one: hashlib.sha256(f"{number} {one}".encode()).digest())
         self.ballot = Ballot(number, candidates[0] if candidates else "")
         self.header: Header | None = None

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from averaging.log.header import Header
 from averaging.protocol.credentials import Credentials, Open
-from averaging.protocol.messages import Accepted, Contact, Goodbye, Propose
+from averaging.protocol.messages import Accepted, Commit, Contact, Goodbye, Propose
 
 MOST_KNOWN = 10_000  # sessions
+MOST_SHOWN = 64  # contacts in a message
 
 
 class Contacts:
@@ -32,7 +33,7 @@ class Contacts:
         """This peer, or another that there is or was."""
         return self._known.get(session)
 
-    def learn_of(self, shown: Accepted | Propose | None) -> None:
+    def learn_of(self, shown: Accepted | Propose | Commit | None) -> None:
         """Contacts of somebody else, as far as their sessions have signed them."""
         if shown is not None:
             new = [contact for contact in shown.contacts if contact.session not in self._known]
@@ -42,6 +43,11 @@ class Contacts:
         """For peers that do not know the sessions to which a header gives power."""
         sessions = dict.fromkeys((*header.voters, header.tie_breaker, header.ballot.convener))
         return tuple(self._known[session] for session in sessions if session in self._known)
+
+    def of_those_gone(self, sessions: Iterable[str]) -> tuple[Contact, ...]:
+        """Of these sessions, for a peer that has begun since they were listed last."""
+        gone = [one for one in sessions if one in self._known and one not in self.others and one != self.me.session]
+        return tuple(self._known[session] for session in gone[:MOST_SHOWN])
 
     def _know(self, contacts: Iterable[Contact]) -> None:
         self._known.update({contact.session: contact for contact in contacts})

@@ -248,6 +248,7 @@ class Commit:
     """A header with the votes that committed it."""
 
     entry: Entry
+    contacts: tuple[Contact, ...] = ()  # of members of a small group that have left, for their credit
 
 
 # -- catching up

@@ -74,12 +74,15 @@ class Exchange:
 
     def _keeps_chunk(self, digest: str, content: bytes, now: float) -> bool:
         """Whether there is room for it and, if it is a manifest, whether its snapshot can be loaded."""
-        fetching = self._guarded.machine.fetching
+        machine, fetching = self._guarded.machine, self._guarded.machine.fetching
         try:
             chunks = self._replay.checked(content).chunks if fetching.is_snapshot(digest) else None
             self._store.put(digest, content)
         except ValueError as error:
-            logger.warning("snapshot %s cannot be used: %s", digest, error)
+            if isinstance(machine, GroupPeer):
+                self._guarded.cannot_load(machine, digest, error, now)
+            else:
+                logger.warning("snapshot %s cannot be used: %s", digest, error)
             return False
         except StorageError as error:  # it will be asked for again
             if self._has_room:
@@ -115,7 +118,7 @@ class Exchange:
         with self._guarded.lock:
             machine = self._guarded.machine
             numbers = plan.buffers_of(machine.me.session)
-            if isinstance(machine, GroupPeer) and (mean := machine.carried(numbers)) is not None:
+            if isinstance(machine, GroupPeer) and (mean := machine.open_step.carried(numbers)) is not None:
                 content = self._store.get(mean.chunks[chunk])
                 return None if content is None else with_weight(content, mean.weight)
             try:

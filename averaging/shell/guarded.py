@@ -1,12 +1,14 @@
 """What two threads share: the trainer's, which adds gradients, and that of the event loop, where all else happens."""
 
+import logging
 import threading
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from averaging.log.header import Ballot
+from averaging.log.header import Ballot, peer_of
+from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.group_round import is_of_parameters
-from averaging.moshpit.peer import GroupPeer, GroupSettings
+from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Log
 from averaging.protocol.peer import Peer
@@ -14,6 +16,8 @@ from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression
 from averaging.reduce.sender import GradientBuffers
+
+logger = logging.getLogger(__name__)
 
 Machine: TypeAlias = Peer | GroupPeer  # of a run that is a log, or of one in small groups
 
@@ -49,6 +53,12 @@ class Guarded:
         """Of pieces and means in a round; parameters are averaged exactly."""
         is_state = isinstance(self.machine, GroupPeer) and is_of_parameters(ballot.number)
         return "none" if is_state else self.gradients.kind
+
+    def cannot_load(self, machine: GroupPeer, snapshot: str, error: ValueError, now: float) -> None:
+        """A snapshot that a peer has given is of no use."""
+        with self.lock:
+            source = machine.cannot_load(snapshot, now)
+        logger.warning("the state of %s cannot be used, so another peer is asked: %s", peer_of(source), error)
 
     def begin_again(self, me: Contact, log: Log, chunks: Iterable[str], loads: int, now: float) -> None:
         """Another session, from a log whose snapshot is here: its chunks are given, and the loads that were done."""

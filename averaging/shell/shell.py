@@ -7,7 +7,7 @@ A trainer adds gradients from its own thread; everything else happens in the eve
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -16,11 +16,12 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from averaging.log.disk import Disk
-from averaging.log.header import Entry
+from averaging.log.header import Entry, Gap
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.log.store import Store
-from averaging.moshpit.peer import GroupPeer, GroupSettings
+from averaging.moshpit.group_keys import GroupSettings
+from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece
@@ -161,6 +162,10 @@ class Shell:
     def roll_back(self, manifest: Manifest) -> None:
         """The run's authority wants the state of a snapshot back, which this coordinator holds."""
         self._tell(lambda machine, now: self.machine.roll_back(manifest.digest, manifest.chunks, now))
+
+    def lacks(self, gaps: Sequence[Gap]) -> None:
+        """The disk of this coordinator has lost headers, which others may have."""
+        self._tell(lambda machine, now: self.machine.backfilling.lacks(gaps))
 
     def leave(self) -> None:
         """Say goodbye."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from averaging.log.disk import Disk
-from averaging.log.header import Entry, SnapshotName
+from averaging.log.header import Entry, Gap, SnapshotName
 from averaging.log.journal import Journal
 from averaging.log.snapshot import Manifest
 from averaging.log.store import Store
@@ -99,9 +99,8 @@ class Stepping:
                 self._reached(machine, entry)
                 if manifest is not None:
                     await self._snapshot_made(machine, manifest)
-            case Load(entries):
-                await self._in_thread(partial(self._load, action))
-                self._reached(machine, entries[-1])
+            case Load():
+                await self._take_over(machine, action)
             case Compare() | Adopt():
                 assert isinstance(machine, Peer)
                 await self._use_named_snapshot(machine, action)
@@ -109,8 +108,8 @@ class Stepping:
                 assert isinstance(machine, Peer)
                 await self._save(machine, accepted)
             case Credit(entries, gaps):
-                what = f"{len(entries)} older headers"
-                await self._in_thread(partial(self._write, what, lambda disk: disk.credit(entries, gaps)))
+                work = partial(self._credit, machine, entries, gaps)
+                await self._in_thread(partial(self._write, f"{len(entries)} older headers", work))
             case Forget(digests):
                 self._forget(digests)
             case Rejoin(log):
@@ -118,6 +117,16 @@ class Stepping:
             case EncodeParameters() | TakeParameters() | WriteSnapshot():
                 assert isinstance(machine, GroupPeer)
                 await self._do_in_groups(machine, action)
+
+    async def _take_over(self, machine: Machine, load: Load) -> None:
+        try:
+            await self._in_thread(partial(self._load, load))
+        except ValueError as error:
+            if not isinstance(machine, GroupPeer):
+                raise  # it is that of committed headers
+            self._guarded.cannot_load(machine, load.snapshot, error, self._loop.time())
+        else:
+            self._reached(machine, load.entries[-1])
 
     async def _use_named_snapshot(self, machine: Peer, action: Compare | Adopt) -> None:
         """Where this processor computes other bits than those of the others."""
@@ -164,8 +173,13 @@ class Stepping:
     async def _write_snapshots(self, machine: Peer) -> None:
         with self._guarded.lock:
             assert machine.log.chain is not None
-            names, since = list(machine.log.snapshots), machine.log.chain.oldest.step
+            names, since = list(machine.log.snapshots), machine.log.chain.first
         await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names, since)))
+
+    def _credited(self, machine: GroupPeer, entries: Sequence[Entry]) -> None:
+        with self._guarded.lock:
+            machine.credited(entries)
+        self._carry_out()
 
     def _forget(self, digests: Sequence[str]) -> None:
         """Delete chunks; not before the disk has what stands for them, or it would lead to no state after a crash."""
@@ -194,12 +208,15 @@ class Stepping:
             logger.warning("the coordinator leads no round until its disk has room: %s", error)
             with self._guarded.lock:
                 machine.saving_failed()
-            if not self._tries_again:
-                self._tries_again = True
-                self._spawn(self._try_again())
+            self._keep_trying()
             return
         with self._guarded.lock:
             machine.proposal_saved(accepted.ballot, self._loop.time())
+
+    def _keep_trying(self) -> None:
+        if not self._tries_again:
+            self._tries_again = True
+            self._spawn(self._try_again())
 
     async def _try_again(self) -> None:
         while self._journal.is_behind:
@@ -225,6 +242,11 @@ class Stepping:
         self._applied(step.entry)
         return manifest
 
+    def _credit(self, machine: Machine, entries: Sequence[Entry], gaps: tuple[Gap, ...] | None, disk: Disk) -> None:
+        disk.credit(entries, gaps)
+        if isinstance(machine, GroupPeer):
+            self._loop.call_soon_threadsafe(self._credited, machine, entries)
+
     def _load(self, load: Load) -> None:
         header = load.entries[-1].header
         self._replay.load(load.snapshot, header)
@@ -243,3 +265,4 @@ class Stepping:
             self._journal.write(work)
         except StorageError as error:
             logger.warning("%s is not on the disk yet: %s", what, error)
+            self._loop.call_soon_threadsafe(self._keep_trying)

@@ -62,6 +62,19 @@ def test_each_missed_header_is_credited_once_however_many_there_are() -> None:
     assert machine.backfilling.gaps == []
 
 
+def test_what_a_disk_has_lost_is_asked_for_like_what_was_missed() -> None:
+    machine = Peer(COORDINATOR, SETTINGS, 0.0, held=("first",))
+    machine.start(Chain(ENTRIES), [SnapshotName(0, "first")])
+    machine.contacts([ANN], 0.0)
+    gap = Gap(7, ENTRIES[7].header.digest, 6)
+    for _ in range(2):
+        machine.backfilling.lacks([gap])
+        assert machine.take_actions()[-1] == Credit((), (gap,))
+    assert asked(machine, 2.0) == WantHeaders(7, gap.digest)
+    machine.receive("ann.0", Headers(tuple(ENTRIES[:8])), 2.0)
+    assert Credit((ENTRIES[7],), ()) in machine.take_actions()
+
+
 def test_headers_of_another_chain_are_not_taken() -> None:
     machine = away_for_long()
     (gap,) = machine.backfilling.gaps

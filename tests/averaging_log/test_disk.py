@@ -269,6 +269,43 @@ def test_gaps_are_found_again_until_they_are_filled(course: Course) -> None:
             course.entries = course.entries[course.snapshots[-1].step - course.entries[0].header.step :]
 
 
+@pytest.mark.parametrize("lost, first, last", [(7, 0, 6), (5, 6, 8), (0, 1, 8)])
+def test_an_entry_that_the_disk_has_lost_costs_no_more_than_need_be(
+    course: Course, lost: int, first: int, last: int
+) -> None:
+    """What follows is kept for its credit, also where the log has to go on from before; and what is lost is a gap."""
+    header, path = course.entries[lost].header, course.folder / "log"
+    content = bytearray(path.read_bytes())
+    at = content.index(header.encoded)
+    content[at : at + 20] = bytes(20)
+    path.write_bytes(content)
+    gaps = (Gap(lost, header.digest, lost - 1),) if lost else ()
+    for _ in range(2):
+        found = course.restarted()
+        assert found is not None and found.base.step == 6 and found.gaps == gaps
+        assert found.entries == tuple(course.entries[first : last + 1])
+    others = course.entries[:lost] + course.entries[lost + 1 :]
+    for entry in course.entries[last + 1 :]:
+        course.update(entry.header.step)
+    course.disk.append(course.entries[last + 1 :])  # others tell what came then
+    found = course.restarted()
+    assert found is not None and found.entries == tuple(course.entries[first:])
+    assert entries_after(path, None, 99)[0][: len(others)] == others
+
+
+def test_a_gap_that_is_found_later_is_on_the_disk_at_once(course: Course) -> None:
+    course.disk.credit([], gaps := (Gap(3, "digest", 1),))
+    found = course.restarted()
+    assert found is not None and (found.gaps, found.snapshots) == (gaps, tuple(course.snapshots))
+
+
+def test_headers_that_were_missing_are_not_taken_for_proven(course: Course) -> None:
+    course.disk.save_snapshots(course.snapshots[2:], since=5)
+    course.disk.credit(course.entries[2:5])
+    found = course.restarted()
+    assert found is not None and found.entries == tuple(course.entries[5:])
+
+
 def test_a_restart_reads_only_what_it_needs_of_a_long_log(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
     course.disk.save_snapshots(course.snapshots[1:], since=2)
     decode = Mock(side_effect=Header.decode)

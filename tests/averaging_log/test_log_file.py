@@ -1,17 +1,19 @@
 """The log on disk: what was acknowledged is there, and what is torn or garbled is not taken for an entry."""
 
-import itertools
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgpack
 import pytest
 
+from averaging.log import log_file
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part
-from averaging.log.log_file import LogFile, Record, chain_of, entries_after, framed, unframed
+from averaging.log.log_file import LogFile, Record, chain_of, entries_after, framed, missing_in, unframed
 from swarm.errors import StorageError
 from tests.averaging_log.headers import chain_of as headers_of
 from tests.averaging_log.killed import killed_after
@@ -36,7 +38,7 @@ def written(path: Path) -> bytes:
 
 def ends_of(content: bytes) -> list[int]:
     """Bytes up to the end of no entry, of one, and so on."""
-    return [0, *itertools.accumulate(len(framed(one)) for one in unframed(BytesIO(content)))]
+    return [0, *(start + len(framed(one)) for start, one in unframed(BytesIO(content)))]
 
 
 def loaded(path: Path) -> list[Entry]:
@@ -83,6 +85,16 @@ def test_the_chain_is_that_of_the_newest_header_that_was_applied(path: Path) -> 
     assert [one.gaps for one in log.load()][-2:] == [GAPS, None]
 
 
+def test_headers_that_are_there_for_their_credit_alone_are_in_no_chain(path: Path) -> None:
+    """Nobody has looked at their certificates, so they are not told to others as the run's."""
+    log = LogFile(path)
+    log.append(RECORDS[3:])
+    log.append([Record(one, is_applied=False, is_proven=False) for one in ENTRIES[1:3]])
+    again = LogFile(path).load()
+    assert [one.entry for one in again] == [*ENTRIES[3:], *ENTRIES[1:3]]
+    assert chain_of(again) == ENTRIES[3:]
+
+
 def test_entries_are_read_once_in_the_order_in_which_they_were_written(path: Path) -> None:
     log = LogFile(path)
     assert entries_after(path, None, 3) == ([], None)
@@ -119,7 +131,9 @@ def test_a_tail_that_is_torn_at_any_byte_is_left_out_and_written_over(path: Path
         assert path.read_bytes() == content[: ends[whole + 1]]
 
 
-@pytest.mark.parametrize("tail", [b"\x00" * 64, b"\xff" * 64, b"\xff\xff\xff\xff" + bytes(60), framed(b"no entry")])
+@pytest.mark.parametrize(
+    "tail", [b"\x00" * 64, b"\xff" * 64, b"\xff\xff\xff\xff" + bytes(60), framed(b"no entry", 10**6)]
+)
 def test_what_a_crash_leaves_at_the_end_is_no_entry(path: Path, tail: bytes) -> None:
     content = written(path)
     path.write_bytes(content + tail)
@@ -127,14 +141,18 @@ def test_what_a_crash_leaves_at_the_end_is_no_entry(path: Path, tail: bytes) -> 
 
 
 @pytest.mark.usefixtures("no_fsync")
-def test_a_bit_that_flips_ends_the_log_before_its_entry(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bit_that_flips_costs_its_entry_and_no_other(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     content = written(path)
     ends = ends_of(content)
     for position in range(len(content)):
         flipped = bytearray(content)
         flipped[position] ^= 1 << position % 8
         path.write_bytes(flipped)
-        assert loaded(path) == ENTRIES[: sum(end <= position for end in ends[1:])]
+        lost = sum(end <= position for end in ends[1:])
+        assert loaded(path) == ENTRIES[:lost] + ENTRIES[lost + 1 :]
+        assert LogFile(path).end == ends[-1 if lost < 4 else -2]
+    first = f"{path}: bytes 0 to {ends[1] - 1} are broken and were left out; other peers are asked for what was there"
+    assert caplog.messages[0].startswith(first)
     assert caplog.messages[-1].endswith("bytes after step 3 are broken and were left out")
 
 
@@ -145,14 +163,15 @@ def test_a_bit_that_flips_ends_the_log_before_its_entry(path: Path, caplog: pyte
         [],
         ["header", 1, "a", [], []],
         [b"header", 1, "a", [], []],
-        [ENTRIES[1].header.encoded, 1, "a", 5, [], True, None],
-        [ENTRIES[1].header.encoded, [1, "a"], [], [], [], True, 5],
-        [ENTRIES[1].header.encoded, [1, "a"], [], [], []],
+        [[ENTRIES[1].header.encoded, 1, "a", 5, []], True, None, True],
+        [[ENTRIES[1].header.encoded, [1, "a"], [], [], []], True, 5, True],
+        [[ENTRIES[1].header.encoded, [1, "a"], [], [], []]],
     ],
 )
-def test_a_whole_frame_that_is_no_entry_ends_the_log(path: Path, values: object) -> None:
+def test_a_whole_frame_that_is_no_entry_is_left_out(path: Path, values: object) -> None:
     LogFile(path).append(RECORDS[:1])
-    path.write_bytes(path.read_bytes() + framed(msgpack.packb(values)))
+    content = path.read_bytes()
+    path.write_bytes(content + framed(msgpack.packb(values), len(content)))
     assert loaded(path) == ENTRIES[:1]
 
 
@@ -161,20 +180,67 @@ def test_an_entry_within_an_entry_never_surfaces(path: Path) -> None:
     log = LogFile(path)
     log.append(RECORDS[:1])
     forged = replace(ENTRIES[1].header, run="forged")
-    frame = framed(msgpack.packb([forged.encoded, [0, "x"], [], [], [], True, None]))
+    frame = framed(msgpack.packb([[forged.encoded, [0, "x"], [], [], []], True, None, True]))
     garbage = framed(b"x" * 500 + frame * 20)[:-1]
     path.write_bytes(path.read_bytes() + garbage)
+    assert loaded(path) == ENTRIES[:1] and LogFile(path).end == log.end
     log.append(RECORDS[1:2])
     assert loaded(path) == ENTRIES[:2]
     assert frame not in path.read_bytes()
 
 
-def test_frames_end_at_the_first_broken_one() -> None:
-    frames = framed(b"") + framed(b"one") + framed(b"two")
-    assert list(unframed(BytesIO(frames))) == [b"", b"one", b"two"]
-    assert list(unframed(BytesIO(frames[:-1]))) == [b"", b"one"]
-    assert list(unframed(BytesIO(frames[1:]))) == []
+def test_frames_are_found_after_broken_ones_and_only_in_their_place() -> None:
+    empty, one, two = framed(b""), framed(b"one", 12), framed(b"two", 27)
+    frames = [(0, b""), (12, b"one"), (27, b"two")]
+    whole = empty + one + two
+    assert list(unframed(BytesIO(whole))) == frames
+    assert list(unframed(BytesIO(whole[:-1]))) == frames[:2]
+    assert list(unframed(BytesIO(whole[1:]))) == []
     assert list(unframed(BytesIO(b""))) == []
+    assert list(unframed(BytesIO(empty + bytes(len(one)) + two))) == [frames[0], frames[2]]
+    assert list(unframed(BytesIO(b"?" * 12 + one + two), 5)) == frames[1:]
+
+
+def test_the_ledger_goes_on_after_an_entry_that_is_broken(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    content = written(path)
+    ends = ends_of(content)
+    for broken in (1, 2):
+        spoilt = bytearray(content)
+        spoilt[ends[broken] : ends[broken] + 90] = bytes(90)
+        path.write_bytes(spoilt)
+        told, found, place = Mock(), list[Entry](), None
+        while True:
+            some, place = entries_after(path, place, 2, told)
+            if not some:
+                break
+            found += some
+        assert found == ENTRIES[:broken] + ENTRIES[broken + 1 :] and told.call_count == 1
+        assert caplog.messages[-1].startswith(f"{path}: bytes {ends[broken]} to {ends[broken + 1] - 1} are broken")
+        lost = ENTRIES[broken].header
+        assert missing_in(path) == [Gap(lost.step, lost.digest, lost.step - 1)]
+    path.write_bytes(content)
+    assert missing_in(path) == []
+
+
+@pytest.mark.parametrize("read", [LogFile.load, lambda log: log.append(RECORDS[:1])])
+def test_a_file_that_is_no_log_is_not_written_over(path: Path, read: Callable[[LogFile], object]) -> None:
+    content = b"another format " * 10_000
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match="none of its 150,000 bytes is an entry of a log; bring the folder back"):
+        read(LogFile(path))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.usefixtures("no_fsync")
+def test_the_end_is_found_without_reading_what_is_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = written(path)
+    monkeypatch.setattr(log_file, "_READ", 64)
+    for tail in (b"", b"half", log_file._MARK, log_file._MARK[:3], framed(b"another place")):
+        path.write_bytes(content + tail)
+        assert LogFile(path).end == len(content)
+    log = LogFile(path)
+    log.append(RECORDS[:1])
+    assert loaded(path) == [*ENTRIES, ENTRIES[0]]
 
 
 def test_a_full_disk_leaves_the_entries_before(tmp_path: Path) -> None:

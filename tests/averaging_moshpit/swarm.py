@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from averaging.log.credit import contributions
 from averaging.log.header import Entry, Header
-from averaging.moshpit.peer import GroupPeer, GroupSettings
+from averaging.moshpit.group_keys import GroupSettings
+from averaging.moshpit.peer import GroupPeer
 from averaging.moshpit.step_rounds import CARRIED
 from averaging.protocol.actions import (
     Action,
@@ -152,6 +153,7 @@ class Peer:
                 self._apply(entry)
             case Credit(entries):
                 self.swarm.credit(entries)
+                machine.credited(entries)
             case Forget(digests):
                 for digest in digests:
                     if not machine.fetching.holds([digest]):
@@ -162,6 +164,8 @@ class Peer:
     def _do_with_state(self, action: Action) -> None:
         machine, world = self.machine, self.swarm.world
         match action:
+            case Load(_, snapshot) if self.contents[snapshot] is None:
+                self.swarm.spoilt.append(machine.cannot_load(snapshot, world.now))
             case Load((entry,), snapshot):
                 self.step, self.state = entry.header.step, self.contents[snapshot].copy()
                 self.swarm.loads += 1
@@ -175,7 +179,8 @@ class Peer:
                 self.swarm.averaged.setdefault(self.step, {})[self.session] = self.state.copy()
             case WriteSnapshot():
                 assert self.state is not None
-                machine.snapshot_made(self.step, self._put(self.state.copy()), (), world.now)
+                content = None if self.contact.user in self.swarm.liars else self.state.copy()
+                machine.snapshot_made(self.step, self._put(content), (), world.now)
 
     def _put(self, content: Any) -> str:
         digest = hashlib.sha256(repr(content).encode()).hexdigest()
@@ -185,7 +190,7 @@ class Peer:
     def _own_piece(self, plan: Plan, chunk: int) -> tuple[int, float] | None:
         numbers = plan.buffers_of(self.session)
         if any(number >= CARRIED for number in numbers):
-            mean = self.machine.carried(numbers)
+            mean = self.machine.open_step.carried(numbers)
             return None if mean is None else (mean.weight, self.contents[mean.chunks[chunk]])
         batches = [batch for number in numbers for batch in self.swarm.gradients[self.session, number]]
         weight = sum(tokens for tokens, _ in batches)
@@ -249,6 +254,8 @@ class Swarm:
         self.credited: dict[tuple[str, int], str] = {}  # digest of a header by session and buffer
         self.headers: dict[str, Header] = {}  # by digest
         self.loads, self.computes = 0, True
+        self.liars: set[str] = set()  # users who give states that are of no use
+        self.spoilt: list[str] = []  # sessions that have given them
         self.peers: list[Peer] = []
         self.start("coordinator", 0, is_coordinator=True, state=np.zeros(CHUNKS))
         for number in range(trainers):

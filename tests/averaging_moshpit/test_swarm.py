@@ -153,3 +153,15 @@ def test_only_first_rounds_are_credited() -> None:
     assert {user for header in swarm.headers.values() for user in (one.user for one in header.members)} == {
         one.contact.user for one in swarm.peers
     }
+
+
+def test_who_gives_a_state_that_cannot_be_used_is_asked_no_more() -> None:
+    swarm = Swarm(6, 9, 4)
+    swarm.run(30.0)
+    honest = swarm.peers[1].contact.user
+    swarm.liars = {one.contact.user for one in swarm.peers} - {honest}
+    newcomers = [swarm.start(f"newcomer{number}", 10) for number in range(4)]
+    swarm.run(120.0)
+    assert len(swarm.spoilt) >= 4
+    assert all(one.step >= max(swarm.steps()) - 1 for one in newcomers)
+    assert len(swarm.spoilt) <= len(newcomers) * (len(swarm.peers) - 1)

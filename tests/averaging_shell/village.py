@@ -20,6 +20,7 @@ from averaging.log.header import Entry, Header
 from averaging.log.log_file import entries_after
 from averaging.log.state import Layout
 from averaging.log.store import Store
+from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.settings import Settings
@@ -95,6 +96,7 @@ class Village:
     compression: Compression = "none"
     snapshot_every: int = 5
     target: int = 1200  # samples, of a masked token each
+    groups: GroupSettings | None = None  # of a run without a log
     shells: dict[str, Shell] = field(default_factory=dict)  # by session
     sent: dict[str, list[Message]] = field(default_factory=dict)  # by session
     sessions: list[str] = field(default_factory=list)  # that there have been
@@ -131,7 +133,7 @@ class Village:
         me = Contact(f"{name}.{number}", name, reachable, is_coordinator=begins)
         self.sessions.append(me.session)
         disk = Disk(self.folder / name, 2**20) if begins else None
-        contents = disk.contents if disk else Store(None, memory)
+        contents = disk.contents if disk and self.groups is None else Store(None, memory)
         optimizer, aside = StateOptimizer(LAYOUT, OPTIMIZER), Aside(seconds)
         replay = Replay(RUN, LAYOUT, self.grid, self.compression, optimizer.step, self.snapshot_every, contents)
         step = GlobalStep(self.grid.count, vector_bytes(self.grid, self.compression), self.target)
@@ -146,13 +148,16 @@ class Village:
             disk=disk,
             renew=lambda: self.renew(shell),
             planner=partial(plan_round, step),
+            groups=self.groups,
             applied=self.note,
         )
         self.shells[me.session], self.asides[me.session], self.stores[me.session] = shell, aside, contents
         if disk is not None:
             self.disks[me.session] = disk
-        if disk is not None:
+        if disk is not None and self.groups is None:
             resume_or_open(shell, disk, lambda: initial_state(LAYOUT, self.first_tensors()))
+        elif begins:
+            shell.begin_with(initial_state(LAYOUT, self.first_tensors()))
         shell.run()
         self.introduce()
         return shell
@@ -198,11 +203,11 @@ class Village:
     def note(self, entry: Entry) -> None:
         """All peers apply the same."""
         known = self.entries.setdefault(entry.header.step, entry)
-        assert self.may_fork or known.header.digest == entry.header.digest
+        assert self.may_fork or self.groups or known.header.digest == entry.header.digest
 
     def introduce(self) -> None:
         """Everybody knows of everybody."""
-        contacts = [one.machine.me for one in self.shells.values()]
+        contacts = [one._machine.me for one in self.shells.values()]
         for shell in self.shells.values():
             shell.contacts(contacts)
 
@@ -227,7 +232,7 @@ class Village:
                 await asyncio.sleep(seconds)
                 shell.contribute((state.parameters - target) * tokens, tokens, samples=tokens)
 
-        session = shell.machine.me.session
+        session = shell._machine.me.session
         self.trainers[session] = asyncio.get_running_loop().create_task(work())
 
     async def until(self, happened: Callable[[], object], seconds: float = 600.0) -> None:
@@ -250,13 +255,13 @@ class Village:
 
     def is_at_one(self) -> bool:
         """Whether all machines are at the same header, and all states at its step."""
-        heads = {one.machine.head for one in self.shells.values()}
+        heads = {one._machine.head for one in self.shells.values()}
         steps = {one.replay.state.step if one.replay.state else -1 for one in self.shells.values()}
         return len(heads) == 1 and steps == {head.step for head in heads if head}
 
     async def die(self, shell: Shell) -> None:
         """End without a word; connections to it break."""
-        session = shell.machine.me.session
+        session = shell._machine.me.session
         del self.shells[session]
         self.asides.pop(session).die()
         if session in self.trainers:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-import averaging.transport.contacts
+import averaging.transport.discovery
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
@@ -36,7 +36,7 @@ TOKENS = 50  # of a batch
 
 def take_part(told: dict[str, Any]) -> None:
     """Until SIGTERM."""
-    averaging.transport.contacts.LOOK_EVERY = 1.0  # seconds: all peers are on one machine
+    averaging.transport.discovery.LOOK_EVERY = 1.0  # seconds: all peers are on one machine
     folder, is_coordinator = Path(told["folder"]), told["is_coordinator"]
     asked = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: asked.set())

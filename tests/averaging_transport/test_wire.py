@@ -74,7 +74,7 @@ def plain(*values: object) -> bytes:
 
 
 def with_header(encoded: bytes) -> bytes:
-    return plain("Commit", [encoded, [[1, SESSION], [], [], []]])
+    return plain("Commit", [encoded, [[1, SESSION], [], [], []]], [])
 
 
 ATTACKS = {

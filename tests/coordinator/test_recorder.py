@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
-from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Header, Kind, Part, Reset
+from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, Kind, Part, Reset
 from averaging.log.log_file import LogFile, Place, Record, entries_after
 from averaging.log.state import Layout, State
 from coordinator import recorder
@@ -213,6 +213,17 @@ def test_the_seconds_of_each_round_come_into_the_ledger(tmp_path: Path, log: Log
     assert [tuple(row) for row in found] == [(0, 2.0), (1, None), (2, 6.0)]
     (minute,) = ledger.history.minutes(10)
     assert minute.averaging_seconds == 4.0
+
+
+def test_headers_that_the_disk_has_lost_are_asked_for(tmp_path: Path):
+    log = RunLog.__new__(RunLog)
+    log._file, log.optimizer = tmp_path / LOG_FILE, Mock()
+    entries = chain_of(4)
+    write_log(log._file, *entries)
+    content = log._file.read_bytes()
+    log._file.write_bytes(content.replace(entries[2].header.encoded, bytes(len(entries[2].header.encoded))))
+    assert log.entries_after(None, 99)[0] == entries[:2] + entries[3:]
+    log.optimizer.lacks.assert_called_once_with([Gap(2, entries[2].header.digest, 1)])
 
 
 def test_a_flag_is_raised_once_however_often_its_headers_are_read(tmp_path: Path, log: Log, record: Make):

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-import averaging.transport.contacts
+import averaging.transport.discovery
 from app.demo_peers import Peer, start_peer, wait_for_address
 from coordinator.coordinator import ADDRESSES
 from coordinator.ledger import Ledger, StepSummary, open_ledger
@@ -192,7 +192,7 @@ class SmallSwarm:
 
 def run_closely(arguments: list[str]) -> None:
     """Be `sahaj` where all peers are on one machine: they need not wait seconds until they find each other."""
-    averaging.transport.contacts.LOOK_EVERY = 1.0
+    averaging.transport.discovery.LOOK_EVERY = 1.0
     run_sahaj(arguments)
 
 

@@ -393,7 +393,7 @@ class Process:
             self._write_down()
 
     def _credit(self, entries: Collection[Entry], gaps: tuple[Gap, ...] | None) -> None:
-        self._unsaved += [Record(entry, is_applied=False, gaps=gaps) for entry in entries]
+        self._unsaved += [Record(entry, is_applied=False, gaps=gaps, is_proven=False) for entry in entries]
         self._write_down()
 
     def _rejoin(self, log: Any) -> None:

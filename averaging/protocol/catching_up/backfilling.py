@@ -4,6 +4,8 @@ A coordinator that loads a snapshot has a gap between the headers that it had an
 fills the gap backwards: each header names the one before it by digest, so that any peer may give it.
 """
 
+from collections.abc import Iterable
+
 from averaging.log.chain import Chain
 from averaging.log.header import Gap, Header, Kind, shared_step
 from averaging.protocol.actions import Credit
@@ -37,6 +39,12 @@ class Backfilling:
         common = 0 if had is None or had.kind is Kind.GENESIS else shared_step(chain.head, had.head)
         if self._contacts.me.is_coordinator and oldest.previous and oldest.step - 1 > common:
             self.gaps.append(Gap(oldest.step - 1, oldest.previous, common))
+
+    def lacks(self, gaps: Iterable[Gap]) -> None:
+        """The coordinator's disk has lost what it had."""
+        known = {gap.digest for gap in self.gaps}
+        self.gaps += [gap for gap in gaps if gap.digest not in known]
+        self._act(Credit((), tuple(self.gaps)))
 
     def tick(self, now: float) -> None:
         """Ask the next peer for what is missing."""

@@ -68,7 +68,7 @@ class HeldLog:
         """A coordinator has the authority's key. Others keep an anchor as long as it is of their chain."""
         assert self.chain is not None
         at = self.anchor.head if self.anchor is not None else None
-        if at is not None and at.step >= self.chain.oldest.step and not self._has(at):
+        if at is not None and at.step >= self.chain.first and not self._has(at):
             self.anchor = None
         head, snapshot = self.tip.head, self.snapshots[-1] if self.snapshots else None
         if self._credentials.is_guarded and (signature := self._credentials.authorize(signed.head(head, snapshot))):
@@ -123,7 +123,7 @@ class HeldLog:
                 self._chunks.difference_update(entry.header.needed)
                 old.update(entry.header.needed)
             self._forgotten = oldest
-            self.chain.forget_before(min(oldest - quorum.WINDOW, self.chain.tip.step - self._headers))
+            self.chain.forget_before(oldest - quorum.WINDOW, self.chain.tip.step - self._headers)
         kept = {one.digest for one in self.snapshots}.union(wanted, [self.pinned] if self.pinned else [])
         gone = self._fetching.held - self._chunks - kept - self._fetching.parts_of(kept)
         if not is_decided:
@@ -155,7 +155,7 @@ class HeldLog:
         That is the anchor's, or the last one that it has itself.
         """
         assert self.chain is not None
-        first, oldest = snapshot.step - quorum.WINDOW, self.chain.oldest.step
+        first, oldest = snapshot.step - quorum.WINDOW, self.chain.first
         known = [self.anchor.head.step] if self.anchor is not None else []
         if reader is not None and shared_step(self.chain.head, reader) >= oldest:
             known.append(shared_step(self.chain.head, reader))
