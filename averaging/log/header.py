@@ -124,7 +124,7 @@ class Header:
         """Where a peer stands that has applied this header last."""
         return Head(self.step, self.digest, self.resets)
 
-    @property
+    @functools.cached_property
     def chunks(self) -> tuple[str, ...]:
         """Digests of the whole update, in the order of the vector."""
         return tuple(digest for part in self.parts for digest in part.chunks)

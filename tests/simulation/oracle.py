@@ -40,7 +40,7 @@ class Oracle:
         self._votes: dict[tuple[str, Any, str], set[str]] = {}  # sessions by instance, ballot and header
         self._said_goodbye: set[str] = set()
         self._states: dict[str, Any] = {}
-        self._weights: dict[int, int] = {}  # of batches
+        self._weights: list[int] = []  # of batches
         self._in_headers: dict[int, list[str]] = {}  # digests of headers by batch
         self.commits = 0
         self.resets = 0
@@ -64,7 +64,7 @@ class Oracle:
 
     def new_batch(self, session: str, weight: int) -> int:
         """A number for a batch that was computed."""
-        self._weights[len(self._weights)] = weight
+        self._weights.append(weight)
         return len(self._weights) - 1
 
     def said_goodbye(self, session: str) -> None:
@@ -269,13 +269,11 @@ class Oracle:
 
     def check_bounds(self, process: "Process") -> None:
         """Memory does not grow with the length of a run."""
-        machine, most = process.machine, self._most_held
-        if len(machine.fetching.held) > most or len(process.contents) > most:
+        fetching, chain, most = process.machine.fetching, process.machine.log.chain, self._most_held
+        if len(fetching.held) > most or len(process.contents) > most:
             raise Violation(f"{process.session} holds {len(process.contents)} chunks, {most} at most are allowed")
-        wanted = len(machine.fetching.wanted)
-        if wanted > most + 64 * self._chunks:
-            raise Violation(f"{process.session} asks for {wanted} chunks")
-        chain = machine.log.chain
+        if len(fetching.wanted) > most + 64 * self._chunks:
+            raise Violation(f"{process.session} asks for {len(fetching.wanted)} chunks")
         if chain is not None and len(chain) > 4 * self._snapshot_every + 60:
             raise Violation(f"{process.session} holds {len(chain)} headers")
         self._check_forgotten(process)
@@ -296,8 +294,9 @@ class Oracle:
         for pieces in machine.reducing._arrived.values():
             if len(pieces) > 2 * self._chunks:
                 raise Violation(f"{process.session} remembers pieces of rounds that it does not know of")
-        for digest in machine.fetching._parts:
-            if digest not in machine.fetching.held and digest not in machine.fetching.wanted:
+        fetching = machine.fetching
+        for digest in fetching._parts:
+            if digest not in fetching.held and digest not in fetching.wanted:
                 raise Violation(f"{process.session} keeps manifests of snapshots that it does not want")
 
 

@@ -3,7 +3,7 @@
 DeDLOC, section 3.1: peers gather gradients until all of them together have the target batch.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from averaging.log.header import Head, peer_of
@@ -60,13 +60,15 @@ class PeerViews:
         """The peers for which a meeting stays open: those that are counted on, or all if they have not the `target`."""
         sending = self._sending(instance, now)
         reliable = {session: peer for session, peer in sending.items() if peer.is_counted_on(now)}
-        return reliable if _samples(reliable.values()) >= target else sending
+        return reliable if sum(peer.samples for peer in reliable.values()) >= target else sending
 
     def gathered(self, instance: str, target: int, now: float) -> int:
         """Samples of the peers that are expected."""
-        sending = self._sending(instance, now).values()
-        samples = _samples(sending)
-        reliable = samples - _samples([peer for peer in sending if peer.missed and not peer.is_counted_on(now)])
+        samples = reliable = 0
+        for peer in self._sending(instance, now).values():
+            samples += peer.samples
+            if not peer.missed or peer.is_counted_on(now):
+                reliable += peer.samples
         return reliable if reliable >= target else samples
 
     def _sending(self, instance: str, now: float) -> dict[str, PeerView]:
@@ -104,7 +106,3 @@ class PeerViews:
         for session in [one for one, peer in self.peers.items() if now - peer.heard_at > seconds]:
             del self.peers[session]
         self._silent = {peer: one for peer, one in self._silent.items() if now - one[1] <= seconds}
-
-
-def _samples(peers: Iterable[PeerView]) -> int:
-    return sum([peer.samples for peer in peers])

@@ -116,10 +116,11 @@ class Reporting:
         ours: Head | None = self._log.head
         self._catching_up.claims(sender, status.head, ours, now)
         contact = self._contacts.others.get(sender)
-        is_ahead = ours is None or (status.head.step > ours.step and extends(status.head, ours))
         if not status.convenes or contact is None:
             return
-        if is_ahead or (status.head == ours and (contact.is_coordinator or sender in self._log.tip.voters)):
+        is_here = status.head == ours
+        is_ahead = ours is None or (status.head.step > ours.step and extends(status.head, ours))
+        if is_ahead or (is_here and (contact.is_coordinator or sender in self._log.tip.voters)):
             self._gathered = status.gathered
-            has_all = status.head == ours and status.gathered >= self._settings.target_samples
+            has_all = is_here and status.gathered >= self._settings.target_samples
             self.convening.heard(contact, has_all, now)
