@@ -8,7 +8,7 @@ from averaging.log.header import Head, Kind, SnapshotName
 from averaging.protocol.actions import Apply, Average, SaveProposal, Send
 from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Vote
 from averaging.protocol.peer import Peer
-from averaging.protocol.rounds.peer_views import FORGIVEN, MISSES, PeerViews
+from averaging.protocol.rounds.peer_views import FORGIVEN, MISSES, MOST_DOUBLINGS, PeerViews
 from averaging.protocol.settings import Settings
 from tests.averaging_log.headers import chain_of
 
@@ -31,6 +31,23 @@ def test_who_has_missed_rounds_is_not_waited_for_if_the_others_have_enough() -> 
     views = told(_asha=6, _bela=4, chand=9)
     assert set(views.expected("here", 10, now=11.0)) == {"_asha", "_bela"}
     assert views.gathered("here", 10, now=11.0) == 10
+
+
+def test_it_is_counted_on_again_after_a_while_and_later_each_time() -> None:
+    views, now, waits = PeerViews(), 0.0, []
+    views.note("asha", HERE, 10, now)
+    peer = views.peers["asha"]
+    for _ in range(MISSES + 7):
+        views.note("asha", HERE, 10, now)
+        views.round_closed("here", [], now)
+        last = now
+        while not peer.is_counted_on(now):
+            now += 1.0
+        waits.append(now - last)
+    assert waits == [0.0] * (MISSES - 1) + [FORGIVEN * 2 ** min(number, MOST_DOUBLINGS) for number in range(8)]
+    views.note("asha", HERE, 10, now)
+    views.round_closed("here", ["asha"], now)
+    assert not peer.missed
 
 
 def test_it_is_waited_for_if_they_have_not() -> None:
@@ -81,9 +98,8 @@ def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while(
                     steps.append((now, sum(one.samples for one in entry.header.members)))
                     gathered = 1  # a batch that was computed meanwhile
     poor = [at for at, samples in steps if samples < 4]
-    assert len(steps) > 5 and MISSES <= len(poor) <= MISSES + 2
-    pauses = [later - before for before, later in itertools.pairwise(poor[1:])]
-    assert all(pause >= FORGIVEN * 2**number for number, pause in enumerate(pauses))
+    assert len(steps) > 5 and MISSES <= len(poor) <= MISSES + 60.0 / FORGIVEN
+    assert all(later - before >= FORGIVEN for before, later in itertools.pairwise(poor[1:]))
 
 
 def test_a_report_of_more_than_any_peer_can_bring_counts_nothing() -> None:

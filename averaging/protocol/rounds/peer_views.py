@@ -10,9 +10,8 @@ from averaging.log.header import Head, peer_of
 
 HEARD = 5.0  # seconds after its last word in which a peer is taken to be there
 MISSES = 2  # rounds in a row that a peer may miss, or send nothing in, before nobody counts on it
-FORGIVEN = 20.0  # seconds after which it is counted on again, and twice as long after each further one that it misses
-MOST_DOUBLINGS = 4
-LONGEST = FORGIVEN * 2**MOST_DOUBLINGS
+FORGIVEN = 20.0  # seconds after which it is counted on again
+MOST_DOUBLINGS = 4  # of that time, after further rounds that it misses
 
 
 @dataclass
@@ -27,7 +26,8 @@ class PeerView:
 
     def is_counted_on(self, now: float) -> bool:
         """Whether it can be expected to call."""
-        return _is_forgiven(self.missed, self.missed_at, now)
+        doublings = min(self.missed - MISSES, MOST_DOUBLINGS)
+        return self.missed < MISSES or now >= self.missed_at + FORGIVEN * 2**doublings
 
 
 class PeerViews:
@@ -97,7 +97,7 @@ class PeerViews:
     def sends(self, session: str, now: float) -> bool:
         """Whether pieces of it can be expected to come, so that rounds may plan with what it brings."""
         rounds, at = self._silent.get(peer_of(session), (0, now))
-        return _is_forgiven(rounds, at, now)
+        return rounds < MISSES or now >= at + FORGIVEN
 
     def forget(self, session: str) -> None:
         """A peer has left."""
@@ -107,9 +107,4 @@ class PeerViews:
         """Drop peers that have not been heard of for long."""
         for session in [one for one, peer in self.peers.items() if now - peer.heard_at > seconds]:
             del self.peers[session]
-        self._silent = {peer: one for peer, one in self._silent.items() if now - one[1] <= LONGEST}
-
-
-def _is_forgiven(missed: int, at: float, now: float) -> bool:
-    """Whether a peer is counted on that has missed so many rounds in a row, the last one at that time."""
-    return missed < MISSES or now >= at + FORGIVEN * 2 ** min(missed - MISSES, MOST_DOUBLINGS)
+        self._silent = {peer: one for peer, one in self._silent.items() if now - one[1] <= seconds}
