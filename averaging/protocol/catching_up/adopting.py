@@ -38,17 +38,19 @@ class Adopting:
 
     def proposed(self, name: SnapshotName | None, sources: Iterable[str], now: float) -> None:
         """A header that may come to be committed names a snapshot."""
-        if name is not None and name != self._proposed and name not in self._near and self._is_other(name):
+        if name is None or name in self._near or not self._is_other(name):
+            return
+        if name != self._proposed:
             before, self._proposed, self._is_compared = self.wanted(), name, False
             self._fetching.want_instead(before, self.wanted())
-            self._fetching.want_snapshot(name.digest, sources, now)
+        self._fetching.want_snapshot(name.digest, sources, now)  # again: peers that came since may have it
 
     def committed(self, name: SnapshotName | None, sources: Iterable[str], now: float) -> None:
         """A header that is committed names a snapshot."""
         self._near = {one for one in self._near if self._own(one.step) is not None}
         if self._proposed is not None and not self._is_other(self._proposed):
             self._proposed = None
-        if name is not None and name != self._committed and self._is_other(name):
+        if name is not None and self._is_other(name):
             self._committed = name
             self._fetching.want_snapshot(name.digest, sources, now)
 
