@@ -28,6 +28,7 @@ from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.run_log import RunLog, set_older_log_aside
 from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
+from coordinator.unigram_count import UnigramBaseline
 from swarm import known_peers, logs
 from swarm.dht import Network, addresses, is_loopback, join_dht
 from swarm.dht_watch import DHTWatch
@@ -141,6 +142,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             historian = Historian(ledger)
             if releaser:
                 releaser.start()
+            baseline = UnigramBaseline(run, tokenizer, held_out, say)
+            baseline.start(asked_to_leave)
             office = Office(
                 run=run,
                 fingerprint=ours.digest,
@@ -148,6 +151,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 tokenizer=tokenizer,
                 model=build_model(run, tokenizer),
                 held_out=held_out,
+                baseline=baseline,
                 ledger=ledger,
                 tracker=open_tracker(run, folder),
                 say=say,
