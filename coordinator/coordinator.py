@@ -142,8 +142,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             historian = Historian(ledger)
             if releaser:
                 releaser.start()
-            baseline = UnigramBaseline(run, tokenizer, held_out, say)
-            baseline.start(asked_to_leave)
+            baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
             office = Office(
                 run=run,
                 fingerprint=ours.digest,
@@ -170,11 +169,13 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             )
             books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
             books.start()
+            baseline.start()  # only now, or it would slow down the measuring of bfloat16
             try:
                 log.follow(asked_to_leave)
             finally:
                 asked_to_leave.set()
                 books.join()
+                baseline.finish()
             office.tracker.finish(timeout=1.0)
             if releaser:
                 releaser.finish()

@@ -17,6 +17,7 @@ from trainer.data import Batch
 from trainer.data.batch import NOT_COUNTED
 from trainer.data.sentences import tokenized_documents
 
+FINISH_SECONDS = 2.0  # for the thread to end; one inside the tokenizer's library when Python ends aborts the process
 COUNTED = 2_000_000  # tokens; more of a large text would change little, and take longer than a few seconds
 
 
@@ -33,25 +34,33 @@ class UnigramBaseline:
         tokenizer: PreTrainedTokenizerFast,
         held_out: Sequence[Batch],
         say: Callable[[str], None],
+        stop: threading.Event,
     ):
+        """It gives up when `stop` is set."""
         self.loss: float | None = None  # in nats; None until it is known
-        self._run, self._held_out, self._say = run, held_out, say
+        self._run, self._held_out, self._say, self._stop = run, held_out, say, stop
         self._tokenizer = copy.deepcopy(tokenizer)  # one that two threads use raises "Already borrowed"
+        self._thread = threading.Thread(target=self._find, name="unigram", daemon=True)
 
-    def start(self, stop: threading.Event) -> None:
-        """Begin to count, if there is held-out text; give up when `stop` is set."""
+    def start(self) -> None:
+        """Begin to count, if there is held-out text."""
         if self._held_out:
-            threading.Thread(target=self._find, args=(stop,), name="unigram", daemon=True).start()
+            self._thread.start()
 
-    def _find(self, stop: threading.Event) -> None:
+    def finish(self) -> None:
+        """Wait for the thread to end after `stop` was set, but not for a connection that hangs."""
+        if self._thread.is_alive():
+            self._thread.join(FINISH_SECONDS)
+
+    def _find(self) -> None:
         try:
-            documents = itertools.takewhile(lambda _: not stop.is_set(), training_documents(self._run))
+            documents = itertools.takewhile(lambda _: not self._stop.is_set(), training_documents(self._run))
             counts = count_tokens(documents, self._tokenizer, self._run.language)
             loss = unigram_loss(counts, masked_tokens(self._held_out))
         except Exception as error:  # the run does very well without
             self._say(f"The held-out loss is not compared with a table of word frequencies: {in_a_line(error)}")
             return
-        if not stop.is_set():
+        if not self._stop.is_set():
             self.loss = loss
 
 

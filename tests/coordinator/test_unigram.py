@@ -105,9 +105,9 @@ def test_the_baseline_is_found_in_the_background(
     with_text: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch]
 ) -> None:
     said: list[str] = []
-    baseline = UnigramBaseline(with_text, tokenizer, batches, said.append)
+    baseline = UnigramBaseline(with_text, tokenizer, batches, said.append, threading.Event())
     assert baseline.loss is None
-    baseline.start(threading.Event())
+    baseline.start()
     wait_until(lambda: baseline.loss is not None, "unigram loss")
     counts = count_tokens(training_documents(with_text), tokenizer, "en")
     tokens = masked_tokens(batches)
@@ -120,8 +120,8 @@ def test_training_text_that_is_not_there_is_said_and_nothing_else_happens(
     run: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch]
 ) -> None:
     said: list[str] = []
-    baseline = UnigramBaseline(run, tokenizer, batches, said.append)
-    baseline.start(threading.Event())
+    baseline = UnigramBaseline(run, tokenizer, batches, said.append, threading.Event())
+    baseline.start()
     wait_until(lambda: said != [], "word of the missing text")
     assert "not compared with a table of word frequencies" in said[0] and "river.txt" in said[0]
     assert baseline.loss is None
@@ -134,7 +134,8 @@ def test_a_coordinator_that_leaves_or_has_no_held_out_text_counts_nothing(
     leaving.set()
     said: list[str] = []
     for held_out in ([], batches):
-        baseline = UnigramBaseline(with_text, tokenizer, held_out, said.append)
-        baseline.start(leaving)
-        wait_until(lambda: not any(one.name == "unigram" for one in threading.enumerate()), "end of the thread")
+        baseline = UnigramBaseline(with_text, tokenizer, held_out, said.append, leaving)
+        baseline.start()
+        baseline.finish()
+        assert not any(one.name == "unigram" for one in threading.enumerate())
         assert baseline.loss is None and said == []

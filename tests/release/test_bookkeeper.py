@@ -90,7 +90,7 @@ def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
         tokenizer=tokenizer,
         model=build_model(run, tokenizer),
         held_out=[],
-        baseline=UnigramBaseline(run, tokenizer, [], said.append),
+        baseline=UnigramBaseline(run, tokenizer, [], said.append, threading.Event()),
         ledger=ledger,
         tracker=Tracker(),
         say=said.append,
@@ -140,10 +140,10 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
     monkeypatch.setattr("coordinator.bookkeeping.LOOK_EVERY", 0.05)
     settings = run.coordinator.model_copy(update={"evaluate_every": 1, "checkpoint_every": 1})
     run = run.model_copy(update={"coordinator": settings})
-    said: list[str] = []
+    said, stop = list[str](), threading.Event()
     swarm: Any = Swarm(build_model(run, tokenizer), step=1)
     held_out = validation_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
-    baseline = UnigramBaseline(run, tokenizer, held_out, said.append)
+    baseline = UnigramBaseline(run, tokenizer, held_out, said.append, stop)
     office = Office(
         run=run,
         fingerprint=FINGERPRINT,
@@ -160,7 +160,6 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
         probes=[],
     )
     swarm.go_back_if_bad = lambda loss: False
-    stop = threading.Event()
     books = threading.Thread(target=Bookkeeper(office, swarm, swarm, swarm, evaluated=-1, saved=-1).work, args=(stop,))
     books.start()
     try:
