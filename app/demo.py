@@ -16,6 +16,7 @@ from app.demo_story import Story
 from app.demo_summary import SUMMARY, Summary, problems, save_summary, summarize
 from coordinator.ledger import open_ledger
 from coordinator.state_folder import URL
+from coordinator.unigram import compared
 from swarm import logs
 from swarm.durable import write_file
 from swarm.errors import SahajError
@@ -150,7 +151,8 @@ def _close(run: RunFile, coordinator: Peer, summary: Summary, out: Path, console
     console.print(
         f"{summary.steps} global steps, {summary.samples:,} samples, {summary.seconds:.0f} s, "
         f"{summary.samples_per_second:.0f} samples/s\n"
-        f"held-out loss {summary.eval_loss_first:.3f} -> {summary.eval_loss_last:.3f} nats\n"
+        f"held-out loss {summary.eval_loss_first:.3f} -> {summary.eval_loss_last:.3f} nats"
+        f"{compared(summary.below_unigram)}\n"
         f"{summary.averaging_rounds} rounds of averaging, {summary.averaging_failures} failed; "
         f"waiting for data {summary.data_wait_fraction:.1%} of the time",
         highlight=False,

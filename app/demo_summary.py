@@ -29,7 +29,10 @@ class PeerSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a demo. Losses are in nats; `loss_*` of training, `eval_loss_*` held out."""
+    """The figures of a demo. Losses are in nats; `loss_*` of training, `eval_loss_*` held out.
+
+    `below_unigram` is how far the last held-out loss is below that of a table of word frequencies, if that is known.
+    """
 
     steps: int
     samples: int
@@ -39,6 +42,7 @@ class Summary:
     loss_last: float
     eval_loss_first: float
     eval_loss_last: float
+    below_unigram: float | None
     peers: list[PeerSummary]
     averaging_rounds: int  # global steps in which gradients were averaged
     averaging_failures: int  # global steps in which a round failed for some peer; it was then repeated
@@ -72,6 +76,7 @@ def summarize(
         loss_last=steps[-1].loss if steps and steps[-1].loss is not None else nothing,
         eval_loss_first=evaluations[0].loss if evaluations else nothing,
         eval_loss_last=evaluations[-1].loss if evaluations else nothing,
+        below_unigram=evaluations[-1].below_unigram if evaluations else None,
         peers=[
             PeerSummary(
                 name=peer.name,

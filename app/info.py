@@ -10,6 +10,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from coordinator.checkpoint_folder import TrainerState, read_size, read_state
+from coordinator.unigram import compared
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def render(description: Description) -> RenderableType:
     loss = "not evaluated" if state.eval_loss is None else f"{state.eval_loss:.3f} nats"
     if state.perplexity is not None:
         loss += f" (perplexity {state.perplexity:,.1f})"
+    loss += compared(state.below_unigram)
     order = (
         "not evaluated" if state.sentence_order_accuracy is None else f"right in {state.sentence_order_accuracy:.0%}"
     )

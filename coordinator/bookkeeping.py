@@ -23,6 +23,8 @@ from coordinator.recorder import Recorder
 from coordinator.releasing import Releaser
 from coordinator.run_log import RunLog, Snapshot
 from coordinator.tracking import Tracker
+from coordinator.unigram import below_unigram, compared
+from coordinator.unigram_count import UnigramBaseline
 from swarm import clock
 from swarm.errors import SahajError
 from swarm.logs import keep_story
@@ -45,6 +47,7 @@ class Office:
     tokenizer: PreTrainedTokenizerFast
     model: PretrainingModel
     held_out: list[Batch]
+    baseline: UnigramBaseline
     ledger: Ledger
     tracker: Tracker
     say: Callable[[str], None]
@@ -72,6 +75,8 @@ class Bookkeeper:
         self._evaluated, self._saved = evaluated, saved
         self._seen = log.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
+        self._began = clock.now()
+        self._unigram_loss: float | None = None  # once the evaluations in the ledger have it
         self._clock_set_by = 0.0  # seconds, as it was told
 
     def work(self, stop: threading.Event) -> None:
@@ -98,6 +103,7 @@ class Bookkeeper:
             if self._recall.is_worried(step):
                 self._evaluated = min(self._evaluated, step - self._office.run.coordinator.evaluate_every)  # it is due
         self._tell_of_clock()
+        self._compare_evaluations()
         if not any(self._due(step)):
             return
         snapshot = self._log.snapshot()
@@ -138,6 +144,14 @@ class Bookkeeper:
             self._clock_set_by = ahead
             self._office.say(describe_clock(ahead))
 
+    def _compare_evaluations(self) -> None:
+        """With the unigram loss, as soon as it is known."""
+        loss = self._office.baseline.loss
+        if loss is not None and self._unigram_loss is None:
+            self._office.ledger.record_unigram_loss(loss, since=self._began)
+            self._unigram_loss = loss
+            self._office.say(f"A table of word frequencies has a held-out loss of {loss:.3f}.")
+
     def _evaluate(self, snapshot: Snapshot, stop: threading.Event) -> Evaluation | None:
         restore_model(self._office.model, snapshot.model_state)
         batches = itertools.takewhile(lambda _: not stop.is_set(), self._office.held_out)
@@ -150,12 +164,15 @@ class Bookkeeper:
             sentence_order_loss=result.sentence_order_loss,
             samples=result.samples,
             sentence_order_accuracy=result.sentence_order_accuracy,
+            unigram_loss=self._unigram_loss,
         )
         if snapshot.step == 0:  # what a model knows that has learned nothing
             self._fill_masks(snapshot.step)
-        self._office.tracker.log({"held_out_loss": result.masked_lm_loss}, snapshot.step)
+        below = below_unigram(result.masked_lm_loss, self._unigram_loss)
+        figures = {"held_out_loss": result.masked_lm_loss}
+        self._office.tracker.log(figures if below is None else figures | {"below_unigram": below}, snapshot.step)
         self._office.say(
-            f"global step {snapshot.step}: held-out loss {result.masked_lm_loss:.3f}, "
+            f"global step {snapshot.step}: held-out loss {result.masked_lm_loss:.3f}{compared(below)}, "
             f"sentence order right in {result.sentence_order_accuracy:.0%}"
         )
         return result
@@ -183,6 +200,8 @@ class Bookkeeper:
                 software=f"sahaj {program_version()}, torch {torch.__version__}",
                 perplexity=scores.perplexity if scores else None,
                 sentence_order_accuracy=scores.sentence_order_accuracy if scores else None,
+                unigram_loss=self._unigram_loss if scores else None,
+                below_unigram=below_unigram(scores.masked_lm_loss, self._unigram_loss) if scores else None,
             ),
         )
         self._saved = snapshot.step

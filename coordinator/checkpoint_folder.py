@@ -43,6 +43,8 @@ class TrainerState:
 
     `samples` went into all global steps so far, `eval_loss` is the held-out masked-LM loss in nats, `perplexity`
     its exponential, `saved_at` an ISO 8601 time with its zone, `fingerprint` the digest of what peers must agree on.
+    `unigram_loss` is the loss of a table of token frequencies on the same masked positions, in nats, and
+    `below_unigram` how far `eval_loss` is below it.
     Scores are None where nothing was held out, or the coordinator had to leave before it was evaluated.
     """
 
@@ -55,6 +57,8 @@ class TrainerState:
     software: str
     perplexity: float | None = None
     sentence_order_accuracy: float | None = None  # from 0 to 1
+    unigram_loss: float | None = None
+    below_unigram: float | None = None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.run_log import RunLog, set_older_log_aside
 from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
+from coordinator.unigram_count import UnigramBaseline
 from swarm import known_peers, logs
 from swarm.dht import Network, addresses, is_loopback, join_dht
 from swarm.dht_watch import DHTWatch
@@ -141,6 +142,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             historian = Historian(ledger)
             if releaser:
                 releaser.start()
+            baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
             office = Office(
                 run=run,
                 fingerprint=ours.digest,
@@ -148,6 +150,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 tokenizer=tokenizer,
                 model=build_model(run, tokenizer),
                 held_out=held_out,
+                baseline=baseline,
                 ledger=ledger,
                 tracker=open_tracker(run, folder),
                 say=say,
@@ -166,11 +169,13 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             )
             books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
             books.start()
+            baseline.start()  # only now, or it would slow down the measuring of bfloat16
             try:
                 log.follow(asked_to_leave)
             finally:
                 asked_to_leave.set()
                 books.join()
+                baseline.finish()
             office.tracker.finish(timeout=1.0)
             if releaser:
                 releaser.finish()

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, func, select, update
 
 from averaging.log.log_file import Place
 from coordinator.ledger_backup import back_up, put_back
@@ -130,6 +130,7 @@ class Ledger:
         sentence_order_loss: float,
         samples: int,
         sentence_order_accuracy: float | None = None,
+        unigram_loss: float | None = None,
         now: float | None = None,
     ) -> None:
         """Keep the held-out losses of a global step; a second evaluation of a step replaces the first."""
@@ -142,10 +143,17 @@ class Ledger:
             "samples": samples,
             "time": moment(now),
             "sentence_order_accuracy": sentence_order_accuracy,
+            "unigram_loss": unigram_loss,
         }
         insert = INSERTS[self._engine.dialect.name](EvaluationRow).values(step=step, **row)
         with writing(self._engine) as connection:
             connection.execute(insert.on_conflict_do_update(index_elements=["step"], set_=row))
+
+    def record_unigram_loss(self, loss: float, since: float) -> None:
+        """Put the unigram loss beside the evaluations since a unix time that were recorded before it was known."""
+        unknown = EvaluationRow.unigram_loss.is_(None) & (EvaluationRow.time >= since)
+        with writing(self._engine) as connection:
+            connection.execute(update(EvaluationRow).where(unknown).values(unigram_loss=loss))
 
     def progress(self, now: float | None = None) -> Progress:
         """Where the run is, at unix time `now` (by default the clock's)."""
@@ -156,7 +164,8 @@ class Ledger:
             func.count(SessionRow.user_name.distinct()),
             func.coalesce(func.sum(SessionRow.samples_per_second), 0.0),
         ).where(is_present(moment(now)))
-        newest = select(EvaluationRow.step, EvaluationRow.loss).order_by(EvaluationRow.step.desc()).limit(1)
+        scores = select(EvaluationRow.step, EvaluationRow.loss, EvaluationRow.unigram_loss)
+        newest = scores.order_by(EvaluationRow.step.desc()).limit(1)
         with reading(self._engine) as connection:
             samples, tokens = connection.execute(sums).one()
             summary = connection.execute(last).one_or_none()
@@ -169,6 +178,7 @@ class Ledger:
             loss=summary.loss if summary else None,
             eval_step=evaluated.step if evaluated else None,
             eval_loss=evaluated.loss if evaluated else None,
+            unigram_loss=evaluated.unigram_loss if evaluated else None,
             sessions_present=sessions,
             users_present=users,
             samples_per_second=speed,

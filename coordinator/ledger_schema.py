@@ -7,6 +7,8 @@ from typing import ClassVar
 from sqlalchemy import BigInteger, Double, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from coordinator.unigram import below_unigram
+
 # What the ledger is told
 
 
@@ -142,6 +144,7 @@ class EvaluationRow(Base):
     samples: Mapped[int]
     time: Mapped[float]
     sentence_order_accuracy: Mapped[float | None]
+    unigram_loss: Mapped[float | None]
 
 
 # What the ledger answers
@@ -157,9 +160,15 @@ class Progress:
     loss: float | None
     eval_step: int | None
     eval_loss: float | None
+    unigram_loss: float | None
     sessions_present: int
     users_present: int
     samples_per_second: float
+
+    @property
+    def below_unigram(self) -> float | None:
+        """By how many nats the held-out loss is below the unigram loss."""
+        return below_unigram(self.eval_loss, self.unigram_loss)
 
 
 @dataclass(frozen=True)
@@ -215,7 +224,10 @@ class SessionSummary:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """A held-out evaluation: masked-LM and sentence-order loss in nats, sentence pairs, unix seconds, accuracy."""
+    """A held-out evaluation: masked-LM and sentence-order loss in nats, sentence pairs, unix seconds, accuracy.
+
+    `unigram_loss` is that of a table of token frequencies on the same masked positions, None where it was not known.
+    """
 
     step: int
     loss: float
@@ -223,6 +235,12 @@ class EvaluationRecord:
     samples: int
     time: float
     sentence_order_accuracy: float | None = None
+    unigram_loss: float | None = None
+
+    @property
+    def below_unigram(self) -> float | None:
+        """By how many nats the loss is below the unigram loss."""
+        return below_unigram(self.loss, self.unigram_loss)
 
 
 @dataclass(frozen=True)

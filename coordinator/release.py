@@ -9,6 +9,7 @@ from coordinator.checkpoint_folder import TrainerState
 from coordinator.notebook import FILE_NAME
 from coordinator.release_curve import PNG, SVG
 from coordinator.release_hub import Head, HubRepository, NotAllowed
+from coordinator.unigram import compared
 
 CARD = "README.md"
 NOT_ALWAYS = frozenset({FILE_NAME, PNG, SVG})  # files that one release has and the next may not
@@ -33,7 +34,7 @@ class Release:
 def message(state: TrainerState) -> str:
     """The title of the commit: the global step and the held-out loss."""
     loss = "not evaluated" if state.eval_loss is None else f"held-out loss {state.eval_loss:.3f}"
-    return f"Global step {state.step:,}: {loss}"
+    return f"Global step {state.step:,}: {loss}{compared(state.below_unigram)}"
 
 
 def publish(

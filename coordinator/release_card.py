@@ -155,6 +155,9 @@ def _scores(facts: Facts) -> Iterator[tuple[str, str]]:
     state = facts.state
     if state.eval_loss is not None:
         yield "held-out loss of masked tokens, nats", f"{state.eval_loss:.3f}"
+    if state.unigram_loss is not None and state.below_unigram is not None:
+        yield "loss of a table of word frequencies on the same tokens, nats", f"{state.unigram_loss:.3f}"
+        yield "so much is the model below that table, nats", f"{state.below_unigram:.3f}"
     if state.perplexity is not None:
         yield "perplexity of masked tokens", f"{state.perplexity:,.2f}"
     if state.sentence_order_accuracy is not None:

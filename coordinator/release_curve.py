@@ -6,7 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coordinator.release_facts import Curves
-from downstream.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Scale, as_png, axes, document, label, ticks
+from downstream.chart import (
+    BOTTOM,
+    HEIGHT,
+    INK,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Scale,
+    as_png,
+    axes,
+    document,
+    label,
+    line,
+    ticks,
+)
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -38,7 +53,8 @@ def draw(curves: Curves, run_name: str) -> str | None:
     everything = training + held_out
     if not everything:
         return None
-    losses = [loss for _, loss in everything]
+    unigram = next((one.unigram_loss for one in reversed(curves.evaluations) if one.unigram_loss is not None), None)
+    losses = [loss for _, loss in everything] + ([] if unigram is None else [unigram])
     x_ticks, y_ticks = ticks(0.0, max(step for step, _ in everything)), ticks(min(losses), max(losses))
     x = Scale(x_ticks[0], x_ticks[-1], LEFT, WIDTH - RIGHT)
     y = Scale(y_ticks[0], y_ticks[-1], HEIGHT - BOTTOM, TOP)
@@ -49,6 +65,11 @@ def draw(curves: Curves, run_name: str) -> str | None:
         *_line(training, x, y, TRAINING, "training, masked words and sentence order", 0),
         *_line(held_out, x, y, HELD_OUT, "held-out text, masked words", 1),
     ]
+    if unigram is not None:
+        parts += [
+            line(x.first, y(unigram), x.last, y(unigram), INK, ' stroke-dasharray="6 4"'),
+            label(WIDTH - RIGHT, y(unigram) - 6, f"a table of word frequencies: {unigram:.2f}", "end"),
+        ]
     return document(parts)
 
 

@@ -56,6 +56,8 @@ class Progress(Answer):
     tokens: int
     loss: float | None = None
     eval_loss: float | None = None
+    unigram_loss: float | None = None
+    below_unigram: float | None = None
     sessions_present: int
     users_present: int
     samples_per_second: float
@@ -90,6 +92,7 @@ class Evaluation(Answer):
     time: float
     loss: float
     sentence_order_accuracy: float | None = None
+    unigram_loss: float | None = None
 
 
 class Minute(Answer):
@@ -119,6 +122,11 @@ class History(Answer):
     evaluations: list[Evaluation] = []
     minutes: list[Minute] = []
     learning_rate: list[Rate] = []
+
+    @property
+    def unigram_loss(self) -> float | None:
+        """The newest one that is known."""
+        return next((one.unigram_loss for one in reversed(self.evaluations) if one.unigram_loss is not None), None)
 
 
 class Guess(Answer):
@@ -151,6 +159,7 @@ class Checkpoint(Answer):
     eval_loss: float | None = None
     perplexity: float | None = None
     sentence_order_accuracy: float | None = None
+    below_unigram: float | None = None
     saved_at: str = ""
 
 

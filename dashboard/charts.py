@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-TRAINING, HELD_OUT = "Training loss", "Held-out loss"
+TRAINING, HELD_OUT, FREQUENCIES = "Training loss", "Held-out loss", "Word frequencies alone"
 STEP, TIME = "Global step", "Time"
 SMALL = 230  # pixels of height
 BROAD = 640  # pixels of width
@@ -21,7 +21,10 @@ def draw(specification: dict[str, Any], table: pd.DataFrame, key: str) -> None:
 
 @cache
 def loss(axis: str, height: int = 340) -> dict[str, Any]:
-    """Columns x, loss, what (training or held-out), kind (each, smooth or checkpoint), and what the pointer shows."""
+    """Columns x, loss, what (training or held-out), kind (each, smooth or checkpoint), and what the pointer shows.
+
+    A row of the kind unigram, without x, is a dashed line across: the loss of a table of word frequencies.
+    """
     x, base = _across(axis), _chart()
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=[TRAINING, HELD_OUT]), legend=_legend("stroke"))
     y = alt.Y("loss:Q", title=None, scale=alt.Scale(type="log", nice=False, padding=12), axis=alt.Axis(minExtent=30))
@@ -33,10 +36,16 @@ def loss(axis: str, height: int = 340) -> dict[str, Any]:
     scores = [
         alt.Tooltip("step:Q", title="checkpoint of step", format=",d"),
         alt.Tooltip("loss:Q", title="held-out loss", format=".3f"),
+        alt.Tooltip("below:Q", title="below word frequencies", format=".2f"),
         alt.Tooltip("perplexity:Q", format=",.1f"),
         alt.Tooltip("order:Q", title="sentence order right", format=".0%"),
     ]
+    table = base.transform_filter("datum.kind == 'unigram'").encode(y)
     layers = [
+        table.mark_rule(strokeDash=[6, 4], color=GRAY, strokeWidth=1.5).encode(tooltip=pointed[1:]),
+        table.mark_text(align="right", baseline="bottom", dy=-3, color=GRAY).encode(
+            x=alt.value("width"), text="what:N"
+        ),
         faint.encode(x, y, colour),
         smooth.encode(x, y, colour),
         touch.encode(x, y, tooltip=pointed),

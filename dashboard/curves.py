@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.answers import Checkpoint, History, Minute
-from dashboard.charts import HELD_OUT, STEP, TIME, TRAINING
+from dashboard.charts import FREQUENCIES, HELD_OUT, STEP, TIME, TRAINING
 from dashboard.client import Found
 
 MOST_CHECKPOINTS = 60  # marked on the curve
@@ -49,9 +49,16 @@ def _loss_table(
         if mark.eval_loss is None or (axis == TIME and mark.step not in times):
             continue
         place = times[mark.step] if axis == TIME else mark.step
-        scores = {"step": mark.step, "perplexity": mark.perplexity, "order": mark.sentence_order_accuracy}
+        scores = {
+            "step": mark.step,
+            "below": mark.below_unigram,
+            "perplexity": mark.perplexity,
+            "order": mark.sentence_order_accuracy,
+        }
         rows.append({"x": place, "loss": mark.eval_loss, "what": HELD_OUT, "kind": "checkpoint", **scores})
-    columns = ["x", "loss", "what", "kind", "step", "perplexity", "order"]
+    if (unigram := _history.unigram_loss) is not None:
+        rows.append({"loss": unigram, "what": FREQUENCIES, "kind": "unigram"})
+    columns = ["x", "loss", "what", "kind", "step", "below", "perplexity", "order"]
     return _typed(pd.DataFrame(rows, columns=columns), axis)
 
 

@@ -35,10 +35,16 @@ def _losses() -> None:
         axis = _axis("loss-axis")
         chosen = st.segmented_control("Smoothing", list(SMOOTHINGS), default="Some", key="smoothing") or "None"
     charts.draw(charts.loss(axis), curves.loss_table(history, checkpoints, axis, SMOOTHINGS[chosen]), "loss")
-    st.caption(
+    meaning = (
         "How surprised the model is by words that were hidden from it, in nats; less is better. "
         "The held-out loss is measured on text that nobody trains on; ◆ marks saved checkpoints."
     )
+    if (unigram := history.value.unigram_loss) is not None:
+        meaning += (
+            f" The dashed line, at {unigram:.2f}, is what a table of word frequencies has on the same text: "
+            "below it, the model knows more than which words are common."
+        )
+    st.caption(meaning)
     if checkpoints and st.toggle("Checkpoints and their scores", key="show-scores"):
         _scores(checkpoints)
 
@@ -48,6 +54,7 @@ def _scores(checkpoints: list[Checkpoint]) -> None:
         {
             "Global step": [one.step for one in checkpoints],
             "Held-out loss": [one.eval_loss for one in checkpoints],
+            "Below word frequencies": [one.below_unigram for one in checkpoints],
             "Perplexity": [one.perplexity for one in checkpoints],
             "Order of sentences right": [one.sentence_order_accuracy for one in checkpoints],
             "Saved": pd.to_datetime(
@@ -58,6 +65,7 @@ def _scores(checkpoints: list[Checkpoint]) -> None:
     columns = {
         "Global step": st.column_config.NumberColumn(format="localized"),
         "Held-out loss": st.column_config.NumberColumn(format="%.3f"),
+        "Below word frequencies": st.column_config.NumberColumn(format="%.2f"),
         "Perplexity": st.column_config.NumberColumn(format="%.1f"),
         "Order of sentences right": st.column_config.NumberColumn(format="percent"),
         "Saved": st.column_config.DatetimeColumn(format="D MMM YYYY, HH:mm"),

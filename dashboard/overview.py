@@ -148,8 +148,24 @@ def _figures() -> None:
 
 def _loss(progress: Progress) -> None:
     value = texts.DASH if progress.eval_loss is None else f"{progress.eval_loss:.2f}"
+    below = texts.below_frequencies(progress.below_unigram)
     training = None if progress.loss is None else f"training {progress.loss:.2f}"
-    st.metric("Held-out loss", value, training, delta_color="off", delta_arrow="off", border=True, height="stretch")
+    meaning = None
+    if progress.unigram_loss is not None:
+        meaning = (
+            f"A table of word frequencies has {progress.unigram_loss:.2f} on the same text: below it, the model knows "
+            "more than which words are common."
+        )
+    st.metric(
+        "Held-out loss",
+        value,
+        below or training,
+        delta_color="off",
+        delta_arrow="off",
+        border=True,
+        height="stretch",
+        help=meaning,
+    )
 
 
 def _finish(progress: Progress) -> None:

@@ -97,6 +97,13 @@ def change(value: float | None) -> str | None:
     return ("+" if value > 0 else "-") + number(abs(value))
 
 
+def below_frequencies(value: float | None) -> str | None:
+    """2.46 below word frequencies: a held-out loss beside that of a table of them."""
+    if value is None or not math.isfinite(value):
+        return None
+    return f"{abs(value):.2f} {'below' if value >= 0 else 'above'} word frequencies"
+
+
 def percent(fraction: float | None) -> str:
     """12 %, and 0.3 % where there is little."""
     if fraction is None or not math.isfinite(fraction):

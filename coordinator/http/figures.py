@@ -95,6 +95,12 @@ class _RunCollector(Collector):
             yield GaugeMetricFamily("sahaj_loss", "training loss of the newest global step, nats", progress.loss)
         if progress.eval_loss is not None:
             yield GaugeMetricFamily("sahaj_held_out_loss", "newest held-out loss, nats", progress.eval_loss)
+        if progress.below_unigram is not None:
+            yield GaugeMetricFamily(
+                "sahaj_below_unigram",
+                "by how much the newest held-out loss is below a table of word frequencies, nats",
+                progress.below_unigram,
+            )
         yield CounterMetricFamily("sahaj_samples", "samples in global steps", totals.samples)
         yield CounterMetricFamily("sahaj_tokens", "tokens in global steps", totals.tokens)
         yield CounterMetricFamily(

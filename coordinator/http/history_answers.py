@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from coordinator.http.public_answers import Answer
+from coordinator.http.public_answers import BELOW_UNIGRAM, UNIGRAM_LOSS, Answer
 
 
 class StepBucketAnswer(Answer):
@@ -25,6 +25,8 @@ class HistoricEvaluationAnswer(Answer):
     perplexity: float | None = Field(description="of a masked token; none where it is beyond all numbers")
     sentence_order_loss: float
     sentence_order_accuracy: float | None = Field(description="from 0 to 1; unknown of old ones")
+    unigram_loss: float | None = Field(description=UNIGRAM_LOSS)
+    below_unigram: float | None = Field(description=BELOW_UNIGRAM)
 
 
 class SpanAnswer(Answer):

@@ -78,6 +78,8 @@ def _evaluation(one: EvaluationRecord) -> HistoricEvaluationAnswer:
         perplexity=found if math.isfinite(found) else None,
         sentence_order_loss=one.sentence_order_loss,
         sentence_order_accuracy=one.sentence_order_accuracy,
+        unigram_loss=one.unigram_loss,
+        below_unigram=one.below_unigram,
     )
 
 

@@ -27,6 +27,7 @@ def tell_progress(desk: Desk, progress: Progress, totals: Totals, now: float | N
     step, halted = desk.step(), decisions.paused or decisions.stopped
     return ProgressAnswer(
         **asdict(progress) | {"step": step},
+        below_unigram=progress.below_unigram,
         total_steps=run.optimizer.total_steps,
         step_samples=min(max(0, desk.gathered()), run.averaging.target_batch_size),
         target_batch_size=run.averaging.target_batch_size,
@@ -40,7 +41,10 @@ def tell_progress(desk: Desk, progress: Progress, totals: Totals, now: float | N
         stopped=decisions.stopped,
         announcement=decisions.announcement,
         steps=[StepAnswer(**asdict(one)) for one in ledger.steps(since)],
-        evaluations=[EvaluationAnswer(**asdict(one)) for one in ledger.history.evaluations(MOST_EVALUATIONS)],
+        evaluations=[
+            EvaluationAnswer(**asdict(one), below_unigram=one.below_unigram)
+            for one in ledger.history.evaluations(MOST_EVALUATIONS)
+        ],
     )
 
 

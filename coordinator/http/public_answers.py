@@ -4,6 +4,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from swarm.joining import TokenizerFile
 
+UNIGRAM_LOSS = "of a table of token frequencies on the same masked positions; none while it is not known"
+BELOW_UNIGRAM = "unigram loss less held-out loss: above 0 the model knows more than which words are common"
+
 
 class Answer(BaseModel):
     """Times are unix seconds, losses are in nats."""
@@ -58,6 +61,8 @@ class EvaluationAnswer(Answer):
     loss: float
     sentence_order_loss: float
     sentence_order_accuracy: float | None = Field(description="from 0 to 1; unknown of old ones")
+    unigram_loss: float | None = Field(description=UNIGRAM_LOSS)
+    below_unigram: float | None = Field(description=BELOW_UNIGRAM)
     samples: int
     time: float
 
@@ -95,6 +100,8 @@ class ProgressAnswer(Answer):
     loss: float | None
     eval_step: int | None
     eval_loss: float | None
+    unigram_loss: float | None = Field(description=UNIGRAM_LOSS)
+    below_unigram: float | None = Field(description=BELOW_UNIGRAM)
     sessions_present: int
     users_present: int
     samples_per_second: float
@@ -113,6 +120,8 @@ class CheckpointAnswer(Answer):
     eval_loss: float | None = Field(description="held-out masked-LM loss, nats")
     perplexity: float | None
     sentence_order_accuracy: float | None
+    unigram_loss: float | None = Field(description=UNIGRAM_LOSS)
+    below_unigram: float | None = Field(description=BELOW_UNIGRAM)
     saved_at: str = Field(description="ISO 8601")
     fingerprint: str
     software: str

@@ -21,6 +21,7 @@ GOOD = Summary(
     loss_last=7.0,
     eval_loss_first=8.3,
     eval_loss_last=6.9,
+    below_unigram=0.4,
     peers=[PEER, replace(PEER, name="Bela", client_mode=True)],
     averaging_rounds=16,
     averaging_failures=1,

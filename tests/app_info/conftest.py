@@ -40,7 +40,17 @@ def checkpoint(run: RunFile, tokenizer: PreTrainedTokenizerFast, tmp_path_factor
     the = tokenizer("the")["input_ids"][-2]
     with torch.no_grad():
         model.predictions.bias[the] += 9.0
-    state = TrainerState("river-run", 120, 30_720, 5.25, "2026-01-01T00:00:00+00:00", "0123456789abcdef", "0.1.0")
+    state = TrainerState(
+        "river-run",
+        120,
+        30_720,
+        5.25,
+        "2026-01-01T00:00:00+00:00",
+        "0123456789abcdef",
+        "0.1.0",
+        unigram_loss=7.0,
+        below_unigram=1.75,
+    )
     return save_checkpoint(
         tmp_path_factory.mktemp("checkpoints"),
         model=model,

@@ -11,7 +11,7 @@ Report = Callable[..., SessionReport]
 
 
 def test_a_new_ledger_has_nothing_to_tell(ledger: Ledger) -> None:
-    assert astuple(ledger.progress()) == (0, 0, 0, None, None, None, 0, 0, 0.0)
+    assert astuple(ledger.progress()) == (0, 0, 0, None, None, None, None, 0, 0, 0.0)
     assert astuple(ledger.totals()) == (0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
     assert not any([ledger.steps(), ledger.leaderboard(), ledger.sessions(), ledger.evaluations()])
 
@@ -113,11 +113,11 @@ def test_progress_tells_the_newest_step_and_who_is_there(ledger: Ledger, report:
             report("d", user="di", last_seen=1e9),
         ]
     )
-    ledger.record_evaluation(1, 7.5, sentence_order_loss=0.7, samples=256, now=1050.0)
+    ledger.record_evaluation(1, 7.5, sentence_order_loss=0.7, samples=256, unigram_loss=8.0, now=1050.0)
     here = ledger.progress(now=1100.0)
     assert (here.step, here.samples, here.tokens) == (2, 60, 60 * 128)
     assert here.loss == pytest.approx(5.0)
-    assert (here.eval_step, here.eval_loss) == (1, 7.5)
+    assert (here.eval_step, here.eval_loss, here.unigram_loss, here.below_unigram) == (1, 7.5, 8.0, 0.5)
     assert (here.sessions_present, here.users_present, here.samples_per_second) == (2, 1, 15.5)
     assert ledger.progress(now=1100.0 + PRESENT_SECONDS + 1).sessions_present == 0
 
@@ -138,7 +138,19 @@ def test_the_newest_evaluation_of_a_step_stands(ledger: Ledger) -> None:
     ledger.record_evaluation(10, 8.0, sentence_order_loss=0.6, samples=128, sentence_order_accuracy=0.75, now=7.0)
     ledger.record_evaluation(15, float("nan"), sentence_order_loss=0.6, samples=128, now=8.0)
     kept = [astuple(one) for one in ledger.evaluations()]
-    assert kept == [(5, 9.5, 0.7, 256, 6.0, None), (10, 8.0, 0.6, 128, 7.0, 0.75)]
+    assert kept == [(5, 9.5, 0.7, 256, 6.0, None, None), (10, 8.0, 0.6, 128, 7.0, 0.75, None)]
+
+
+def test_the_unigram_loss_is_put_beside_the_evaluations_that_came_before_it(ledger: Ledger) -> None:
+    for step, unigram, now in ((0, None, 50.0), (10, 7.5, 60.0), (20, None, 100.0), (30, 7.5, 110.0)):
+        ledger.record_evaluation(step, 6.0, sentence_order_loss=0.7, samples=8, unigram_loss=unigram, now=now)
+    ledger.record_unigram_loss(7.0, since=100.0)  # those of an earlier start may be of another text
+    assert [(one.unigram_loss, one.below_unigram) for one in ledger.evaluations()] == [
+        (None, None),
+        (7.5, 1.5),
+        (7.0, 1.0),
+        (7.5, 1.5),
+    ]
 
 
 def test_a_session_cannot_be_taken_over_by_another_peer_or_user(ledger: Ledger, report: Report) -> None:

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,19 @@ def test_a_newer_ledger_is_refused_and_left_as_it_is(ledger_url: str, tmp_path: 
     assert "\n" not in message
     assert not inspect(engine).has_table("headers")
     engine.dispose()
+
+
+def test_a_ledger_of_the_first_tables_keeps_its_evaluations(ledger_url: str, tmp_path: Path) -> None:
+    open_ledger(ledger_url, tmp_path).close()
+    engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE evaluations DROP COLUMN unigram_loss"))
+        connection.execute(text("INSERT INTO evaluations VALUES (5, 6.5, 0.7, 64, 1000.0, 0.75)"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
+    engine.dispose()
+    ledger = open_ledger(ledger_url, tmp_path)
+    assert [astuple(one) for one in ledger.evaluations()] == [(5, 6.5, 0.7, 64, 1000.0, 0.75, None)]
+    ledger.close()
 
 
 def test_the_migrations_are_one_line_of_steps() -> None:

@@ -129,7 +129,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
             for letter, user, samples in (("a", "asha", 32), ("b", "~boat", 8))
         ]
     )
-    opened.record_evaluation(2, 9.25, sentence_order_loss=0.69, samples=64, now=1100.0)
+    opened.record_evaluation(2, 9.25, sentence_order_loss=0.69, samples=64, unigram_loss=9.75, now=1100.0)
     yield opened
     opened.close()
 

@@ -96,7 +96,15 @@ def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(se
 
 
 def test_history_is_the_whole_run_in_few_points(serve: Serve, ledger: Ledger) -> None:
-    ledger.record_evaluation(4, 1000.0, sentence_order_loss=0.6, samples=64, sentence_order_accuracy=0.75, now=1200.0)
+    ledger.record_evaluation(
+        4,
+        1000.0,
+        sentence_order_loss=0.6,
+        samples=64,
+        sentence_order_accuracy=0.75,
+        unigram_loss=1002.5,
+        now=1200.0,
+    )
     ledger.history.note_minute(3, averaging_seconds=2.5, now=1100.0)
     client = serve(open=True).client
     history = client.get("/api/history").json()
@@ -109,6 +117,8 @@ def test_history_is_the_whole_run_in_few_points(serve: Serve, ledger: Ledger) ->
     first, second = history["evaluations"]
     assert first["perplexity"] == pytest.approx(10404.57, rel=1e-5) and first["sentence_order_accuracy"] is None
     assert (second["perplexity"], second["sentence_order_accuracy"]) == (None, 0.75)
+    assert (first["unigram_loss"], first["below_unigram"]) == (9.75, 0.5)
+    assert (second["unigram_loss"], second["below_unigram"]) == (1002.5, 2.5)
     (minute,) = history["minutes"]
     assert (minute["time"], minute["averaging_seconds"], minute["averaging_rounds"]) == (1080, 2.5, 0)
     assert client.get("/api/history?points=50").json() == history

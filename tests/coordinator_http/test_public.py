@@ -59,7 +59,8 @@ def test_what_the_run_is_and_where_it_is(serve: Serve) -> None:
     progress = client.get("/api/progress").json()
     assert (progress["step"], progress["samples"], progress["eval_loss"]) == (7, 80, 9.25)
     assert [(one["step"], one["samples"], one["peers"]) for one in progress["steps"]] == [(1, 40, 2), (2, 40, 2)]
-    assert [one["step"] for one in progress["evaluations"]] == [2]
+    assert (progress["unigram_loss"], progress["below_unigram"]) == (9.75, 0.5)
+    assert [(one["step"], one["below_unigram"]) for one in progress["evaluations"]] == [(2, 0.5)]
     assert client.get("/api/checkpoints").json() == []
 
 
@@ -180,6 +181,7 @@ def test_metrics_are_what_prometheus_reads(serve: Serve) -> None:
     assert found[("sahaj_step",)] == 7
     assert found[("sahaj_samples_total",)] == 80
     assert found[("sahaj_held_out_loss",)] == 9.25
+    assert found[("sahaj_below_unigram",)] == 0.5
     assert found[("sahaj_averaging_rounds_total",)] == 6
     assert found[("sahaj_averaging_failures_total",)] == 2
     assert found[("sahaj_step_peers",)] == 2

@@ -4,9 +4,10 @@ from itertools import combinations
 import pytest
 
 from dashboard.addresses import is_private
-from dashboard.answers import Fill, Guess, Leader, Sentence
+from dashboard.answers import Evaluation, Fill, Guess, History, Leader, Sentence
 from dashboard.charts import STEP, TIME
-from dashboard.curves import across, smoothed
+from dashboard.client import Found
+from dashboard.curves import across, loss_table, smoothed
 from dashboard.machines import flag
 from dashboard.overview import notebook_links
 from dashboard.packing import pack
@@ -45,6 +46,16 @@ def test_a_step_without_a_time_stands_between_its_neighbours() -> None:
     assert across([1, 2, 3], [10.0, None, 30.0], TIME) == [10.0, 20.0, 30.0]
     assert across([1, 2, 3], [None, None, None], STEP) == [1.0, 2.0, 3.0]
     assert all(math.isnan(place) for place in across([1, 2], [None, None], TIME))
+
+
+def test_the_table_of_word_frequencies_is_one_row_of_the_losses_once_it_is_known() -> None:
+    known = Evaluation(step=5, time=50.0, loss=6.0, unigram_loss=7.0)
+    unknown = Evaluation(step=9, time=90.0, loss=5.0)
+    for number, (evaluations, losses) in enumerate((([known, unknown], [7.0]), ([unknown], []))):
+        for axis in (STEP, TIME):
+            table = loss_table(Found(History(evaluations=evaluations), float(number)), [], axis, 0.9)
+            rows = table[table["kind"] == "unigram"]
+            assert list(rows["loss"]) == losses and rows["x"].isna().all()
 
 
 def fill(step: int, best: str) -> Fill:

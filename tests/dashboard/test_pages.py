@@ -81,6 +81,8 @@ def test_the_overview_shows_what_the_coordinator_says(show: Callable[..., AppTes
     assert shown["People ever"] == texts.number(progress["users_ever"])
     assert shown["Hours of computing"] == texts.number(progress["hours"])
     assert shown["Held-out loss"] == f"{progress['eval_loss']:.2f}"
+    compared = next(metric for metric in app.metric if metric.label == "Held-out loss")
+    assert compared.delta == f"{progress['below_unigram']:.2f} below word frequencies"
     assert "Open to everybody" in words(app)
 
 
@@ -228,6 +230,8 @@ def test_checkpoints_are_listed_with_their_scores(show: Callable[..., AppTest], 
     table = app.dataframe[0].value
     assert list(table["Global step"]) == [one["step"] for one in reversed(checkpoints)]
     assert list(table["Held-out loss"]) == [one["eval_loss"] for one in reversed(checkpoints)]
+    assert list(table["Below word frequencies"]) == [one["below_unigram"] for one in reversed(checkpoints)]
+    assert "The dashed line, at 7.17, is what a table of word frequencies has" in words(app)
 
 
 @pytest.mark.parametrize("axis", ["Global step", "Time"])

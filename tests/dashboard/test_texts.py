@@ -41,6 +41,19 @@ def test_a_change_has_a_sign_and_none_is_left_out(value: float | None, shown: st
 
 
 @pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, None),
+        (float("nan"), None),
+        (2.456, "2.46 below word frequencies"),
+        (-1.0, "1.00 above word frequencies"),
+    ],
+)
+def test_a_loss_is_below_or_above_word_frequencies(value: float | None, shown: str | None) -> None:
+    assert texts.below_frequencies(value) == shown
+
+
+@pytest.mark.parametrize(
     ("fraction", "shown"),
     [(None, "–"), (0, f"0{GAP}%"), (1, f"100{GAP}%"), (0.123, f"12{GAP}%"), (0.0312, f"3.1{GAP}%"),
      (0.0004, f"0.04{GAP}%"), (0.000001, f"<{GAP}0.01{GAP}%")],

@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.swarm
 REPO = "river/small"
 STEP_SAMPLES = 2048  # some seconds of one trainer
-TITLE = re.compile(r"Global step (\d+): (?:held-out loss [\d.]+|not evaluated)")
+TITLE = re.compile(r"Global step (\d+): (?:held-out loss [\d.]+.*|not evaluated)")
 RELEASED = re.compile(r"global step (\d+): released")
 
 

@@ -7,7 +7,7 @@ from coordinator.history import Historian
 from coordinator.ledger import Contribution, Ledger, SessionReport
 from swarm.run_file import RunFile
 from tests.recorded_month.training import KEPT_OF_SPEED
-from tests.recorded_month.writing import TOKENS, filled
+from tests.recorded_month.writing import TOKENS, UNIGRAM_LOSS, filled
 
 TICK = 2.0  # seconds between two looks
 
@@ -90,7 +90,12 @@ class GoingOn:
         settings = self._run.coordinator
         if self.step % settings.evaluate_every == 0:
             self._ledger.record_evaluation(
-                self.step, self._loss + 0.06, sentence_order_loss=0.28, samples=1024, sentence_order_accuracy=0.89
+                self.step,
+                self._loss + 0.06,
+                sentence_order_loss=0.28,
+                samples=1024,
+                sentence_order_accuracy=0.89,
+                unigram_loss=UNIGRAM_LOSS,
             )
         if self.step % settings.checkpoint_every == 0:
             self._ledger.history.record_fills(self.step, filled(settings.probes, self.step), now)

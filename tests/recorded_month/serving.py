@@ -108,6 +108,8 @@ def _write_checkpoint(path: Path, run: RunFile, scores: EvaluationRecord) -> Non
         software="sahaj",
         perplexity=perplexity(scores.loss),
         sentence_order_accuracy=scores.sentence_order_accuracy,
+        unigram_loss=scores.unigram_loss,
+        below_unigram=scores.below_unigram,
     )
     (path / STATE).write_text(json.dumps(asdict(state)))
 

@@ -24,6 +24,7 @@ from tests.recorded_month.people import DAY, Sitting
 from tests.recorded_month.training import Brought, Training, learned, minute_is_told
 
 Row = dict[str, Any]
+UNIGRAM_LOSS = 7.17  # nats, of a table of word frequencies
 TOKENS = 498  # in a sample, of 512 at most
 COMMON = ("এবং", "এই", "একটি", "ও", "তার")  # what a model says that knows no more than how often words are
 KNOWN = (
@@ -177,6 +178,7 @@ def _evaluations(run: RunFile, training: Training) -> list[Row]:
                 "samples": run.data.validation_samples,
                 "time": float(training.times[position]),
                 "sentence_order_accuracy": 0.5 + 0.42 * known,
+                "unigram_loss": UNIGRAM_LOSS,
             }
         )
     return rows

@@ -95,6 +95,8 @@ def make_checkpoint(tmp_path: Path, run: RunFile, tokenizer: PreTrainedTokenizer
             software="0.1.0, torch 2",
             perplexity=None if loss is None else 25.8,
             sentence_order_accuracy=None if loss is None else 0.75,
+            unigram_loss=None if loss is None else 5.5,
+            below_unigram=None if loss is None else 5.5 - loss,
         )
         moments = {"state": {0: {"exp_avg": torch.full((64,), float(step))}}}
         path = save_checkpoint(
@@ -121,7 +123,9 @@ def ledger(state_folder: Path) -> Iterator[Ledger]:
             [_report("a", "asha", 300, "Tesla T4", now), _report("b", "~visitor", 100, "cpu (2 threads)", now)], now=now
         )
     for step, loss in ((0, 9.0), (50, 5.0), (100, 3.25)):
-        opened.record_evaluation(step, loss, sentence_order_loss=0.5, samples=16, sentence_order_accuracy=0.75)
+        opened.record_evaluation(
+            step, loss, sentence_order_loss=0.5, samples=16, sentence_order_accuracy=0.75, unigram_loss=5.5
+        )
     yield opened
     opened.close()
 

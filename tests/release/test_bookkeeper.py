@@ -20,11 +20,13 @@ from coordinator.recall import Recall, Reins
 from coordinator.releasing import ReleaseOffice, Releaser
 from coordinator.run_log import Snapshot
 from coordinator.tracking import Tracker
+from coordinator.unigram_count import UnigramBaseline
 from swarm.run_file import RunFile, load_run
 from tests.hub_repositories import Line
 from tests.hub_stand_in import HubStandIn
-from tests.release.conftest import FINGERPRINT, MakeCheckpoint, repository
+from tests.release.conftest import FINGERPRINT, SENTENCES, MakeCheckpoint, repository
 from tests.waiting import PATIENCE, wait_until
+from trainer.data import validation_batches
 from trainer.model import PretrainingModel, build_model
 
 
@@ -88,6 +90,7 @@ def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
         tokenizer=tokenizer,
         model=build_model(run, tokenizer),
         held_out=[],
+        baseline=UnigramBaseline(run, tokenizer, [], said.append, threading.Event()),
         ledger=ledger,
         tracker=Tracker(),
         say=said.append,
@@ -129,6 +132,52 @@ def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
         "Global step 100: not evaluated",
         "Global step 210: not evaluated",
     ]
+
+
+def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_counted(
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("coordinator.bookkeeping.LOOK_EVERY", 0.05)
+    settings = run.coordinator.model_copy(update={"evaluate_every": 1, "checkpoint_every": 1})
+    run = run.model_copy(update={"coordinator": settings})
+    said, stop = list[str](), threading.Event()
+    swarm: Any = Swarm(build_model(run, tokenizer), step=1)
+    held_out = validation_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
+    baseline = UnigramBaseline(run, tokenizer, held_out, said.append, stop)
+    office = Office(
+        run=run,
+        fingerprint=FINGERPRINT,
+        folder=tmp_path / "checkpoints",
+        tokenizer=tokenizer,
+        model=build_model(run, tokenizer),
+        held_out=held_out,
+        baseline=baseline,
+        ledger=ledger,
+        tracker=Tracker(),
+        say=said.append,
+        autocast=False,
+        historian=Historian(ledger),
+        probes=[],
+    )
+    swarm.go_back_if_bad = lambda loss: False
+    books = threading.Thread(target=Bookkeeper(office, swarm, swarm, swarm, evaluated=-1, saved=-1).work, args=(stop,))
+    books.start()
+    try:
+        _wait_for(said, "global step 1: saved")
+        assert not any("word frequencies" in line for line in said)
+        baseline.loss = 30.0
+        _wait_for(said, "A table of word frequencies has a held-out loss of 30.000.")
+        swarm.step = 2
+        _wait_for(said, "global step 2: saved")
+    finally:
+        stop.set()
+        books.join(PATIENCE)
+    losses = {one.step: one.loss for one in ledger.evaluations()}
+    assert any(f"loss {losses[2]:.3f}, {30.0 - losses[2]:.2f} below a table of word freq" in line for line in said)
+    assert {one.step: one.unigram_loss for one in ledger.evaluations() if one.step in (1, 2)} == {1: 30.0, 2: 30.0}
+    older, newer = (one.state for one in list_checkpoints(office.folder))
+    assert (older.unigram_loss, older.below_unigram) == (None, None)
+    assert (newer.unigram_loss, newer.below_unigram) == (30.0, 30.0 - losses[2])
 
 
 def test_what_the_swarm_has_gone_back_from_is_known_once_it_has_agreed(make_checkpoint: MakeCheckpoint):

@@ -65,6 +65,8 @@ def test_a_card_tells_language_sources_procedure_scores_people_and_costs(facts: 
         "| batch | 4,096 samples in a global step |",
         "![The loss by global step](loss.png)",
         "| held-out loss of masked tokens, nats | 3.250 |",
+        "| loss of a table of word frequencies on the same tokens, nats | 5.500 |",
+        "| so much is the model below that table, nats | 2.250 |",
         "| perplexity of masked tokens | 25.80 |",
         "| order of two segments told right | 75.0% |",
         "| [asha](https://huggingface.co/asha) | 75.0% |",
@@ -108,7 +110,14 @@ def test_a_card_that_is_not_good_is_found_out(judge: Judge):
 
 def test_a_card_without_scores_ledger_or_licences_says_so(facts: Facts, judge: Judge):
     bare = facts.run.model_copy(update={"release": None, "description": ""})
-    state = replace(facts.state, eval_loss=None, perplexity=None, sentence_order_accuracy=None)
+    state = replace(
+        facts.state,
+        eval_loss=None,
+        perplexity=None,
+        sentence_order_accuracy=None,
+        unigram_loss=None,
+        below_unigram=None,
+    )
     text = card(Facts(bare, state, 1, 1, REPO, None))
     judge(text)
     assert "was not evaluated" in text
@@ -207,6 +216,9 @@ def test_the_curve_shows_what_there_is(record: Record):
     assert (name, content[:8]) == ("loss.png", b"\x89PNG\r\n\x1a\n")
     svg = draw(record.curves, "river-run")
     assert svg is not None and svg.count("<polyline") == 2 and "river-run" in svg
+    assert svg.count("stroke-dasharray") == 1 and "a table of word frequencies: 5.50" in svg
+    unknown = [replace(one, unigram_loss=None) for one in record.curves.evaluations]
+    assert "stroke-dasharray" not in (draw(Curves(record.curves.steps, unknown), "river-run") or "")
     assert draw(Curves([], []), "river-run") is None and picture(Curves([], []), "river-run") == {}
     assert draw(Curves(record.curves.steps[:1], []), "river-run") is not None
 

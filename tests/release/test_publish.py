@@ -47,7 +47,7 @@ def test_a_release_is_one_commit_with_everything_in_it(
     assert repository(hub).head.oid == commit
     assert [one.title for one in repository(hub).revisions] == [
         "initial commit",
-        "Global step 100: held-out loss 3.250",
+        "Global step 100: held-out loss 3.250, 2.25 below a table of word frequencies",
     ]
     assert repository(hub).tags == {"step-100": commit}
     files = repository(hub).head.files
