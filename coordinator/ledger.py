@@ -37,6 +37,7 @@ from coordinator.ledger_schema import (
     StepSummary,
     Totals,
 )
+from coordinator.ledger_upgrade import upgrade
 from coordinator.ledger_writing import sessions_as_they_stand, write_entry, write_place
 
 __all__ = [
@@ -246,7 +247,11 @@ class Ledger:
         """Go on from the copy, if there is one; returns what was done, for people."""
         with door_of(self._engine).alone():
             self.close()
-            return put_back(self._engine.url)
+            done = put_back(self._engine.url)
+        if done is not None:
+            with writing(self._engine) as connection:
+                upgrade(connection)  # the copy may be older than the tables of this program
+        return done
 
     def close(self) -> None:
         """Let go of the database. The ledger can be used again; it reconnects."""

@@ -132,19 +132,20 @@ class LogFile:
             StorageError: the file cannot be read.
         """
         if self._end is None:
-            self._end = _last_end(self._path)
-            self._broken_bytes()
+            end = _last_end(self._path)
+            self._broken_bytes(end)
+            self._end = end
         return self._end
 
-    def _broken_bytes(self) -> int:
+    def _broken_bytes(self, end: int) -> int:
         """After the last whole entry. Where there is none, a log that is not read must not be written over."""
         size = self._path.stat().st_size if self._path.exists() else 0
-        if not self._end and size > _TORN:
+        if not end and size > _TORN:
             raise StorageError(
                 f"{self._path}: none of its {size:,} bytes is an entry of a log; bring the folder back from a copy, or "
                 "move it away to begin without it"
             )
-        return size - (self._end or 0)
+        return size - end
 
     def load(self, start: int = 0) -> list[Record]:
         """The records from a byte on. What follows the last whole one is cut off when the file is written next.
@@ -152,17 +153,19 @@ class LogFile:
         Raises:
             StorageError: the file cannot be read, or is no log.
         """
-        self._end, self.whole, self._starts = start, None, []
+        self._end, self.whole, self._starts = None, None, []
         records: list[Record] = []
-        for begin, end, record in _records(self._path, start):
-            if begin > self._end:
-                _lost(self._path, self._end, begin)
+        end = start
+        for begin, after, record in _records(self._path, start):
+            if begin > end:
+                _lost(self._path, end, begin)
                 self.whole = len(records) if self.whole is None else self.whole
             records.append(record)
             if record.is_proven:  # those for their credit alone are in no chain
                 self._starts.append((record.entry.header.step, begin))
-            self._end = end
-        if (broken := self._broken_bytes()) > 0 and (records or not start):
+            end = after
+        broken, self._end = self._broken_bytes(end), end
+        if broken > 0 and (records or not start):
             where = f"after step {records[-1].entry.header.step}" if records else "from the first step on"
             logger.warning("%s: %d bytes %s are broken and were left out", self._path, broken, where)
         return records
@@ -237,6 +240,8 @@ def entries_after(
     entries: list[Entry] = []
     for begin, after, record in itertools.islice(records, most):
         if begin > end:
+            if next(_records(path, end), (end,))[0] != begin:
+                break  # it was being written, and is read the next time
             _lost(path, end, begin)
             lost()
         entries.append(record.entry)

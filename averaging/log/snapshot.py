@@ -19,7 +19,7 @@ from averaging.log.codec import SIGNED, check_finite, decode, encode
 from averaging.log.header import SnapshotName
 from averaging.log.state import Layout, State
 
-FORMAT = 1  # of manifests and chunks
+FORMAT = 2  # of manifests and chunks
 CHUNK = 1 << 20  # bytes; the last chunk of each vector may be shorter
 LARGEST = 1 << 53  # of the counts in a manifest
 

@@ -97,7 +97,7 @@ class Gathering:
 
     def on_report(self, sender: str, report: Report, now: float) -> None:
         """A peer says what it has."""
-        self.views.note(sender, report.head, report.samples, now)
+        self.views.note(sender, report.head, self._settings.believed(report.samples), now)
         groups = self.announced
         if groups is not None and report.head is not None and report.head.step == groups.step:
             self._send(sender, groups)  # it may have been lost

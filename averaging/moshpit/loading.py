@@ -48,6 +48,8 @@ class Loading:
 
     def on_log(self, sender: str, log: Log, now: float) -> None:
         """The peer that was asked has named a snapshot, or has none."""
+        if self.is_ordered:
+            return  # what the process was asked for cannot be taken back
         if sender == self._asked and log.snapshot is None:
             self.stop()
         elif sender == self._asked and self._wanted is None:

@@ -47,6 +47,10 @@ class Settings:
         """That one member brings to a global step."""
         return MOST_BATCHES * self.target_samples
 
+    def believed(self, reported: int) -> int:
+        """Samples that a report counts: no honest peer has more than it may bring."""
+        return reported if reported <= self.most_samples else 0
+
     def may_bring(self, samples: int, weight: int) -> bool:
         """Whether a member can have so many samples and masked tokens for a global step."""
         return 0 <= samples <= self.most_samples and 0 <= weight <= samples * self.most_masked

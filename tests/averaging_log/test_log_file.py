@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 from unittest.mock import Mock
 
 import msgpack
@@ -222,12 +223,31 @@ def test_the_ledger_goes_on_after_an_entry_that_is_broken(path: Path, caplog: py
     assert missing_in(path) == []
 
 
+def test_an_entry_that_is_being_written_is_not_taken_for_a_broken_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = written(path)
+    ends, look = ends_of(content), log_file._next_mark
+
+    def written_meanwhile(file: BinaryIO, place: int) -> int | None:
+        path.write_bytes(content)
+        return look(file, place)
+
+    path.write_bytes(content[: ends[1] + 5])
+    monkeypatch.setattr(log_file, "_next_mark", written_meanwhile)
+    found, place = entries_after(path, None, 99)
+    assert found == ENTRIES[:1]
+    assert entries_after(path, place, 99)[0] == ENTRIES[1:]
+
+
 @pytest.mark.parametrize("read", [LogFile.load, lambda log: log.append(RECORDS[:1])])
 def test_a_file_that_is_no_log_is_not_written_over(path: Path, read: Callable[[LogFile], object]) -> None:
     content = b"another format " * 10_000
     path.write_bytes(content)
     with pytest.raises(StorageError, match="none of its 150,000 bytes is an entry of a log; bring the folder back"):
-        read(LogFile(path))
+        read(log := LogFile(path))
+    with pytest.raises(StorageError):  # and when it is tried again
+        log.append(RECORDS[:1])
     assert path.read_bytes() == content
 
 

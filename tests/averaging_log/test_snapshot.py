@@ -90,7 +90,7 @@ def test_a_state_that_is_not_rebased_or_not_finite_is_not_written() -> None:
 def with_fields(**changes: Any) -> bytes:
     """A manifest of a few elements in which fields are replaced."""
     fields = {
-        "format": 1,
+        "format": 2,
         "run": "run",
         "header": HEADER,
         "step": 30,
@@ -107,7 +107,7 @@ def with_fields(**changes: Any) -> bytes:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": 2},
+        {"format": 1},
         {"format": True},
         {"run": b"run"},
         {"run": None},

@@ -2,15 +2,20 @@
 
 import errno
 import shutil
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from sqlalchemy import make_url
 
 from coordinator.ledger import Ledger, SessionReport, open_ledger
+from coordinator.ledger_backup import backup_of
 from coordinator.ledger_database import LedgerBroken, reading
+from coordinator.ledger_upgrade import VERSION_TABLE
 from swarm.errors import StorageError
 from tests.waiting import PATIENCE
 
@@ -74,6 +79,19 @@ def test_a_ledger_that_breaks_while_it_is_open_goes_on_from_its_copy(written: Pa
     fill(ledger, report, range(85, 101))
     assert {one.samples for one in ledger.steps()} == {160}
     assert len(ledger.steps()) == 101
+    ledger.close()
+
+
+def test_a_copy_with_older_tables_is_brought_up_to_date(written: Path, report: Report) -> None:
+    ledger = open_ledger(URL, written.parent)
+    with closing(sqlite3.connect(backup_of(make_url(f"sqlite:///{written}")) or "")) as copy, copy:
+        copy.execute("ALTER TABLE evaluations DROP COLUMN unigram_loss")
+        copy.execute(f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
+    ledger.close()
+    spoil(written)
+    assert ledger.put_back() is not None
+    assert ledger.evaluations() == []
+    fill(ledger, report, range(90, 100))
     ledger.close()
 
 

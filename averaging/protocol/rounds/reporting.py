@@ -103,8 +103,7 @@ class Reporting:
 
     def on_report(self, sender: str, report: Report, now: float) -> None:
         """A peer says what it has."""
-        samples = report.samples if report.samples <= self._settings.most_samples else 0  # no honest peer has more
-        self.views.note(sender, report.head, samples, now)
+        self.views.note(sender, report.head, self._settings.believed(report.samples), now)
         if report.head is not None:
             self._catching_up.claims(sender, report.head, self._log.head, now)
         self._send(sender, self.status(now))

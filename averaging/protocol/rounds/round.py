@@ -55,7 +55,7 @@ class Round:
         self.phase = Phase.MEETING
         self.failure = ""
         self.lacks_chunks = False  # it failed because nobody sent those of an accepted header
-        self.waits_for_disk = False  # it failed because saving took too long
+        self.waits_for_disk = False  # it failed while the disk had not answered
         self.meeting = Meeting(situation)
         self._assignments: Assignments | None = None
         self.header: Header | None = None
