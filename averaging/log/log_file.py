@@ -53,7 +53,8 @@ class Place:
 def framed(content: bytes, place: int = 0) -> bytes:
     """Bytes that can be told from ones that were cut short or garbled.
 
-    The checksum covers the place in the file, so that nobody can have a frame of his found within his own header.
+    The checksum covers the place in the file, so that bytes of a header that look like a frame are
+    never read as one.
     """
     head = b"".join(number.to_bytes(8, "little") for number in (len(content), place))
     return _FRAME.pack(_MARK, len(content), zlib.crc32(content, zlib.crc32(head))) + content

@@ -75,6 +75,6 @@ class State:
     moments: tuple[Tensor, Tensor]  # averages of the gradient and of its square, `Layout.moment_sizes`
 
     def with_own_moments(self) -> "State":
-        """The same state, whose moments nobody else has; the parameters are shared."""
+        """The same state with copies of its moments, which may be changed in place; the parameters are shared."""
         mean, square = self.moments
         return replace(self, moments=(mean.clone(), square.clone()))

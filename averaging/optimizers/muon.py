@@ -31,7 +31,7 @@ ADAM_SIZE = 0.2  # root mean square of the elements of Adam's usual update
 # row of the matrix is longer than 2, none of its square than 4, none of a polynomial than 8 before the first step and 4
 # later. A sum of products is at most the product of two lengths: below 2^53.
 MATRIX_BITS, SQUARE_BITS = 25, 24
-NORM_BITS = 20  # of the norm: a sum over floats, whose last bits depend on its order
+NORM_BITS = 20  # that are kept of the norm: the last bits of a sum of floats depend on its order
 
 
 @torch.no_grad()

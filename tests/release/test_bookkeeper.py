@@ -26,7 +26,7 @@ from tests.hub_repositories import Line
 from tests.hub_stand_in import HubStandIn
 from tests.release.conftest import FINGERPRINT, SENTENCES, MakeCheckpoint, repository
 from tests.waiting import PATIENCE, wait_until
-from trainer.data import validation_batches
+from trainer.data import Batch, validation_batches
 from trainer.model import PretrainingModel, build_model
 
 
@@ -68,6 +68,34 @@ class Swarm:
         return False
 
 
+def office_of(
+    run: RunFile,
+    ledger: Ledger,
+    tokenizer: PreTrainedTokenizerFast,
+    folder: Path,
+    held_out: list[Batch],
+    said: list[str],
+    releaser: Releaser | None = None,
+) -> Office:
+    """Checkpoints go into the folder, and what is told to people into `said`."""
+    return Office(
+        run=run,
+        fingerprint=FINGERPRINT,
+        folder=folder,
+        tokenizer=tokenizer,
+        model=build_model(run, tokenizer),
+        held_out=held_out,
+        baseline=UnigramBaseline(run, tokenizer, held_out, said.append, threading.Event()),
+        ledger=ledger,
+        tracker=Tracker(),
+        say=said.append,
+        autocast=False,
+        historian=Historian(ledger),
+        probes=[],
+        releaser=releaser,
+    )
+
+
 def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
     hub: HubStandIn,
     run: RunFile,
@@ -83,22 +111,7 @@ def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
     swarm: Any = Swarm(build_model(run, tokenizer))
     assert run.release is not None
     releaser = Releaser(ReleaseOffice(run, run.release, FINGERPRINT, state_folder, ledger, said.append))
-    office = Office(
-        run=run,
-        fingerprint=FINGERPRINT,
-        folder=state_folder / "checkpoints",
-        tokenizer=tokenizer,
-        model=build_model(run, tokenizer),
-        held_out=[],
-        baseline=UnigramBaseline(run, tokenizer, [], said.append, threading.Event()),
-        ledger=ledger,
-        tracker=Tracker(),
-        say=said.append,
-        autocast=False,
-        historian=Historian(ledger),
-        probes=[],
-        releaser=releaser,
-    )
+    office = office_of(run, ledger, tokenizer, state_folder / "checkpoints", [], said, releaser)
     line, stop = Line(held_after=1000), threading.Event()
     hub.repositories.lines.append(("PUT /lfs/", line))
     releaser.start()
@@ -143,29 +156,14 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
     said, stop = list[str](), threading.Event()
     swarm: Any = Swarm(build_model(run, tokenizer), step=1)
     held_out = validation_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
-    baseline = UnigramBaseline(run, tokenizer, held_out, said.append, stop)
-    office = Office(
-        run=run,
-        fingerprint=FINGERPRINT,
-        folder=tmp_path / "checkpoints",
-        tokenizer=tokenizer,
-        model=build_model(run, tokenizer),
-        held_out=held_out,
-        baseline=baseline,
-        ledger=ledger,
-        tracker=Tracker(),
-        say=said.append,
-        autocast=False,
-        historian=Historian(ledger),
-        probes=[],
-    )
+    office = office_of(run, ledger, tokenizer, tmp_path / "checkpoints", held_out, said)
     swarm.go_back_if_bad = lambda loss: False
     books = threading.Thread(target=Bookkeeper(office, swarm, swarm, swarm, evaluated=-1, saved=-1).work, args=(stop,))
     books.start()
     try:
         _wait_for(said, "global step 1: saved")
         assert not any("word frequencies" in line for line in said)
-        baseline.loss = 30.0
+        office.baseline.loss = 30.0
         _wait_for(said, "A table of word frequencies has a held-out loss of 30.000.")
         swarm.step = 2
         _wait_for(said, "global step 2: saved")

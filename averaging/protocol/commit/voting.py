@@ -19,7 +19,7 @@ class Voter:
     """Its memory of the decision about one header, which ends with the process: a restarted one is another session."""
 
     def __init__(self, session: str, instance: str):
-        self.session, self.instance = session, instance  # whose memory it is; digest of the header before
+        self.session, self.instance = session, instance  # of the voter; digest of the header before
         self.promised: Ballot | None = None
         self.accepted: Accepted | None = None
 

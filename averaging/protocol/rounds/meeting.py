@@ -146,7 +146,7 @@ class Meeting:
         return ordered(header, self.situation.session.credentials)
 
     def reset(self, chosen: Header | None) -> Header:
-        """New voters; an update that somebody has accepted is kept."""
+        """New voters; an update that a peer has accepted is kept."""
         previous = self.situation.previous
         header = replace(
             self._next_header(Kind.RESET),
