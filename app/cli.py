@@ -105,7 +105,7 @@ def coordinator(
     from swarm.run_file import load_run
 
     loaded = load_run(run)  # a mistake in it is told at once, before what takes seconds to import
-    from coordinator.coordinator import CoordinatorOptions, coordinate
+    from coordinator.main import CoordinatorOptions, coordinate
 
     options = CoordinatorOptions(
         state_folder=state or Path(f"{loaded.name}-state"),

@@ -14,9 +14,9 @@ from app.demo_corpus import prepare_corpus, sample_sentences
 from app.demo_peers import Peer, start_peer, wait_for_address
 from app.demo_story import Story
 from app.demo_summary import SUMMARY, Summary, problems, save_summary, summarize
-from coordinator.ledger import open_ledger
+from coordinator.evaluation.unigram import compared
+from coordinator.ledger.ledger import open_ledger
 from coordinator.state_folder import URL
-from coordinator.unigram import compared
 from swarm import logs
 from swarm.durable import write_file
 from swarm.errors import SahajError

@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from app.demo_peers import Peer, start_peer
-from coordinator.checkpoint_folder import newest_checkpoint
-from coordinator.ledger import Ledger, StepSummary
+from coordinator.checkpoints.folder import newest_checkpoint
+from coordinator.ledger.ledger import Ledger, StepSummary
 from coordinator.state_folder import CHECKPOINTS
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile

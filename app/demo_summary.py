@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.demo_peers import FAILED_ROUND, FIRST_SAMPLE, Peer
-from coordinator.checkpoint_folder import newest_checkpoint
-from coordinator.ledger import Ledger
+from coordinator.checkpoints.folder import newest_checkpoint
+from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import CHECKPOINTS
 from swarm.durable import write_file
 from swarm.passes import UNVERIFIED

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from coordinator.checkpoint_folder import read_state
-from coordinator.probes import likeliest
+from coordinator.checkpoints.folder import read_state
+from coordinator.evaluation.probes import likeliest
 from swarm.quiet import quiet_transformers
 
 

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 
-from coordinator.checkpoint_folder import TrainerState, read_size, read_state
-from coordinator.unigram import compared
+from coordinator.checkpoints.folder import TrainerState, read_size, read_state
+from coordinator.evaluation.unigram import compared
 
 
 @dataclass(frozen=True)

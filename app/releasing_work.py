@@ -6,14 +6,14 @@ from pathlib import Path
 from app.info import readable
 from app.joining.address import coordinator_url
 from app.joining.problems import AddressProblem
-from coordinator.checkpoint_folder import RUN, Checkpoint, check
-from coordinator.ledger import open_ledger
-from coordinator.ledger_database import folder_of
-from coordinator.notebook import invitation, link_for_others
-from coordinator.release import CARD, Release, publish
-from coordinator.release_facts import Record, read_record, read_unnamed, unknown_names
-from coordinator.release_hub import HubRepository, check_name
-from coordinator.release_making import make_release
+from coordinator.checkpoints.folder import RUN, Checkpoint, check
+from coordinator.ledger.database import folder_of
+from coordinator.ledger.ledger import open_ledger
+from coordinator.notebook.build import invitation, link_for_others
+from coordinator.release.build import make_release
+from coordinator.release.facts import Record, read_record, read_unnamed, unknown_names
+from coordinator.release.hub import HubRepository, check_name
+from coordinator.release.release import CARD, Release, publish
 from coordinator.state_folder import AUTHORITY, LEDGER, URL
 from swarm.run_file import RunFile, load_run
 

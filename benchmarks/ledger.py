@@ -28,10 +28,10 @@ from sqlalchemy import create_engine, make_url, text
 
 from averaging.log.header import Ballot, Header, Kind, Member, Part
 from benchmarks import command
-from coordinator.ledger import Ledger, SessionReport, open_ledger
-from coordinator.ledger_backup import backup_of
-from coordinator.ledger_entry import day_of
-from coordinator.recorder import credited, ledger_id
+from coordinator.ledger.backup import backup_of
+from coordinator.ledger.entry import day_of
+from coordinator.ledger.ledger import Ledger, SessionReport, open_ledger
+from coordinator.ledger.recorder import credited, ledger_id
 from swarm.durable import write_file
 from swarm.errors import SahajError
 from tests.postgres_server import WhyNot, running_server

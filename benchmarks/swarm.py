@@ -35,7 +35,7 @@ from app.demo_corpus import prepare_corpus
 from app.demo_peers import Peer, start_peer, wait_for_address
 from benchmarks import command
 from benchmarks.swarm_worker import Measured, read_measured
-from coordinator.coordinator import ADDRESSES
+from coordinator.main import ADDRESSES
 from coordinator.state_folder import URL
 from swarm.durable import write_file
 from swarm.run_file import RunFile, dump_run, load_run, parse_run

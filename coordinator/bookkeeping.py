@@ -12,19 +12,19 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from averaging.optimizer import LEAVING
-from coordinator.checkpoints import TrainerState, list_checkpoints, prune, restore_model, save_checkpoint
-from coordinator.evaluation import Evaluation, evaluate
-from coordinator.history import Historian
-from coordinator.ledger import Ledger
-from coordinator.probes import Probe, fill
+from coordinator.checkpoints.recall import Recall
+from coordinator.checkpoints.store import TrainerState, list_checkpoints, prune, restore_model, save_checkpoint
+from coordinator.evaluation.held_out import Evaluation, evaluate
+from coordinator.evaluation.probes import Probe, fill
+from coordinator.evaluation.unigram import below_unigram, compared
+from coordinator.evaluation.unigram_count import UnigramBaseline
+from coordinator.ledger.ledger import Ledger
+from coordinator.ledger.minutes import Historian
+from coordinator.ledger.recorder import Recorder
 from coordinator.public_run import for_everybody
-from coordinator.recall import Recall
-from coordinator.recorder import Recorder
-from coordinator.releasing import Releaser
+from coordinator.release.uploader import Releaser
 from coordinator.run_log import RunLog, Snapshot
 from coordinator.tracking import Tracker
-from coordinator.unigram import below_unigram, compared
-from coordinator.unigram_count import UnigramBaseline
 from swarm import clock
 from swarm.errors import SahajError
 from swarm.logs import keep_story

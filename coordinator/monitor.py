@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
-from coordinator.ledger import SessionReport
+from coordinator.ledger.ledger import SessionReport
 from swarm.countries import COUNTRIES
 from swarm.dht import is_loopback, leads_to
 from swarm.gate import Gate

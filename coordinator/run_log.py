@@ -15,7 +15,7 @@ from averaging.log.log_file import Place, entries_after, missing_in, newest_step
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
-from coordinator.checkpoints import CheckpointError, LoadedCheckpoint
+from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint
 from swarm import clock
 from swarm.durable import storage_errors
 from swarm.errors import SwarmError

@@ -12,7 +12,7 @@ for needed in (
     "app.demo",
     "app.joining.join",
     "app.volunteer",
-    "coordinator.coordinator",
+    "coordinator.main",
     "coordinator.http.service",
     "downstream.evaluate",
     "downstream.finetune",

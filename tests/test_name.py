@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.program import this_program
+from coordinator.notebook.wheel import this_program
 from swarm.program import DISTRIBUTION
 
 NAME = r"(?<![\w/.-])sahaj(?![\w/.-])"

@@ -19,8 +19,8 @@ def notebook(
     quiet(verbose=False)
     from app.joining.address import is_loopback
     from app.joining.door import Door
-    from coordinator.notebook import notebook_for
-    from coordinator.program import this_program
+    from coordinator.notebook.build import notebook_for
+    from coordinator.notebook.wheel import this_program
     from swarm.durable import write_file
 
     link = ""

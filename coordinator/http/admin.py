@@ -12,10 +12,10 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from coordinator.checkpoint_folder import list_checkpoints
+from coordinator.checkpoints.folder import list_checkpoints
 from coordinator.http.answers import NO_STORE, Problem, bearer
 from coordinator.http.desk import Desk, People
-from coordinator.ledger import LedgerError
+from coordinator.ledger.ledger import LedgerError
 from swarm.joining import Refused
 
 ERRORS: dict[int | str, dict[str, Any]] = {

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from coordinator.http.vouched import Vouched
-from coordinator.ledger import Ledger
-from coordinator.notice_board import NoticeBoard
+from coordinator.access.announcements import NoticeBoard
+from coordinator.access.vouched import Vouched
+from coordinator.ledger.ledger import Ledger
 from swarm.errors import TokenizerError
 from swarm.fingerprint import Fingerprint
 from swarm.joining import TokenizerFile

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from coordinator.checkpoint_folder import TrainerState, newest_checkpoint
+from coordinator.checkpoints.folder import TrainerState, newest_checkpoint
 from coordinator.http.desk import Desk, Remembered
-from coordinator.ledger import LedgerError, Progress, SessionSummary, Totals
+from coordinator.ledger.ledger import LedgerError, Progress, SessionSummary, Totals
 from swarm import clock
 
 KEPT = 5.0  # seconds that is remembered what costs the disk or the ledger something

@@ -11,12 +11,12 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from hivemind.p2p import PeerID
 
+from coordinator.access.hub_identity import Hub, HubAway, HubUser, TokenRejected
+from coordinator.access.policy import House, admit, look
 from coordinator.http.answers import NO_STORE, bearer, refuse
 from coordinator.http.desk import Desk, People, ServedFile
-from coordinator.http.door import House, admit, look
 from coordinator.http.figures import Joins
 from coordinator.http.first_look import JOIN, too_many
-from coordinator.http.hub import Hub, HubAway, HubUser, TokenRejected
 from coordinator.public_run import without_secrets
 from swarm.identity import peer_id_of
 from swarm.joining import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed

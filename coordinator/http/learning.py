@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from averaging.optimizers.state_step import learning_rate_at
-from coordinator.evaluation import perplexity
+from coordinator.evaluation.held_out import perplexity
 from coordinator.http.desk import Desk, Remembered
 from coordinator.http.history_answers import (
     FilledSentenceAnswer,
@@ -23,8 +23,8 @@ from coordinator.http.history_answers import (
     StepBucketAnswer,
 )
 from coordinator.http.kept import KEPT, UNAVAILABLE, kept
-from coordinator.ledger import EvaluationRecord
-from coordinator.ledger_history import Fills
+from coordinator.ledger.history import Fills
+from coordinator.ledger.ledger import EvaluationRecord
 from swarm.run_file import OptimizerSection
 
 POINTS = (50, 100, 200, 400, 600, 1000, 2000)  # few, so that few answers have to be found and remembered

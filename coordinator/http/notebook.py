@@ -7,8 +7,8 @@ from coordinator.http.answers import Problem, answer_problem
 from coordinator.http.desk import Desk
 from coordinator.http.kept import KEPT_LONGER, NOT_FOUND, kept_headers
 from coordinator.http.public import link, link_kept_for
-from coordinator.notebook import FILE_NAME, notebook_for
-from coordinator.program import this_program
+from coordinator.notebook.build import FILE_NAME, notebook_for
+from coordinator.notebook.wheel import this_program
 
 
 def notebook_routes(desk: Desk) -> APIRouter:

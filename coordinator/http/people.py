@@ -15,7 +15,7 @@ from coordinator.http.credit import badge, thanks
 from coordinator.http.desk import Desk, People, Remembered
 from coordinator.http.kept import KEPT, KEPT_LONGER, NOT_FOUND, UNAVAILABLE, RememberedByName, kept, kept_headers
 from coordinator.http.people_answers import DayAnswer, LeaderAnswer, Period, PersonAnswer, SessionAnswer
-from coordinator.ledger import Leader, SessionSummary
+from coordinator.ledger.ledger import Leader, SessionSummary
 from swarm.passes import UNVERIFIED
 
 MOST_SESSIONS = 1000

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 from coordinator.http.desk import Desk
 from coordinator.http.public_answers import EvaluationAnswer, LastHourAnswer, ProgressAnswer, StepAnswer
-from coordinator.ledger import Progress, Totals
-from coordinator.ledger_history import MINUTE, Minute
+from coordinator.ledger.history import MINUTE, Minute
+from coordinator.ledger.ledger import Progress, Totals
 from swarm import clock
 
 __all__ = ["ProgressAnswer", "expected_finish", "tell_progress"]

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from coordinator.checkpoint_folder import list_checkpoints
+from coordinator.checkpoints.folder import list_checkpoints
 from coordinator.http.answers import Problem, answer_problem
 from coordinator.http.desk import Desk, Remembered, ServedFile
 from coordinator.http.kept import KEPT, KEPT_LONGER, NOT_FOUND, UNAVAILABLE, kept, kept_headers
@@ -21,8 +21,8 @@ from coordinator.http.public_answers import (
     NoticesAnswer,
     RunAnswer,
 )
-from coordinator.ledger import Progress, Totals
-from coordinator.notebook import FILE_NAME
+from coordinator.ledger.ledger import Progress, Totals
+from coordinator.notebook.build import FILE_NAME
 from swarm.program import program_version
 from swarm.run_file import RunFile
 

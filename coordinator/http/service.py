@@ -7,12 +7,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from coordinator.access.hub_identity import Hub
 from coordinator.http.admin import admin_routes
 from coordinator.http.answers import Problem, answer_problem, refuse
 from coordinator.http.desk import Desk, Limits, People, Remembered, tokenizer_files
 from coordinator.http.figures import Figures
 from coordinator.http.first_look import FirstLook
-from coordinator.http.hub import Hub
 from coordinator.http.join import join_routes
 from coordinator.http.kept import KEPT
 from coordinator.http.learning import learning_routes
@@ -20,7 +20,7 @@ from coordinator.http.machines import machine_routes
 from coordinator.http.notebook import notebook_routes
 from coordinator.http.people import people_routes
 from coordinator.http.public import public_routes
-from coordinator.ledger import LedgerError
+from coordinator.ledger.ledger import LedgerError
 from swarm.errors import SahajError, StorageError
 from swarm.joining import Refusal, Refused
 from swarm.program import program_version

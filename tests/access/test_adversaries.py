@@ -13,7 +13,7 @@ from app.admin import admin
 from app.demo_peers import Peer
 from app.joining.problems import Banned
 from averaging.log.header import Header, Kind
-from coordinator.http.admin_key import FILE
+from coordinator.access.admin_key import FILE
 from coordinator.http.desk import Limits
 from coordinator.state_folder import LOG
 from tests.access.at_the_door import ATTEMPTS, QUIET

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.bookkeeping import is_due
-from coordinator.coordinator import warnings_about
+from coordinator.main import warnings_about
 from swarm.run_file import parse_run
 
 

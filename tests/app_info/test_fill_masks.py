@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from app.fill_masks import FilledMask, Prediction, choose_word, fill_masks, render
-from coordinator.checkpoint_folder import CheckpointError
+from coordinator.checkpoints.folder import CheckpointError
 from tests.waiting import PATIENCE
 
 SENTENCE = "The boats of 12 peers go down-river."

@@ -11,7 +11,7 @@ from rich.console import Console
 from transformers import AlbertForPreTraining
 
 from app.info import describe, render
-from coordinator.checkpoint_folder import CheckpointError
+from coordinator.checkpoints.folder import CheckpointError
 from tests.waiting import PATIENCE
 
 

@@ -18,11 +18,11 @@ from app.joining.problems import (
     TokenRejected,
     WrongFingerprint,
 )
-from coordinator.http.admin_key import load_admin_key
+from coordinator.access.admin_key import load_admin_key
+from coordinator.access.announcements import NoticeBoard
 from coordinator.http.server import Server
 from coordinator.http.service import Desk, make_app
-from coordinator.ledger import open_ledger
-from coordinator.notice_board import NoticeBoard
+from coordinator.ledger.ledger import open_ledger
 from swarm.fingerprint import fingerprint
 from swarm.passes import load_authority
 from swarm.run_file import load_run

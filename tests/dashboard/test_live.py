@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from app.admin import admin
-from coordinator.http.admin_key import FILE
+from coordinator.access.admin_key import FILE
 from tests.dashboard.browsing import reading
 from tests.dashboard.conftest import Pages
 from tests.peers.conftest import corpus as corpus

@@ -11,7 +11,7 @@ from averaging.log.credit import contributions
 from averaging.log.disk import LOG_FILE
 from averaging.log.header import Header
 from averaging.log.log_file import LogFile
-from coordinator.ledger import Ledger
+from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import LOG
 
 # in a trainer's log

@@ -18,8 +18,8 @@ from averaging.protocol.rounds.leading import Leading
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Shell
-from coordinator import checkpoints
-from coordinator.release_hub import HubRepository
+from coordinator.checkpoints import store
+from coordinator.release.hub import HubRepository
 from swarm.durable import write_file
 from tests.faults.hosts import move_to
 from tests.forked import run_sahaj
@@ -66,7 +66,7 @@ def _places() -> dict[str, tuple[Any, str]]:
         "proposing": (Leading, "saved"),  # the coordinator's disk has a proposal that no other peer has seen
         "voting": (Voting, "signed_vote"),  # a voter has accepted, and the convener does not know it
         "stepping": (Replay, "apply"),  # a header is committed, and its step is about to be taken
-        "saving": (checkpoints, "_read_back"),  # a checkpoint's files are written, and do not have their names yet
+        "saving": (store, "_read_back"),  # a checkpoint's files are written, and do not have their names yet
         "uploading": (HubRepository, "commit"),  # the large files of a release are at the Hub, and nobody sees them
     }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.program import wheel
+from coordinator.notebook.wheel import wheel
 
 TORCH = "2.9.0+cu126"  # of the platform
 KERNEL = 'def join(python, url, name):\n    print(f"JOINED {url} as {name!r} with {python}")\n'

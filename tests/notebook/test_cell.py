@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.notebook import code
-from coordinator.program import Program, this_program
+from coordinator.notebook.build import code
+from coordinator.notebook.wheel import Program, this_program
 from swarm.program import DISTRIBUTION
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
 from tests.waiting import PATIENCE

@@ -11,8 +11,8 @@ from pathlib import Path
 import nbformat
 
 from coordinator.http.credit import plain
-from coordinator.notebook import at_the_hub, invitation, notebook_for
-from coordinator.program import PACKAGES, Program, this_program
+from coordinator.notebook.build import at_the_hub, invitation, notebook_for
+from coordinator.notebook.wheel import PACKAGES, Program, this_program
 from swarm.run_file import ReleaseSection
 from tests.waiting import PATIENCE
 

@@ -16,8 +16,8 @@ import psutil
 
 import averaging.transport.discovery
 from app.demo_peers import Peer, start_peer, wait_for_address
-from coordinator.coordinator import ADDRESSES
-from coordinator.ledger import Ledger, StepSummary, open_ledger
+from coordinator.ledger.ledger import Ledger, StepSummary, open_ledger
+from coordinator.main import ADDRESSES
 from coordinator.state_folder import URL
 from swarm.durable import write_file
 from swarm.run_file import dump_run, parse_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.checkpoint_folder import newest_checkpoint
+from coordinator.checkpoints.folder import newest_checkpoint
 from tests.faults.agreement import compare
 from tests.peers.small_swarm import SmallSwarm, newest_step_said, text_of
 from tests.waiting import PATIENCE

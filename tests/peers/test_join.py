@@ -8,7 +8,7 @@ import app.joining.hearing
 from app.admin import admin
 from app.joining.join import PEERS
 from app.joining.problems import Banned, NotAllowed
-from coordinator.http.admin_key import FILE
+from coordinator.access.admin_key import FILE
 from swarm import known_peers
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from nbclient import NotebookClient
 
-from coordinator.ledger import SessionSummary
-from coordinator.program import this_program
+from coordinator.ledger.ledger import SessionSummary
+from coordinator.notebook.wheel import this_program
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.notebook.test_kernel import platform_modules

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.checkpoint_folder import list_checkpoints
+from coordinator.checkpoints.folder import list_checkpoints
 from tests.hub_reader import read_from_hub
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from app.admin import admin
-from coordinator.checkpoints import list_checkpoints, load_checkpoint
-from coordinator.http.admin_key import FILE
+from coordinator.access.admin_key import FILE
+from coordinator.checkpoints.store import list_checkpoints, load_checkpoint
 from tests.peers.small_swarm import SmallSwarm, text_of
 
 pytestmark = pytest.mark.swarm

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from coordinator.checkpoint_folder import newest_checkpoint
+from coordinator.checkpoints.folder import newest_checkpoint
 from tests.peers.small_swarm import CONTRIBUTED, SmallSwarm
 from tests.waiting import PATIENCE
 

@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 import runs
-from coordinator.http.admin_key import FILE
+from coordinator.access.admin_key import FILE
 from swarm.run_file import RunFile, load_run, parse_run
 from tests.recorded_month.people import DAY, sittings
 from tests.recorded_month.serving import serving

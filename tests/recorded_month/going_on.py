@@ -3,8 +3,8 @@
 import threading
 import time
 
-from coordinator.history import Historian
-from coordinator.ledger import Contribution, Ledger, SessionReport
+from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
+from coordinator.ledger.minutes import Historian
 from swarm.run_file import RunFile
 from tests.recorded_month.training import KEPT_OF_SPEED
 from tests.recorded_month.writing import TOKENS, UNIGRAM_LOSS, filled

@@ -14,13 +14,13 @@ import httpx
 import numpy as np
 from safetensors.numpy import save_file
 
-from coordinator.checkpoint_folder import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState, checkpoints_to_remove
-from coordinator.evaluation import perplexity
-from coordinator.http.admin_key import FILE, load_admin_key
+from coordinator.access.admin_key import FILE, load_admin_key
+from coordinator.access.announcements import NoticeBoard
+from coordinator.checkpoints.folder import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState, checkpoints_to_remove
+from coordinator.evaluation.held_out import perplexity
 from coordinator.http.server import Server
 from coordinator.http.service import Desk, make_app
-from coordinator.ledger import EvaluationRecord, Ledger, open_ledger
-from coordinator.notice_board import NoticeBoard
+from coordinator.ledger.ledger import EvaluationRecord, Ledger, open_ledger
 from swarm.fingerprint import fingerprint
 from swarm.passes import load_authority
 from swarm.run_file import RunFile, dump_run

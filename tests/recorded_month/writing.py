@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert
 
-from coordinator.ledger import PRESENT_SECONDS, Ledger, open_ledger
-from coordinator.ledger_database import writing
-from coordinator.ledger_entry import day_of
-from coordinator.ledger_history import FilledSentence, FillRow, MinuteRow
-from coordinator.ledger_schema import (
+from coordinator.ledger.database import writing
+from coordinator.ledger.entry import day_of
+from coordinator.ledger.history import FilledSentence, FillRow, MinuteRow
+from coordinator.ledger.ledger import PRESENT_SECONDS, Ledger, open_ledger
+from coordinator.ledger.schema import (
     Base,
     DayRow,
     EvaluationRow,

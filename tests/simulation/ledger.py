@@ -1,4 +1,4 @@
-"""A ledger in memory, as simulated coordinators have it; that of real ones is in `coordinator/ledger.py`."""
+"""A ledger in memory, as simulated coordinators have it; that of real ones is in `coordinator/ledger/ledger.py`."""
 
 from fractions import Fraction
 

@@ -27,8 +27,8 @@ get_logger("hivemind.averaging.averager").info("Downloading parameters")
 logging.getLogger("asyncio").error("something strange")
 logging.getLogger("httpx").info("GET https://somewhere/?signature=1")
 logging.getLogger("averaging.shell.replay").warning("a state did not arrive in time")
-logging.getLogger("coordinator.ledger").warning("an impossible report\\nof somebody")
-logging.getLogger("coordinator.ledger").warning("an impossible report\\nof somebody")
+logging.getLogger("coordinator.ledger.ledger").warning("an impossible report\\nof somebody")
+logging.getLogger("coordinator.ledger.ledger").warning("an impossible report\\nof somebody")
 """
 
 FAILING = """

@@ -1,0 +1,181 @@
+"""The door: who may join, and under which name. Decisions alone, nothing is asked or written here."""
+
+import re
+import unicodedata
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from coordinator.access.announcements import Decisions
+from coordinator.access.hub_identity import HubUser
+from swarm.fingerprint import Fingerprint, differences
+from swarm.identity import peer_id_of
+from swarm.joining import JoinRequest, Refusal, Refused
+from swarm.passes import COORDINATOR, UNVERIFIED
+from swarm.run_file import AccessSection
+
+RESERVED = (COORDINATOR[0], UNVERIFIED)  # how names in passes start that are not a Hub user's
+VERSION = re.compile(r"(\d+)\.(\d+)(?:\D.*)?")
+MOST_DIFFERENCES = 5  # more would not help anybody
+LONGEST_DIFFERENCE = 120  # characters
+LONGEST_NAME = 40  # characters; normalizing can make a name longer than it came
+INVISIBLE = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")  # categories that no name has; joiners (Cf) are part of names
+# marks that turn the direction of all text after them: one name would garble a whole leaderboard
+TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@dataclass(frozen=True)
+class House:
+    """What the decision depends on, besides who knocks."""
+
+    access: AccessSection | None
+    fingerprint: Fingerprint
+    version: str  # of this program
+    step: int  # global step
+    total_steps: int
+    decisions: Decisions
+
+
+def look(request: JoinRequest, house: House) -> Refused | None:
+    """What speaks against a request before anybody is asked who sent it."""
+    return (
+        _gives_passes(house)
+        or _is_well_formed(request)
+        or _has_our_version(request.version, house.version)
+        or _is_open(request, house)
+        or _agrees(request, house.fingerprint)
+    )
+
+
+def admit(request: JoinRequest, who: HubUser | None, house: House) -> str | Refused:
+    """The name for the pass of a request that `look` let by; `who` is None where no token was shown."""
+    access, decisions = house.access, house.decisions
+    assert access is not None, "look refuses where there is none"
+    if who is not None:
+        user = who.name
+        if is_among(user, decisions.banned) or request.peer_id in decisions.banned:
+            return _banned(user)
+        if access.open or _is_listed(who, access, decisions.allowed):
+            return user
+        return Refused(error=Refusal.NOT_ALLOWED, message=_not_listed(user, access))
+    if not access.open:
+        return Refused(
+            error=Refusal.TOKEN_MISSING,
+            message="this run asks who you are; show a Hugging Face token, one without any permission is enough "
+            "(https://huggingface.co/settings/tokens)",
+        )
+    chosen = chosen_name(request.name)
+    if chosen is None:
+        return Refused(
+            error=Refusal.MALFORMED,
+            message="choose a name of 1 to 40 visible characters that does not start with "
+            f"{' or '.join(RESERVED)}, or show a Hugging Face token",
+        )
+    user = UNVERIFIED + chosen
+    if is_among(user, decisions.banned) or request.peer_id in decisions.banned:
+        return _banned(chosen)
+    return user
+
+
+def chosen_name(name: str | None) -> str | None:
+    """A self-chosen name in the form that is shown, or None if it is no name."""
+    whole = unicodedata.normalize("NFC", name or "")
+    if any(unicodedata.category(letter) in INVISIBLE for letter in whole) or TURNS & set(whole):
+        return None
+    tidy = " ".join(whole.split())
+    if tidy.startswith(RESERVED) or len(tidy) > LONGEST_NAME:
+        return None
+    return tidy if any(unicodedata.category(letter)[0] in "LNPS" for letter in tidy) else None
+
+
+def is_among(name: str, names: Collection[str]) -> bool:
+    """Whether a name is listed, in any case: so are names on the Hub."""
+    return name.casefold() in {one.casefold() for one in names}
+
+
+def _gives_passes(house: House) -> Refused | None:
+    if house.access is not None:
+        return None
+    return Refused(
+        error=Refusal.NOT_ALLOWED,
+        message="this run has no access section and gives no passes; join it by an address with `sahaj train`",
+    )
+
+
+def _is_well_formed(request: JoinRequest) -> Refused | None:
+    try:
+        expected = str(peer_id_of(request.public_key))
+    except ValueError:
+        return Refused(error=Refusal.MALFORMED, message="public_key is not an RSA public key in hivemind's form")
+    if request.peer_id != expected:
+        return Refused(error=Refusal.MALFORMED, message="peer_id is not the hash of public_key")
+    return None
+
+
+def _has_our_version(theirs: str, ours: str) -> Refused | None:
+    here, there = VERSION.fullmatch(ours), VERSION.fullmatch(theirs)
+    if there is None:
+        return Refused(error=Refusal.MALFORMED, message="version is not of the form 0.1.0")
+    if here is None or here.groups() != there.groups():
+        shown = ".".join(there.groups())
+        return Refused(
+            error=Refusal.WRONG_VERSION,
+            message=f"this run works with Sahaj {ours}, not with {shown}; install that version and join again",
+        )
+    return None
+
+
+def _is_open(request: JoinRequest, house: House) -> Refused | None:
+    """Whether the run goes on and takes newcomers; a peer that renews its pass knows what it trains with."""
+    if house.decisions.stopped:
+        return Refused(error=Refusal.FINISHED, message="the organizer has ended this run; thank you for coming")
+    if house.step >= house.total_steps:
+        return Refused(
+            error=Refusal.FINISHED,
+            message=f"this run is finished, all {house.total_steps} global steps are done; thank you for coming",
+        )
+    if house.decisions.paused and request.fingerprint is None:
+        return Refused(error=Refusal.PAUSED, message="the organizer has paused this run; come back a little later")
+    return None
+
+
+def _agrees(request: JoinRequest, ours: Fingerprint) -> Refused | None:
+    if request.fingerprint is None:
+        return None
+    theirs = Fingerprint(tuple(sorted(request.fingerprint.items())))
+    found = differences(ours, theirs)
+    if not found:
+        return None
+    named = [_printable(one) for one in found[:MOST_DIFFERENCES]]
+    if len(found) > MOST_DIFFERENCES:
+        named.append(f"and {len(found) - MOST_DIFFERENCES} more")
+    return Refused(
+        error=Refusal.WRONG_FINGERPRINT,
+        message=f"your peer trains with other settings than the run ({'; '.join(named)}); "
+        "leave, and join anew with the program that the coordinator has",
+    )
+
+
+def _is_listed(who: HubUser, access: AccessSection, allowed: frozenset[str]) -> bool:
+    return (
+        is_among(who.name, access.users)
+        or is_among(who.name, allowed)
+        or any(is_among(one, access.organizations) for one in who.organizations)
+    )
+
+
+def _not_listed(user: str, access: AccessSection) -> str:
+    if access.organizations:
+        return (
+            f"{user} is not on this run's list, nor a member of {' or '.join(access.organizations)}; "
+            "join the organization on the Hub, or ask the organizer"
+        )
+    return f"{user} is not on this run's list; ask the organizer to add you"
+
+
+def _banned(user: str) -> Refused:
+    return Refused(error=Refusal.BANNED, message=f"{user} is banned from this run; ask the organizer about it")
+
+
+def _printable(text: str) -> str:
+    """One short line of what somebody sent us."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:LONGEST_DIFFERENCE])

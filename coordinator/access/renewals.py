@@ -1,0 +1,114 @@
+"""Renewing passes over libp2p, for trainers that do not reach the HTTP service. The door's rules hold here, too.
+
+No token is shown: the caller has the peer id that its old pass was given to, on libp2p's word, and the Hub vouched for
+that very peer within the last day. Newcomers, and peers that the coordinator has not seen since its start, use HTTP.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+
+from hivemind.dht import DHT
+from hivemind.p2p import P2P, PeerID
+from pydantic import ValidationError
+
+from coordinator.access.policy import admit, look
+from coordinator.access.vouched import VOUCHED_FOR
+from coordinator.http.desk import Desk
+from coordinator.http.join import give_pass, house_of
+from swarm import clock
+from swarm.errors import SwarmError
+from swarm.joining import Refusal, Refused, RenewalRequest, Renewed
+from swarm.names import UNVERIFIED
+from swarm.passes import PassRefused, check_pass, read_pass
+from swarm.rate_limit import RateLimit
+from swarm.renewing import LONGEST, renewal_handle
+from swarm.shut_out import note_refusal
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS, WINDOW = 10, 60.0  # of a peer, within so many seconds
+START_PATIENCE = 30.0  # seconds
+
+
+class Renewals:
+    """Decides who gets a new pass for an old one. Threads may share it."""
+
+    def __init__(self, desk: Desk):
+        self._desk = desk
+        self._attempts = RateLimit(ATTEMPTS, WINDOW)
+
+    def answer(self, request: bytes, caller: PeerID) -> Renewed | Refused:
+        """The answer to a request of this peer."""
+        desk = self._desk
+        seconds = self._attempts.attempt(str(caller))
+        if seconds is not None:
+            return Refused(error=Refusal.TOO_MANY, message=f"too many attempts to renew; try again in {seconds} s")
+        try:
+            if len(request) > LONGEST:
+                raise PassRefused(f"a request may have at most {LONGEST} bytes, this one has {len(request)}")
+            body = RenewalRequest.model_validate_json(request)
+            shown = read_pass(body.pass_)
+            lately = clock.now() - VOUCHED_FOR
+            check_pass(shown, desk.authority.public_key, desk.run.name, caller, lately)
+        except ValidationError:
+            note_refusal()
+            return Refused(error=Refusal.MALFORMED, message="the request is malformed")
+        except PassRefused as error:
+            note_refusal()
+            return Refused(error=Refusal.MALFORMED, message=str(error))
+        if body.peer_id != str(caller):
+            return Refused(error=Refusal.MALFORMED, message="peer_id is not the caller's")
+        house = house_of(desk)
+        refused = look(body, house)
+        if refused is not None:
+            return refused
+        who = desk.vouched.of(body.peer_id) if shown.verified else None
+        if shown.verified and who is None:
+            return Refused(error=Refusal.TOKEN_MISSING, message="show a Hugging Face token again, at the run's link")
+        name = None if shown.verified else shown.user.removeprefix(UNVERIFIED)
+        user = admit(body.model_copy(update={"name": name}), who, house)
+        if isinstance(user, Refused):
+            return user
+        if user != shown.user:
+            return Refused(error=Refusal.NOT_ALLOWED, message="the pass is for another name; join again")
+        logger.info("the pass of %s was renewed over libp2p", user)
+        return give_pass(desk, user, caller)
+
+
+@contextlib.contextmanager
+def open_renewals(desk: Desk, dht: DHT) -> Iterator[None]:
+    """Answer trainers while the block runs.
+
+    Raises:
+        SwarmError: libp2p's daemon does not answer.
+    """
+    renewals, loop = Renewals(desk), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="renewals", daemon=True)
+
+    async def answer(request: bytes, caller: PeerID) -> bytes:
+        # asked of the network and the disk, neither of which the other calls should wait for
+        answered = await asyncio.to_thread(renewals.answer, request, caller)
+        return answered.model_dump_json(by_alias=True).encode()
+
+    async def listen() -> P2P:
+        p2p = await dht.replicate_p2p()
+        await p2p._client.add_unary_handler(renewal_handle(desk.run.name), answer)
+        return p2p
+
+    thread.start()
+    p2p: P2P | None = None
+    try:
+        try:
+            p2p = asyncio.run_coroutine_threadsafe(listen(), loop).result(START_PATIENCE)
+        except Exception as error:
+            raise SwarmError(f"passes cannot be renewed over libp2p ({error!r}); start again") from None
+        yield
+    finally:
+        if p2p is not None:
+            asyncio.run_coroutine_threadsafe(p2p.shutdown(), loop).result(START_PATIENCE)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

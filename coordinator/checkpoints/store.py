@@ -1,0 +1,195 @@
+"""Checkpoints: `checkpoint-<step>` folders that Transformers loads, each of them whole or absent.
+
+A checkpoint holds `config.json` and `model.safetensors`, the tokenizer's files, `optimizer.pt`,
+`run.yaml` and `trainer_state.json`.
+"""
+
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from coordinator.checkpoints.checksums import check_sums, write_sums
+from coordinator.checkpoints.folder import (
+    CONFIG,
+    MODEL,
+    OPTIMIZER,
+    RUN,
+    STATE,
+    Checkpoint,
+    CheckpointError,
+    TrainerState,
+    broken,
+    check,
+    checkpoints_to_remove,
+    list_checkpoints,
+    logged_if_broken,
+    newest_checkpoint,
+    prune,
+    read_state,
+)
+from swarm.durable import remove_partials, whole_directory
+from swarm.errors import StorageError
+from swarm.quiet import quiet_transformers
+from swarm.run_file import RunFile, dump_run
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointError",
+    "LoadedCheckpoint",
+    "TrainerState",
+    "checkpoints_to_remove",
+    "list_checkpoints",
+    "load_checkpoint",
+    "load_newest_checkpoint",
+    "newest_checkpoint",
+    "prune",
+    "read_state",
+    "restore_model",
+    "save_checkpoint",
+]
+
+# all that the readers of tensors raise when a file is short, garbled or not theirs
+_UNREADABLE = (
+    EOFError,
+    OSError,
+    RuntimeError,
+    SafetensorError,
+    ValueError,
+    pickle.UnpicklingError,
+    zipfile.BadZipFile,
+)
+
+
+@dataclass(frozen=True)
+class LoadedCheckpoint:
+    """A checkpoint's content, on the CPU; of tensors that share memory in the model, only one."""
+
+    model_state: dict[str, Tensor]
+    optimizer_state: dict[str, Any]
+    trainer_state: TrainerState
+
+
+def save_checkpoint(
+    folder: Path,
+    *,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    optimizer_state: Mapping[str, Any],
+    run: RunFile,
+    state: TrainerState,
+) -> Path:
+    """Write `folder/checkpoint-<step>`, read it back, and only then give it its name.
+
+    The caller holds model and optimizer still. `folder` is for checkpoints alone: what crashed writers
+    left in it is swept first, and a checkpoint of the same step is replaced.
+
+    Raises:
+        StorageError: the disk is full, the folder cannot be written, or what was read back differs.
+    """
+    remove_partials(folder)
+    path = folder / f"checkpoint-{state.step}"
+    with whole_directory(path) as partial:
+        with quiet_transformers():
+            model.save_pretrained(partial)
+        _name_public_architecture(model, partial)
+        tokenizer.save_pretrained(partial)
+        # through memory: torch's own writer does not say that the disk is full
+        archive = io.BytesIO()
+        torch.save(dict(optimizer_state), archive)
+        (partial / OPTIMIZER).write_bytes(archive.getbuffer())
+        (partial / RUN).write_text(dump_run(run), encoding="utf-8")
+        (partial / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
+        write_sums(partial)
+        _read_back(partial, path, model)
+    return path
+
+
+def load_checkpoint(path: Path) -> LoadedCheckpoint:
+    """Read a checkpoint; only tensors and plain values, never code.
+
+    Raises:
+        CheckpointError: the folder is not a checkpoint or a file of it is broken.
+    """
+    state = read_state(path)
+    try:
+        check_sums(path)
+        _check_zip(path / OPTIMIZER)
+        optimizer_state = torch.load(path / OPTIMIZER, map_location="cpu", weights_only=True)
+        model_state = load_file(path / MODEL)
+    except _UNREADABLE as error:
+        raise broken(path, error) from error
+    return LoadedCheckpoint(model_state, optimizer_state, state)
+
+
+def load_newest_checkpoint(folder: Path) -> LoadedCheckpoint | None:
+    """The newest checkpoint that can be read; a broken one is skipped with one line in the log."""
+    for checkpoint in reversed(list_checkpoints(folder)):
+        with logged_if_broken():
+            return load_checkpoint(checkpoint.path)
+    return None
+
+
+def restore_model(model: PreTrainedModel, model_state: Mapping[str, Tensor]) -> None:
+    """Load a checkpoint's tensors into a model, in place.
+
+    Raises:
+        CheckpointError: a tensor is missing, unknown, or of another shape.
+    """
+    misfits = _misfits(model.state_dict(), model_state)
+    if misfits:
+        raise CheckpointError(
+            f"the checkpoint does not fit the model of the run file: {misfits[0]} is missing, unknown or of "
+            f"another shape ({len(misfits)} such tensors); use the run.yaml beside the checkpoint"
+        )
+    model.load_state_dict(dict(model_state), strict=False)
+
+
+def _read_back(partial: Path, path: Path, model: PreTrainedModel) -> None:
+    """Compare the files in `partial`, which will be `path`, with what they were written from."""
+    try:
+        check(partial)
+        loaded = load_checkpoint(partial)
+    except CheckpointError as error:
+        raise StorageError(f"{path}: could not be read back after saving ({error}); check the disk") from error
+    own, saved = model.state_dict(), loaded.model_state
+    changed = [name for name in own.keys() & saved.keys() if not torch.equal(_bytes(own[name]), _bytes(saved[name]))]
+    if wrong := _misfits(own, saved) or changed:
+        raise StorageError(f"{path}: {wrong[0]} was not read back as it was saved; check the disk")
+
+
+def _misfits(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> list[str]:
+    """Tensors that a model and a checkpoint do not share; one of several that share memory is enough."""
+    present = {own[name].data_ptr() for name in own.keys() & saved.keys()}
+    missing = {name for name in own.keys() - saved.keys() if own[name].data_ptr() not in present}
+    different = {name for name in own.keys() & saved.keys() if own[name].shape != saved[name].shape}
+    return sorted(missing | different | (saved.keys() - own.keys()))
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+
+
+def _name_public_architecture(model: PreTrainedModel, folder: Path) -> None:
+    """Let `config.json` name the Transformers class that the model extends: others do not have ours."""
+    public = next(kind for kind in type(model).__mro__ if kind.__module__.startswith("transformers."))
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    config["architectures"] = [public.__name__]
+    (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _check_zip(path: Path) -> None:
+    """Check the sums in an archive; torch reads over flipped bits in silence."""
+    with zipfile.ZipFile(path) as archive:
+        if (damaged := archive.testzip()) is not None:
+            raise zipfile.BadZipFile(f"{damaged} in {path.name} is damaged")

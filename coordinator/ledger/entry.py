@@ -1,0 +1,156 @@
+"""What a reading of the swarm's records and headers changes in the ledger: decided here, without a database.
+
+Reports and headers come late or twice. `gather` follows the sessions and finds the contributions that may be new. The
+database then says which headers really are, and `add_up` sums up their members' contributions.
+"""
+
+import datetime
+import logging
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from coordinator.ledger.schema import Contribution, SessionReport
+
+logger = logging.getLogger(__name__)
+
+PRESENT_SECONDS = 120.0  # a session silent for longer is gone, as in swarm/records.py, which takes seconds to import
+_LARGEST = 2**40  # above any honest count, and eight million of them still add up within 64 bits
+_RENAMED = {"user": "user_name", "left": "has_left"}
+_REPORTED = [name for name in SessionReport.__dataclass_fields__ if name != "contributions"]
+
+Row = dict[str, Any]  # a row of a table, by column
+Key = tuple[str, str]  # digest of a header, and session id
+
+
+@dataclass
+class Entry:
+    """Rows of sessions as they will be, contributions that may be new, and seconds of presence that are, by user.
+
+    `accepted` are the reports that went into it, the last one of each session.
+    """
+
+    accepted: dict[str, SessionReport] = field(default_factory=dict)
+    sessions: dict[str, Row] = field(default_factory=dict)
+    candidates: dict[Key, Contribution] = field(default_factory=dict)
+    presence: dict[str, float] = field(default_factory=dict)
+
+
+def gather(
+    reports: Iterable[SessionReport],
+    standing: Mapping[str, Row],
+    now: float,
+) -> Entry:
+    """Follow the sessions from how they stand in the ledger through these reports.
+
+    A session belongs to the user and the peer that reported it first; reports by others under its name are ignored,
+    and so is one with impossible values. A report that is older than the one before may carry what headers credit, but
+    does not turn a session back.
+
+    Args:
+        standing: rows of sessions, by id.
+        now: unix time by the coordinator's clock.
+    """
+    entry = Entry()
+    for report in reports:
+        name = report.session_id
+        if not is_plausible(report):
+            logger.warning("ignored an impossible report of peer %.64r", report.peer_id)
+            continue
+        row = entry.sessions.get(name) or standing.get(name)
+        if row is None:
+            row = _reported(report) | {"heard": now, "seconds": 0.0, "samples": 0, "tokens": 0, "steps": 0}
+        elif (row["user_name"], row["peer_id"]) != (report.user, report.peer_id):
+            logger.warning("ignored peer %s, which claims the session of another", report.peer_id)
+            continue
+        elif report.last_seen >= row["last_seen"]:
+            here = seconds_here(row["heard"], now) if report.last_seen > row["last_seen"] else 0.0
+            row = {**row, **_reported(report), "heard": now, "seconds": row["seconds"] + here}
+            if here:
+                entry.presence[report.user] = entry.presence.get(report.user, 0.0) + here
+        entry.accepted[name], entry.sessions[name] = report, row
+        for one in report.contributions:
+            if one.samples:
+                entry.candidates.setdefault((one.header, name), one)
+    return entry
+
+
+@dataclass
+class Sums:
+    """Rows to write: sessions as they are now, and what is to be added to global steps and to users' days."""
+
+    sessions: dict[str, Row] = field(default_factory=dict)
+    steps: dict[int, Row] = field(default_factory=dict)
+    days: dict[str, Row] = field(default_factory=dict)
+
+
+def add_up(entry: Entry, new: Collection[str], now: float) -> Sums:
+    """The rows to write, once it is known which headers are new."""
+    sums = Sums(sessions={name: dict(row) for name, row in entry.sessions.items()})
+    day = day_of(now)
+    for user, seconds in entry.presence.items():
+        sums.days[user] = {"day": day, "user_name": user, "samples": 0, "tokens": 0, "seconds": seconds}
+    for (header, name), one in entry.candidates.items():
+        if header not in new:
+            continue
+        step, session = one.step, sums.sessions[name]
+        user = session["user_name"]
+        summary = sums.steps.setdefault(
+            step, {"step": step, "samples": 0, "tokens": 0, "peers": 0, "loss_sum": 0.0, "time": now}
+        )
+        of_day = sums.days.setdefault(user, {"day": day, "user_name": user, "samples": 0, "tokens": 0, "seconds": 0.0})
+        for row in (session, summary, of_day):
+            row["samples"] += one.samples
+            row["tokens"] += one.tokens
+        session["steps"] += 1
+        summary["peers"] += 1
+        summary["loss_sum"] += one.loss * one.samples
+    return sums
+
+
+def seconds_here(heard: float, now: float) -> float:
+    """For how long a session was there since it was heard of: a long silence counts as `PRESENT_SECONDS`."""
+    return min(max(0.0, now - heard), PRESENT_SECONDS)
+
+
+def day_of(now: float) -> datetime.date:
+    """The day, UTC, of a unix time."""
+    return datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
+
+
+def is_plausible(report: SessionReport) -> bool:
+    """Whether a database can hold the report, and sums stay true with it.
+
+    Record validators check types; a signed infinity or a number beyond 64 bits passes them.
+    """
+    measures = (report.started, report.last_seen, report.samples_per_second, report.data_wait_fraction)
+    return (
+        0 <= report.step <= _LARGEST
+        and 0 <= report.averaging_rounds <= _LARGEST
+        and 0 <= report.averaging_failures <= _LARGEST
+        and all(-_LARGEST <= measure <= _LARGEST for measure in measures)  # not of a NaN either
+        and all(
+            0 <= one.step <= _LARGEST
+            and 0 <= one.samples <= _LARGEST
+            and 0 <= one.tokens <= _LARGEST
+            and math.isfinite(one.loss)
+            and abs(one.loss) <= _LARGEST
+            for one in report.contributions
+        )
+        and all(map(_is_text, (report.session_id, report.user, report.peer_id, report.device)))
+        and (report.country is None or re.fullmatch("[A-Z]{2}", report.country) is not None)
+    )
+
+
+@lru_cache(maxsize=65536)
+def _is_text(word: str) -> bool:
+    """Whether it has no control characters and lone surrogates; joiners are part of names in many scripts."""
+    return not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in word)
+
+
+def _reported(report: SessionReport) -> Row:
+    return {_RENAMED.get(name, name): getattr(report, name) for name in _REPORTED}

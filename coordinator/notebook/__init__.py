@@ -1,0 +1,1 @@
+"""The notebook by which a volunteer joins, and the wheel of this program that it installs."""

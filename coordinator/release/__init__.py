@@ -1,0 +1,1 @@
+"""Releases of checkpoints to the Hugging Face Hub, each with its model card."""

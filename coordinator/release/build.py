@@ -1,0 +1,86 @@
+"""Putting a release together: a checkpoint's files, the picture of the curve, and the model card."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from coordinator.checkpoints.checksums import SUMS, check_sums, sums_with
+from coordinator.checkpoints.folder import RUN, Checkpoint, CheckpointError, TrainerState, broken, read_size
+from coordinator.public_run import for_everybody
+from coordinator.release.card import card
+from coordinator.release.curve import picture
+from coordinator.release.facts import Facts, Record
+from coordinator.release.release import CARD, Release, message
+from swarm.run_file import MASK, RunFile, dump_run, load_run
+
+
+def make_release(
+    run: RunFile,
+    checkpoint: Checkpoint,
+    repo: str,
+    *,
+    record: Record | None,
+    also: Mapping[str, bytes],
+    tags: Iterable[str],
+) -> Release:
+    """Everything that goes to the Hub with a checkpoint.
+
+    Args:
+        record: what the ledger knows of the run, if there is one.
+        also: further files of the release, by name.
+
+    Raises:
+        CheckpointError: the checkpoint is gone, or a file of it is not what was saved.
+        RunFileError: nobody can tell what its run file would make public.
+    """
+    state = checkpoint.state
+    saved = _files_of(checkpoint.path)
+    parameters, vocabulary = read_size(checkpoint.path)
+    pictures = picture(record.curves, run.name) if record else {}
+    facts = Facts(
+        run=run,
+        state=state,
+        parameters=parameters,
+        vocabulary=vocabulary,
+        repo=repo,
+        work=record.work if record else None,
+        curve=next(iter(pictures), None),
+        made=tuple(also),
+        mask=_mask_of(checkpoint.path),
+    )
+    files: dict[str, Path | bytes] = {**saved, **_made_public(checkpoint.path)}
+    files |= {**pictures, **also, CARD: card(facts).encode()}
+    description = f"{state.samples:,} samples so far. Saved at {state.saved_at} by {state.software}."
+    return Release(state, files, message(state), description, tuple(tags))
+
+
+def first_card(run: RunFile, repo: str) -> str:
+    """A card of the run before it has begun: the Hub refuses it for the same words of the organizer as later ones."""
+    nothing = TrainerState(run.name, 0, 0, None, "2000-01-01", "", "")
+    return card(Facts(run=run, state=nothing, parameters=0, vocabulary=0, repo=repo, work=None))
+
+
+def _mask_of(checkpoint: Path) -> str:
+    """A tokenizer that was not made by us may write a mask in another way."""
+    content = json.loads((checkpoint / "tokenizer_config.json").read_text(encoding="utf-8"))
+    mask = content.get("mask_token", MASK)
+    return str(mask["content"] if isinstance(mask, dict) else mask)
+
+
+def _files_of(checkpoint: Path) -> dict[str, Path]:
+    if not checkpoint.is_dir():
+        raise CheckpointError(f"{checkpoint}: no such checkpoint; give a checkpoint-<step> folder")
+    try:
+        check_sums(checkpoint)
+        return {path.name: path for path in sorted(checkpoint.iterdir()) if path.is_file()}
+    except (OSError, ValueError) as error:
+        raise broken(checkpoint, error) from error
+
+
+def _made_public(checkpoint: Path) -> dict[str, bytes]:
+    """What has to be another file in the release: older versions saved the run file with people and folders in it."""
+    run = load_run(checkpoint / RUN)
+    if (public := for_everybody(run)) == run:
+        return {}
+    changed = {RUN: dump_run(public).encode()}
+    return changed | {SUMS: sums_with(checkpoint, changed)}

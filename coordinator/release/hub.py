@@ -1,0 +1,308 @@
+"""A repository on the Hub, as releases need it: one commit each, large files first. What goes wrong is one line.
+
+Large files travel before the commit, one after the other, and lie at the Hub under their sums. So whoever comes again
+after a broken connection sends only what is missing, and readers see the old revision until the commit has happened.
+"""
+
+import contextlib
+import functools
+import os
+import re
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, set_client_factory
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+)
+from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils._http import default_client_factory
+
+from coordinator.checkpoints.folder import STATE, CheckpointError, TrainerState, read_state
+from swarm.durable import NOT_STORAGE
+from swarm.errors import SahajError, in_a_line
+from swarm.quiet import silence_hub
+from swarm.secret_variables import hub_token
+
+SILENCE = 60.0  # seconds without a byte after which a connection counts as broken; huggingface_hub would wait for ever
+TOKENS = "https://huggingface.co/settings/tokens"
+# what the Hub names when it refuses a model card
+OF_THE_CARD = re.compile(r'README\.md|metadata|"(license|language|tags|datasets|widget|model-index)')
+
+
+class ReleaseError(SahajError):
+    """A release could not be written or read. It may work later."""
+
+    exit_status = 60
+
+
+class NotAllowed(ReleaseError):
+    """Somebody has to do something first: the token is missing or may not write, or the name is wrong."""
+
+    exit_status = 61
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest revision of a repository and its files; `state` is None where it is no release of ours."""
+
+    commit: str
+    state: TrainerState | None
+    files: frozenset[str] = frozenset()
+
+
+class HubRepository:
+    """A repository of a model at `HF_ENDPOINT`. The token is looked up for each call, and kept nowhere."""
+
+    def __init__(self, name: str, *, private: bool = False):
+        silence_hub()
+        constants.HF_HUB_DISABLE_XET = True  # the other way in which large files travel; it is untried here
+        _wait_for_nothing_for_ever()
+        self.name, self._private = name, private
+
+    @property
+    def url(self) -> str:
+        """Where people find it."""
+        return f"{self._api.endpoint.rstrip('/')}/{self.name}"
+
+    def open(self) -> None:
+        """See that it is there and that we may write to it; make it if it is not.
+
+        Raises:
+            NotAllowed: there is no token, it may not write there, or everybody would see what is to be private.
+            ReleaseError: the Hub is away.
+        """
+        if not _token():
+            raise NotAllowed(
+                f"{self.name}: there is no Hugging Face token; make one with write permission at {TOKENS} and give it "
+                "with `hf auth login` or in HF_TOKEN"
+            )
+        with self._told():
+            self._api.create_repo(self.name, private=self._private, exist_ok=True)
+            self._api.auth_check(self.name, write=True)
+            if self._private and not self._api.model_info(self.name).private:
+                raise NotAllowed(
+                    f"{self.name} was to be private, but is there already and public; make it private at "
+                    f"{self.url}/settings, or name another repository"
+                )
+
+    def head(self) -> Head | None:
+        """What is in it now; None where there is no such repository, or the token may not see it.
+
+        Raises:
+            NotAllowed: the token is not good.
+            ReleaseError: the Hub is away.
+        """
+        with self._told():
+            try:
+                info = self._api.model_info(self.name)
+            except RepositoryNotFoundError:
+                return None
+            assert info.sha is not None, "each repository has a first commit"
+            files = frozenset(one.rfilename for one in info.siblings or ())
+            if STATE not in files:
+                return Head(info.sha, None, files)
+            with tempfile.TemporaryDirectory() as folder:
+                self._api.hf_hub_download(self.name, STATE, revision=info.sha, local_dir=folder)
+                try:
+                    return Head(info.sha, read_state(Path(folder)), files)
+                except CheckpointError:
+                    return Head(info.sha, None, files)
+
+    def check_card(self, text: str) -> None:
+        """See that the Hub takes a model card.
+
+        Raises:
+            NotAllowed: it does not.
+            ReleaseError: the Hub is away.
+        """
+        with self._told():
+            self._api._validate_yaml(text)  # what `create_commit` asks first, after the large files are sent
+
+    def tags(self) -> dict[str, str]:
+        """The commits that have names, by name.
+
+        Raises:
+            NotAllowed, ReleaseError: as `open`.
+        """
+        with self._told():
+            return {one.name: one.target_commit for one in self._api.list_repo_refs(self.name).tags}
+
+    def send(self, files: Mapping[str, Path | bytes], goes_on: Callable[[], bool] = lambda: True) -> "Sent":
+        """Have the large files at the Hub, where nobody sees them yet; those that are there are not sent again.
+
+        Args:
+            goes_on: asked before each file whether to go on.
+
+        Raises:
+            NotAllowed, ReleaseError: as `open`; or it was told not to go on.
+        """
+        operations = []
+        with self._told():
+            for name, content in files.items():
+                if not goes_on():
+                    raise ReleaseError("it was interrupted")
+                operations.append(CommitOperationAdd(name, content))
+                # one at a time: several would go by a pool of threads, which the end of this process waits for
+                self._api.preupload_lfs_files(self.name, operations[-1:], free_memory=False)
+        return Sent(operations)
+
+    def commit(
+        self, sent: "Sent", message: str, description: str, *, after: str | None = None, without: Collection[str] = ()
+    ) -> str:
+        """Make everything that was sent visible at once; returns the commit.
+
+        Args:
+            after: the commit that it changes; it fails if there is a newer one.
+            without: files of that commit which are left out.
+
+        Raises:
+            NotAllowed, ReleaseError: as `open`; or somebody else has changed the repository.
+        """
+        with self._told():
+            done = self._api.create_commit(
+                self.name,
+                [*sent.operations, *map(CommitOperationDelete, sorted(without))],
+                commit_message=message,
+                commit_description=description,
+                parent_commit=after,
+            )
+        return str(done.oid)
+
+    def tag(self, tag: str, commit: str) -> None:
+        """Give a commit a name; one that exists stays where it is.
+
+        Raises:
+            NotAllowed, ReleaseError: as `open`.
+        """
+        with self._told():
+            self._api.create_tag(self.name, tag=tag, revision=commit, exist_ok=True)
+
+    def download(self, folder: Path, commit: str, names: list[str]) -> None:
+        """Fetch files of a commit; what is in the folder already is not fetched again.
+
+        Raises:
+            NotAllowed, ReleaseError: as `open`.
+        """
+        with self._told():
+            self._api.snapshot_download(self.name, revision=commit, local_dir=folder, allow_patterns=names)
+
+    @property
+    def _api(self) -> HfApi:
+        return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=_token())
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what the Hub, the line and the disk do into one line; mistakes of ours stay what they are."""
+        try:
+            yield
+            return
+        except SahajError:
+            raise
+        except Exception as error:
+            if (problem := describe(error, self.name)) is None:
+                raise
+        raise problem  # outside of the handler: errors of the library carry requests with their headers
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Files of which the large ones are at the Hub."""
+
+    operations: list[CommitOperationAdd]
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no name of a repository.
+
+    Raises:
+        NotAllowed: with the form of one.
+    """
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        raise _no_name(name) from None
+    if name.count("/") != 1:
+        raise _no_name(name)
+
+
+def describe(error: BaseException, name: str) -> ReleaseError | None:
+    """The one line about an error that came up while the Hub was asked; None where it is a mistake in a program."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    if isinstance(error, ValueError) and OF_THE_CARD.search(str(error)):
+        told = getattr(error, "server_message", None) or error
+        return NotAllowed(f"{name}: the Hub refuses the model card ({in_a_line(told)}); mend that in the run file")
+    http = next((one for one in chain if isinstance(one, HfHubHTTPError)), None)
+    if http is not None:
+        return _describe_status(http, name)
+    if any(isinstance(one, HFValidationError) for one in chain):
+        return _no_name(name)
+    if any(isinstance(one, OfflineModeIsEnabled) for one in chain):
+        return NotAllowed(f"{name}: HF_HUB_OFFLINE is set; unset it to reach the Hub")
+    # the last is of a download, where there is nothing in the cache
+    if any(isinstance(one, (httpx2.HTTPError, *NOT_STORAGE, LocalEntryNotFoundError)) for one in chain):
+        return ReleaseError(f"{name}: the Hub cannot be reached ({type(chain[-1]).__name__}); see the connection")
+    disk = next((one for one in chain if isinstance(one, OSError)), None)
+    if disk is not None:
+        where = f"{disk.filename}: " if disk.filename else ""
+        return ReleaseError(f"{name}: {where}{disk.strerror or in_a_line(disk)}")
+    if isinstance(error, ValueError):
+        return ReleaseError(f"{name}: the Hub refuses ({in_a_line(error)})")
+    return None
+
+
+def _no_name(name: str) -> NotAllowed:
+    return NotAllowed(f"{name} is no name of a repository on the Hub; give owner/name")
+
+
+def _describe_status(error: HfHubHTTPError, name: str) -> ReleaseError:
+    status = error.response.status_code
+    way_out = f"make a token with write permission for it at {TOKENS} and give it with `hf auth login` or in HF_TOKEN"
+    if error.server_message:
+        way_out += f" (the Hub says: {in_a_line(error.server_message)})"
+    if isinstance(error, RepositoryNotFoundError) or status == 404:
+        return NotAllowed(f"{name}: the Hub shows no such repository to this token; {way_out}")
+    if status == 401:
+        return NotAllowed(f"{name}: the Hub does not know the Hugging Face token; {way_out}")
+    if status == 403:
+        return NotAllowed(f"{name}: this Hugging Face token may not write there; {way_out}")
+    if status == 412:
+        return ReleaseError(f"{name}: somebody else has changed it meanwhile")
+    if status == 429:
+        return ReleaseError(f"{name}: the Hub wants fewer requests (429)")
+    if status >= 500:
+        return ReleaseError(f"{name}: the Hub has trouble ({status})")
+    return ReleaseError(f"{name}: the Hub refuses ({status}: {in_a_line(error.server_message or error)})")
+
+
+def _token() -> str | None:
+    with contextlib.suppress(Exception):  # it may be fetched over the network, too
+        return hub_token()
+    return None
+
+
+@functools.cache
+def _wait_for_nothing_for_ever() -> None:
+    """Give all connections of huggingface_hub in this process an end to their patience, later ones as well."""
+
+    def client() -> Any:
+        made = default_client_factory()
+        made.event_hooks["request"].append(_not_for_ever)
+        return made
+
+    set_client_factory(client)
+
+
+def _not_for_ever(request: Any) -> None:
+    if (request.extensions.get("timeout") or {}).get("read") is None:
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), SILENCE)

@@ -1,0 +1,396 @@
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import (
+    AlbertForPreTraining,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+)
+
+from benchmarks.lamb import Lamb
+from coordinator.checkpoints.store import (
+    CheckpointError,
+    TrainerState,
+    checkpoints_to_remove,
+    list_checkpoints,
+    load_checkpoint,
+    load_newest_checkpoint,
+    newest_checkpoint,
+    prune,
+    read_state,
+    restore_model,
+    save_checkpoint,
+)
+from coordinator.main import newest_that_fits
+from swarm.errors import StorageError
+from swarm.fingerprint import fingerprint
+from swarm.run_file import RunFile, load_run
+from tests.forked import start_function
+from tokenizer.loading import tokenizer_digest
+from trainer.data import Batch
+from trainer.model import PretrainingModel, parameter_groups
+
+STATE = TrainerState(
+    run="test-run",
+    step=1,
+    samples=64,
+    eval_loss=4.5,
+    saved_at="2026-01-01T00:00:00+00:00",
+    fingerprint="0123456789abcdef",
+    software="0.1.0",
+)
+FILES = (
+    "config.json",
+    "model.safetensors",
+    "optimizer.pt",
+    "run.yaml",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "trainer_state.json",
+    "SHA256SUMS",
+)
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def save(
+    tmp_path: Path,
+    model: PretrainingModel,
+    batches: list[Batch],
+    tokenizer: PreTrainedTokenizerFast,
+    run: RunFile,
+) -> Save:
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(batches[0]).loss.backward()
+    optimizer.step()
+
+    def save_step(step: int, folder: Path = tmp_path, loss: float | None = STATE.eval_loss) -> Path:
+        return save_checkpoint(
+            folder,
+            model=model,
+            tokenizer=tokenizer,
+            optimizer_state=optimizer.state_dict(),
+            run=run,
+            state=replace(STATE, step=step, eval_loss=loss),
+        )
+
+    return save_step
+
+
+@contextmanager
+def small_disk(place: Path, kibibytes: int) -> Iterator[Path]:
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("a small disk can only be mounted by root")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_state_of_another_optimizer_is_refused_by_name(
+    tmp_path: Path, model: PretrainingModel, tokenizer: PreTrainedTokenizerFast, run: RunFile
+) -> None:
+    ours, older = (fingerprint(run, tokenizer_digest(tokenizer), version) for version in (2, 1))
+    lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
+    unversioned = {key: value for key, value in lamb.state_dict().items() if key != "version"}
+    save = partial(save_checkpoint, tmp_path, model=model, tokenizer=tokenizer, run=run)
+    save(optimizer_state=unversioned, state=replace(STATE, fingerprint=older.digest))
+    with pytest.raises(CheckpointError, match=r"\(optimizer\.version: 2 here, 1 there\)"):
+        newest_that_fits(tmp_path, ours)
+    save(optimizer_state=lamb.state_dict(), state=replace(STATE, step=2, fingerprint=ours.digest))
+    assert newest_that_fits(tmp_path, ours) is not None
+    with pytest.raises(CheckpointError, match=r"\(optimizer\.version: 3 here, 2 there\)"):
+        newest_that_fits(tmp_path, fingerprint(run, tokenizer_digest(tokenizer), 3))
+
+
+def test_a_checkpoint_comes_back_as_it_was_saved(save: Save, model: PretrainingModel) -> None:
+    path = save(7)
+    assert path.name == "checkpoint-7"
+    loaded = load_checkpoint(path)
+    assert loaded.trainer_state == replace(STATE, step=7)
+    own = model.state_dict()
+    assert loaded.model_state.keys() <= own.keys()
+    assert all(torch.equal(tensor, own[name]) for name, tensor in loaded.model_state.items())
+    moments = loaded.optimizer_state["state"]
+    assert all(torch.isfinite(moments[number]["exp_avg"]).all() for number in moments)
+    assert len(moments) == len(loaded.optimizer_state["param_groups"][0]["params"])
+
+
+def test_the_run_file_in_a_checkpoint_is_a_run_file(save: Save, run: RunFile) -> None:
+    assert load_run(save(1) / "run.yaml").model_dump() == run.model_dump()
+
+
+def test_transformers_loads_a_checkpoint_and_all_of_it(
+    save: Save, model: PretrainingModel, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    path = save(1)
+    loaded, info = AutoModelForPreTraining.from_pretrained(path, output_loading_info=True)
+    assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    masked = AutoModelForMaskedLM.from_pretrained(path)
+    words = AutoTokenizer.from_pretrained(path)
+    batch = words("The boats carry [MASK] to the sea.", "In the evening.", return_tensors="pt")
+    assert words.mask_token_id in batch["input_ids"]
+    assert words.get_vocab() == tokenizer.get_vocab()
+    model.eval()
+    with torch.no_grad():
+        expected = AlbertForPreTraining.forward(model, **batch).prediction_logits
+        assert torch.equal(loaded(**batch).prediction_logits, expected)
+        assert torch.equal(masked(**batch).logits, expected)
+
+
+def test_the_configuration_names_a_class_that_transformers_has(save: Save) -> None:
+    config = json.loads((save(1) / "config.json").read_text())
+    assert config["architectures"] == ["AlbertForPreTraining"]
+
+
+def test_a_model_is_restored_from_a_checkpoint(save: Save, model: PretrainingModel) -> None:
+    path = save(1)
+    other = PretrainingModel(model.config)  # with other weights
+    restore_model(other, load_checkpoint(path).model_state)
+    assert all(torch.equal(tensor, other.state_dict()[name]) for name, tensor in model.state_dict().items())
+
+
+def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing(save: Save, model: PretrainingModel) -> None:
+    state = load_checkpoint(save(1)).model_state
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    name = "predictions.dense.weight"
+    for wrong in (
+        state | {name: state[name][:-1]},
+        {key: value for key, value in state.items() if key != name},
+        state | {"unknown.weight": state[name]},
+    ):
+        with pytest.raises(CheckpointError, match=r"does not fit .*(predictions\.dense|unknown)\.weight"):
+            restore_model(model, {key: tensor + 1 for key, tensor in wrong.items()})
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_checkpoints_are_listed_by_step_and_nothing_else_is(tmp_path: Path, save: Save) -> None:
+    for step in (10, 9, 100):
+        save(step)
+    for other in ("checkpoint-", "checkpoint-1x", "final", ".checkpoint-5.partial-new-1"):
+        (tmp_path / other).mkdir()
+    (tmp_path / "checkpoint-7").write_text("a file")
+    assert [checkpoint.step for checkpoint in list_checkpoints(tmp_path)] == [9, 10, 100]
+    newest = newest_checkpoint(tmp_path)
+    assert newest is not None
+    assert newest.path == tmp_path / "checkpoint-100"
+    assert newest.state.step == 100
+
+
+def test_a_folder_without_checkpoints_has_none(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        assert list_checkpoints(folder) == []
+        assert newest_checkpoint(folder) is None
+        assert load_newest_checkpoint(folder) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        (name, damage)
+        for name in FILES
+        for damage in ("truncated", "empty", "absent")
+        # half of a run file may be a mapping too, and checkpoints of an older Sahaj have no sums
+        if (name, damage) not in (("run.yaml", "truncated"), ("SHA256SUMS", "absent"))
+    ],
+)
+def test_a_broken_checkpoint_is_skipped_with_one_line_and_an_older_one_taken(
+    tmp_path: Path, save: Save, caplog: pytest.LogCaptureFixture, name: str, damage: str
+) -> None:
+    save(1)
+    broken = save(2) / name
+    if damage == "absent":
+        broken.unlink()
+    else:
+        os.truncate(broken, 0 if damage == "empty" else broken.stat().st_size // 2)
+    with caplog.at_level(logging.WARNING):
+        loaded = load_newest_checkpoint(tmp_path)
+    assert loaded is not None
+    assert loaded.trainer_state.step == 1
+    (record,) = caplog.records
+    assert "checkpoint-2" in record.getMessage()
+    assert "\n" not in record.getMessage()
+
+
+def test_flipped_bits_in_the_model_are_noticed(tmp_path: Path, save: Save) -> None:
+    save(1)
+    broken = save(2) / "model.safetensors"
+    content = bytearray(broken.read_bytes())
+    content[-5] ^= 1
+    broken.write_bytes(content)
+    loaded = load_newest_checkpoint(tmp_path)
+    assert loaded is not None
+    assert loaded.trainer_state.step == 1
+
+
+def test_flipped_bits_in_the_optimizer_state_are_noticed(tmp_path: Path, save: Save) -> None:
+    save(1)
+    broken = save(2) / "optimizer.pt"
+    moment = load_checkpoint(broken.parent).optimizer_state["state"][0]["exp_avg"].numpy().tobytes()
+    content = broken.read_bytes()
+    assert moment in content
+    broken.write_bytes(content.replace(moment, bytes(reversed(moment))))
+    loaded = load_newest_checkpoint(tmp_path)
+    assert loaded is not None
+    assert loaded.trainer_state.step == 1
+
+
+def test_an_optimizer_state_that_would_run_code_is_not_loaded(tmp_path: Path, save: Save) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.system, (f"touch {tmp_path}/owned",)
+
+    path = save(1)
+    torch.save({"state": Evil()}, path / "optimizer.pt")
+    with pytest.raises(CheckpointError, match="broken"):
+        load_checkpoint(path)
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize(
+    ("steps", "newest", "removed"),
+    [
+        ([], 3, []),
+        ([5], 1, []),
+        ([10, 5, 20, 15], 2, [5, 10]),
+        ([1, 2, 3], 3, []),
+        ([9, 10, 100], 1, [9, 10]),
+    ],
+)
+def test_the_newest_checkpoints_are_kept(steps: list[int], newest: int, removed: list[int]) -> None:
+    assert checkpoints_to_remove(dict.fromkeys(steps), newest) == removed
+
+
+@pytest.mark.parametrize(
+    ("losses", "removed"),
+    [
+        ({1: 9.0, 2: 3.0, 3: 4.0, 4: 5.0}, [1, 3]),
+        ({1: 9.0, 2: None, 3: float("nan"), 4: 5.0}, [1, 2, 3]),
+        ({1: 3.0, 2: 3.0, 3: 4.0}, [1]),
+        ({1: None, 2: None}, [1]),
+    ],
+)
+def test_the_best_checkpoint_is_kept(losses: dict[int, float | None], removed: list[int]) -> None:
+    assert checkpoints_to_remove(losses, 1) == removed
+
+
+def test_the_first_checkpoint_of_each_span_is_kept() -> None:
+    """Whoever saves every 30 global steps meets 100 at 120, 200 at 210 and 300 at 300."""
+    steps = dict.fromkeys(range(30, 361, 30))
+    assert set(steps) - set(checkpoints_to_remove(steps, 1, every=100)) == {120, 210, 300, 360}
+
+
+def test_what_is_kept_does_not_depend_on_when_older_ones_went() -> None:
+    there: dict[int, float | None] = {}
+    for step in range(30, 361, 30):
+        there[step] = 9.0 - step / 100 if step < 200 else 8.0
+        for gone in checkpoints_to_remove(there, 2, every=100):
+            del there[gone]
+    assert sorted(there) == [120, 180, 210, 300, 330, 360]
+
+
+def test_keeping_no_checkpoint_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1 checkpoint has to be kept, got 0"):
+        checkpoints_to_remove({1: None, 2: None}, 0)
+
+
+def test_pruning_counts_only_whole_checkpoints_as_kept(tmp_path: Path, save: Save) -> None:
+    for step in (1, 2, 3, 4, 5, 6):
+        save(step)
+    for step in (1, 4, 6):
+        (tmp_path / f"checkpoint-{step}" / "model.safetensors").unlink()
+    removed = prune(tmp_path, newest=2)
+    assert [path.name for path in removed] == ["checkpoint-1", "checkpoint-2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"checkpoint-{step}" for step in (3, 4, 5, 6)]
+
+
+def test_pruning_keeps_the_best_and_the_milestones(tmp_path: Path, save: Save) -> None:
+    for step, loss in ((1, 5.0), (2, 3.0), (3, 4.0), (4, 4.0), (5, 4.5), (6, 4.2)):
+        save(step, loss=loss)
+    (tmp_path / "checkpoint-3" / "model.safetensors").unlink()
+    prune(tmp_path, newest=1, every=4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"checkpoint-{step}" for step in (2, 4, 6)]
+
+
+def test_the_state_of_an_older_version_says_less(tmp_path: Path, save: Save) -> None:
+    path = save(1) / "trainer_state.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content["perplexity"], content["sentence_order_accuracy"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    state = read_state(path.parent)
+    assert (state.eval_loss, state.perplexity) == (4.5, None)
+
+
+def test_pruning_a_folder_of_broken_checkpoints_removes_nothing(tmp_path: Path, save: Save) -> None:
+    for step in (1, 2):
+        (save(step) / "model.safetensors").unlink()
+    assert prune(tmp_path, newest=1) == []
+
+
+def test_a_second_checkpoint_of_a_step_replaces_the_first(save: Save, model: PretrainingModel) -> None:
+    save(1)
+    with torch.no_grad():
+        model.predictions.bias.add_(1.0)
+    loaded = load_checkpoint(save(1))
+    assert torch.equal(loaded.model_state["predictions.bias"], model.predictions.bias)
+
+
+def test_a_full_disk_is_said_in_one_line_and_leaves_the_older_checkpoint(tmp_path: Path, save: Save) -> None:
+    pages = sum(-(-file.stat().st_size // 4096) for file in save(1).iterdir())
+    for fraction in (0.1, 0.5, 0.9):  # of the second checkpoint has room
+        with small_disk(tmp_path / f"disk-{fraction}", 4 * int(pages * (1 + fraction))) as disk:
+            save(1, disk)
+            with pytest.raises(StorageError, match="checkpoint-2: could not be saved") as caught:
+                save(2, disk)
+            assert "\n" not in str(caught.value)
+            assert [path.name for path in disk.iterdir()] == ["checkpoint-1"]
+            load_checkpoint(disk / "checkpoint-1")
+
+
+def die_while_saving(folder: Path) -> None:
+    """Save a second checkpoint, and be killed in the middle of it."""
+    source = folder / "checkpoint-1"
+    loaded = load_checkpoint(source)
+
+    def die(event: str, arguments: tuple[object, ...]) -> None:
+        path = str(arguments[0]) if arguments else ""
+        if event == "open" and ".partial-" in path and path.endswith("trainer_state.json"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    model = PretrainingModel.from_pretrained(source)
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    run = load_run(source / "run.yaml")
+    sys.addaudithook(die)
+    state = replace(STATE, step=2)
+    save_checkpoint(
+        folder, model=model, tokenizer=tokenizer, optimizer_state=loaded.optimizer_state, run=run, state=state
+    )
+
+
+def test_a_checkpoint_killed_in_the_middle_is_absent_and_the_next_one_sweeps_it(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, save: Save
+) -> None:
+    save(1)
+    said = tmp_path_factory.mktemp("killed") / "said"
+    assert start_function(die_while_saving, tmp_path, out=said).wait() == -signal.SIGKILL, said.read_text()
+    leftovers = [path for path in tmp_path.iterdir() if path.name != "checkpoint-1"]
+    assert len(leftovers) == 1
+    assert (leftovers[0] / "model.safetensors").exists()
+    assert [checkpoint.step for checkpoint in list_checkpoints(tmp_path)] == [1]
+    save(2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-1", "checkpoint-2"]

@@ -1,0 +1,141 @@
+"""The loss of a table of token frequencies: the formula, what is counted, and that nobody waits for it."""
+
+import json
+import math
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from coordinator.evaluation.unigram import below_unigram, compared, unigram_loss
+from coordinator.evaluation.unigram_count import UnigramBaseline, count_tokens, masked_tokens, training_documents
+from swarm.run_file import DataSource, RunFile
+from tests.coordinator.conftest import SENTENCES
+from tests.waiting import wait_until
+from trainer.data import Batch
+
+
+def test_the_loss_is_that_of_frequencies_to_which_one_is_added() -> None:
+    assert unigram_loss([3, 0, 1], [0, 0, 2]) == pytest.approx(-(2 * math.log(4 / 7) + math.log(2 / 7)) / 3)
+
+
+def test_a_token_that_was_never_counted_has_a_finite_loss() -> None:
+    assert unigram_loss([9, 0], [1]) == pytest.approx(math.log(11))
+
+
+def test_without_counts_every_token_is_as_likely() -> None:
+    assert unigram_loss([0] * 50, range(50)) == pytest.approx(math.log(50))
+
+
+def test_no_table_does_better_than_the_frequencies_of_the_text_itself() -> None:
+    rng = np.random.default_rng(0)
+    tokens = rng.zipf(1.5, 5000).clip(max=99).tolist()
+    counts = [100 * tokens.count(token) for token in range(100)]
+    own = unigram_loss(counts, tokens)
+    for _ in range(20):
+        assert own < unigram_loss([round(count * rng.uniform(0.3, 3.0)) for count in counts], tokens)
+
+
+def test_a_loss_of_no_tokens_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        unigram_loss([1, 1], [])
+
+
+@pytest.mark.parametrize(
+    ("loss", "unigram", "below"), [(4.71, 7.17, 2.46), (8.0, 7.0, -1.0), (None, 7.0, None), (7.0, None, None)]
+)
+def test_below_is_the_distance_to_the_table(loss: float | None, unigram: float | None, below: float | None) -> None:
+    found = below_unigram(loss, unigram)
+    assert found == (None if below is None else pytest.approx(below))
+
+
+def test_people_read_whether_it_is_below_or_above() -> None:
+    assert compared(2.456) == ", 2.46 below a table of word frequencies"
+    assert compared(-1.0) == ", 1.00 above a table of word frequencies"
+    assert compared(None) == ""
+
+
+def test_tokens_are_counted_without_special_ones(tokenizer: PreTrainedTokenizerFast) -> None:
+    counts = count_tokens(["The river. \N{SNOWMAN} [SEP] The sea."], tokenizer, "en")
+    ids = [
+        token
+        for sentence in ("The river.", "\N{SNOWMAN} [SEP] The sea.")
+        for token in tokenizer(sentence, add_special_tokens=False)["input_ids"]
+    ]
+    ordinary = [token for token in ids if token not in tokenizer.all_special_ids]
+    assert len(ordinary) < len(ids)
+    assert counts == [ordinary.count(token) for token in range(len(tokenizer))]
+
+
+def test_of_a_large_text_the_beginning_is_counted(tokenizer: PreTrainedTokenizerFast) -> None:
+    read = []
+
+    def endless():
+        while True:
+            read.append(1)
+            yield " ".join(SENTENCES)
+
+    counts = count_tokens(endless(), tokenizer, "en", most=1000)
+    assert sum(counts) >= 1000
+    assert len(read) < 1000
+
+
+@pytest.fixture
+def with_text(run: RunFile, tmp_path: Path) -> RunFile:
+    """A run with two sources, of which the first weighs three times as much."""
+    sources = []
+    for name, weight in (("river", 3.0), ("sea", 1.0)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps({"text": f"{name} {number}"}) + "\n" for number in range(60)))
+        sources.append(DataSource(path=str(path), weight=weight))
+    return run.model_copy(update={"data": run.data.model_copy(update={"train": sources})})
+
+
+def test_sources_are_mixed_by_weight_in_the_same_order_each_time(with_text: RunFile) -> None:
+    documents = list(training_documents(with_text))
+    assert documents == list(training_documents(with_text))
+    assert sorted(documents) == sorted(f"{name} {number}" for name in ("river", "sea") for number in range(60))
+    assert [one for one in documents if one.startswith("sea")] == [f"sea {number}" for number in range(60)]
+    assert 22 <= sum(one.startswith("river") for one in documents[:40]) <= 38
+
+
+def test_the_baseline_is_found_in_the_background(
+    with_text: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch]
+) -> None:
+    said: list[str] = []
+    baseline = UnigramBaseline(with_text, tokenizer, batches, said.append, threading.Event())
+    assert baseline.loss is None
+    baseline.start()
+    wait_until(lambda: baseline.loss is not None, "unigram loss")
+    counts = count_tokens(training_documents(with_text), tokenizer, "en")
+    tokens = masked_tokens(batches)
+    assert len(tokens) == sum(batch.masked for batch in batches)
+    assert baseline.loss == unigram_loss(counts, tokens)
+    assert said == []
+
+
+def test_training_text_that_is_not_there_is_said_and_nothing_else_happens(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch]
+) -> None:
+    said: list[str] = []
+    baseline = UnigramBaseline(run, tokenizer, batches, said.append, threading.Event())
+    baseline.start()
+    wait_until(lambda: said != [], "word of the missing text")
+    assert "not compared with a table of word frequencies" in said[0] and "river.txt" in said[0]
+    assert baseline.loss is None
+
+
+def test_a_coordinator_that_leaves_or_has_no_held_out_text_counts_nothing(
+    with_text: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch]
+) -> None:
+    leaving = threading.Event()
+    leaving.set()
+    said: list[str] = []
+    for held_out in ([], batches):
+        baseline = UnigramBaseline(with_text, tokenizer, held_out, said.append, leaving)
+        baseline.start()
+        baseline.finish()
+        assert not any(one.name == "unigram" for one in threading.enumerate())
+        assert baseline.loss is None and said == []

@@ -1,0 +1,187 @@
+import base64
+import json
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy
+import pytest
+from hivemind.utils.crypto import RSAPrivateKey
+from safetensors.numpy import save_file
+
+from coordinator.access.admin_key import load_admin_key
+from coordinator.access.announcements import NoticeBoard
+from coordinator.checkpoints.folder import TrainerState
+from coordinator.http.server import Server
+from coordinator.http.service import Desk, Limits, make_app
+from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
+from swarm.fingerprint import Fingerprint, fingerprint
+from swarm.identity import peer_id_of
+from swarm.passes import load_authority
+from swarm.program import program_version
+from swarm.run_file import RunFile, parse_run
+from tests.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.waiting import PATIENCE
+
+OURS = program_version()
+ADDRESS = "/ip4/127.0.0.1/tcp/31337/p2p/12D3KooWNothingButAName"
+
+
+def make_run(**access: Any) -> RunFile:
+    content = {
+        "name": "test-run",
+        "data": {"train": [{"path": "river.txt"}], "max_length": 64},
+        "coordinator": {"ledger": "postgresql://keeper:hidden-word@db/ledger", "probes": ["To the [MASK]."]},
+        "optimizer": {"warmup_steps": 10, "total_steps": 100},
+        "access": access or {"users": ["asha"]},
+    }
+    return parse_run(content, Path("run.yaml"))
+
+
+@dataclass
+class Service:
+    """A desk behind a real server, and a client that talks to it. `step` may be changed."""
+
+    desk: Desk
+    server: Server
+    client: httpx.Client
+    peer: dict[str, Any]
+    step: list[int]
+
+    def join(self, token: str | None = None, **changes: Any) -> httpx.Response:
+        headers = {b"Authorization": f"Bearer {token}".encode("latin-1")} if token else {}
+        return self.client.post("/api/join", json=self.peer | changes, headers=headers)
+
+    def refusal(self, token: str | None = None, **changes: Any) -> tuple[int, str, str]:
+        answer = self.join(token, **changes)
+        assert answer.headers["cache-control"] == "no-store"
+        body = answer.json()
+        assert set(body) == {"error", "message"}
+        assert "\n" not in body["message"]
+        return answer.status_code, body["error"], body["message"]
+
+    def admin(self, order: str, key: str | None = None, **body: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {key or self.desk.admin_key}"}
+        return self.client.post(f"/api/admin/{order}", json=body, headers=headers)
+
+
+@pytest.fixture(scope="session")
+def public_keys() -> list[bytes]:
+    return [RSAPrivateKey().get_public_key().to_bytes() for _ in range(2)]
+
+
+@pytest.fixture(scope="session")
+def our_fingerprint() -> Fingerprint:
+    return fingerprint(make_run(), "a" * 64)
+
+
+def small_checkpoint(folder: Path, step: int, saved_at: str) -> None:
+    """A whole checkpoint, of a model with a single weight."""
+    path = folder / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    state = TrainerState("test-run", step, 64, 9.25, saved_at, "fingerprint", "sahaj")
+    for name, content in (
+        ("config", {}),
+        ("tokenizer", {}),
+        ("tokenizer_config", {}),
+        ("trainer_state", asdict(state)),
+    ):
+        (path / f"{name}.json").write_text(json.dumps(content))
+    (path / "run.yaml").write_text("name: test-run\n")
+    save_file({"weight": numpy.zeros(1, dtype=numpy.float32)}, path / "model.safetensors")
+    with zipfile.ZipFile(path / "optimizer.pt", "w"):
+        pass
+
+
+def as_peer(public_key: bytes, version: str = OURS) -> dict[str, Any]:
+    return {
+        "public_key": base64.b64encode(public_key).decode(),
+        "peer_id": str(peer_id_of(public_key)),
+        "version": version,
+    }
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = open_ledger("sqlite:///ledger.db", tmp_path / "state")
+    opened.record(
+        [
+            SessionReport(
+                session_id=letter * 32,
+                user=user,
+                peer_id=f"12D3KooWSecretPeer{letter}",
+                client_mode=False,
+                device="2 cores",
+                started=1000.0,
+                last_seen=1100.0,
+                step=2,
+                samples_per_second=10.0,
+                averaging_rounds=3,
+                averaging_failures=1,
+                data_wait_fraction=0.1,
+                left=False,
+                contributions=tuple(Contribution(f"{step:064x}", step, samples, 128 * samples, 9.5) for step in (1, 2)),
+            )
+            for letter, user, samples in (("a", "asha", 32), ("b", "~boat", 8))
+        ]
+    )
+    opened.record_evaluation(2, 9.25, sentence_order_loss=0.69, samples=64, unigram_loss=9.75, now=1100.0)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def serve(
+    tmp_path: Path, ledger: Ledger, public_keys: list[bytes], our_fingerprint: Fingerprint
+) -> Iterator[Callable[..., Service]]:
+    """`serve(users=["asha"])` starts the service of a run with this access; a second one goes on in its folder."""
+    state, tokenizer = tmp_path / "state", tmp_path / "tokenizer"
+    tokenizer.mkdir()
+    (tokenizer / "tokenizer.json").write_text(json.dumps({"model": "pieces"}))
+    (tokenizer / "tokenizer_config.json").write_text("{}")
+    (tokenizer / ".hidden").write_text("hidden-word")
+    open_services: list[Service] = []
+
+    def start(
+        limits: Limits | None = None,
+        run: RunFile | None = None,
+        notebook_at_hub: Callable[[], str] = str,
+        trouble: Callable[[], str] = str,
+        **access: Any,
+    ) -> Service:
+        authority = load_authority(state / "authority.key")
+        run = run or make_run(**access)
+        step = [7]
+        desk = Desk(
+            run=run,
+            fingerprint=our_fingerprint,
+            tokenizer=tokenizer,
+            authority=authority,
+            board=NoticeBoard(state, authority, run.name),
+            ledger=ledger,
+            addresses=lambda: [ADDRESS],
+            step=lambda: step[0],
+            gathered=lambda: 12,
+            stepped_at=lambda: 1700000000.0,
+            restore=lambda step: None,
+            checkpoints=state / "checkpoints",
+            admin_key=load_admin_key(state / "admin.key"),
+            trouble=trouble,
+            notebook_at_hub=notebook_at_hub,
+        )
+        desk = replace(desk, limits=limits) if limits else desk
+        server = Server(make_app(desk), "127.0.0.1", 0)
+        # no connection is kept: httpcore may close an idle one in the moment in which another thread takes it
+        once = httpx.Limits(max_keepalive_connections=0)
+        client = httpx.Client(base_url=server.url, timeout=PATIENCE, trust_env=False, limits=once)
+        open_services.append(Service(desk, server, client, as_peer(public_keys[0]), step))
+        return open_services[-1]
+
+    yield start
+    for service in open_services:
+        service.client.close()
+        threading.Thread(target=service.server.stop).start()  # it takes a moment for which nobody has to wait

@@ -1,0 +1,347 @@
+"""The ledger is written from headers: once, however often they are read, and also for sessions that are gone."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+from unittest.mock import Mock
+
+import pytest
+import torch
+from sqlalchemy import select
+
+from averaging.log.credit import session_id
+from averaging.log.disk import LOG_FILE
+from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, Kind, Part, Reset
+from averaging.log.log_file import LogFile, Place, Record, entries_after
+from averaging.log.state import Layout, State
+from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint, TrainerState
+from coordinator.ledger import recorder
+from coordinator.ledger.database import reading
+from coordinator.ledger.ledger import Ledger, LedgerError, SessionReport, open_ledger
+from coordinator.ledger.minutes import Historian
+from coordinator.ledger.recorder import Recorder, as_its_own, credited, ledger_id, seen_round
+from coordinator.ledger.rounds import RoundRow
+from coordinator.run_log import Applied, RunLog, saved, set_older_log_aside, state_of
+from swarm.run_file import RunFile
+from tests.averaging_log.headers import FIRST, chain_of, header, member
+from tests.coordinator.ledger.test_backup import spoil
+
+NOW = 1_800_000_000.0
+ASHA, BELA = "asha.1", "bela.0"
+
+
+def report(session: str, **fields: object) -> SessionReport:
+    plain: dict[str, object] = {
+        "session_id": session_id(session),
+        "user": session.partition(".")[0],
+        "peer_id": session.partition(".")[0],
+        "client_mode": False,
+        "device": "cpu",
+        "started": NOW - 60,
+        "last_seen": NOW,
+        "step": 1,
+        "samples_per_second": 9.0,
+        "averaging_rounds": 1,
+        "averaging_failures": 0,
+        "data_wait_fraction": 0.0,
+        "left": False,
+    }
+    return as_its_own(SessionReport(**{**plain, **fields}))  # type: ignore[arg-type]
+
+
+def update(step: int, *sessions: str, without: str = "") -> Header:
+    members = tuple(replace(member(one, 20, one.partition(".")[0]), samples=10, loss=6.0) for one in sessions)
+    exclusions = (Exclusion(without, 0),) if without else ()
+    return header(step, members=members, parts=(Part(sessions[0], ("a", "b")),), exclusions=exclusions)
+
+
+def write(ledger: Ledger, reports: list[SessionReport], *headers: Header, now: float = NOW) -> None:
+    """As the recorder does."""
+    names = {ledger_id(one.session) for each in headers for one in each.members}
+    known = ledger.known_sessions(names.difference(one.session_id for one in reports))
+    ledger.record(credited(reports, headers, known, 0.2, now), now)
+
+
+class Log:
+    """A log on the disk, without a peer that writes it."""
+
+    def __init__(self, folder: Path):
+        self.path, self.read, self.steps = folder / LOG_FILE, 0, list[Applied]()
+
+    def write(self, *headers: Header) -> None:
+        file = LogFile(self.path)
+        file.load()
+        file.append([Record(Entry(one, Certificate(FIRST)), is_applied=True) for one in headers])
+
+    def entries_after(self, place: Place | None, most: int) -> tuple[list[Entry], Place | None]:
+        found, place = entries_after(self.path, place, most)
+        self.read += len(found)
+        return found, place
+
+    def applied(self) -> list[Applied]:
+        found, self.steps = self.steps, []
+        return found
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+@pytest.fixture
+def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> Callable[[Ledger], Recorder]:
+    """Of a swarm in which nobody tells of itself."""
+    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
+
+    def make(ledger: Ledger) -> Recorder:
+        historian = Historian(ledger, lambda: 600.0)
+        return Recorder(run, Mock(), ledger, cast(RunLog, log), historian, None, print, tmp_path / "peers.json")
+
+    return make
+
+
+Make = Callable[[Ledger], Recorder]
+
+
+def test_a_restart_reads_only_headers_that_are_not_entered(tmp_path: Path, log: Log, record: Make):
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    log.write(*chain_headers(5))
+    record(ledger).bring_up_to_date()
+    assert (samples(ledger), log.read) == ({"asha": 50}, 5)
+    ledger.close()
+    again = open_ledger("sqlite:///ledger.db", tmp_path)
+    log.write(*chain_headers(7)[5:])
+    for _ in range(3):
+        record(again).bring_up_to_date()
+    assert (samples(again), log.read) == ({"asha": 70}, 7)
+
+
+def test_headers_are_entered_in_portions_and_all_of_them_at_the_end(
+    tmp_path: Path, log: Log, record: Make, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(recorder, "AT_ONCE", 4)
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    log.write(*chain_headers(11))
+    one = record(ledger)
+    one.bring_up_to_date()
+    assert samples(ledger) == {"asha": 40}
+    one.bring_up_to_date(final=True)
+    assert samples(ledger) == {"asha": 110}
+
+
+def test_what_a_ledger_that_failed_has_missed_is_entered_without_a_restart(
+    tmp_path: Path, log: Log, record: Make, monkeypatch: pytest.MonkeyPatch
+):
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(4)
+    one = record(ledger)
+    log.write(*headers[:2])
+    log.steps = [Applied(headers[1], 2.0, 1.5)]
+    with monkeypatch.context() as patched, pytest.raises(LedgerError):
+        patched.setattr("coordinator.ledger.ledger.write_place", Mock(side_effect=LedgerError("the disk is full")))
+        one.bring_up_to_date()
+    assert samples(ledger) == {}  # neither the headers nor the place
+    log.write(*headers[2:])
+    one.bring_up_to_date()
+    assert samples(ledger) == {"asha": 40}
+    assert ledger.rounds.gradient_norms(0) == [2.0]
+
+
+def test_what_a_copy_of_the_ledger_lacks_is_entered_without_a_restart(tmp_path: Path, log: Log, record: Make):
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(200)
+    one = record(ledger)
+    log.write(*headers[:150])
+    one.bring_up_to_date()
+    ledger.back_up()
+    log.write(*headers[150:180])
+    one.bring_up_to_date()
+    ledger.close()
+    spoil(tmp_path / "ledger.db")
+    log.write(*headers[180:])
+    one.bring_up_to_date()
+    assert (tmp_path / "ledger.db-broken-1").exists()
+    assert samples(ledger) == {"asha": 2000}
+    assert {(one.samples, one.peers) for one in ledger.steps()} == {(10, 1)}
+
+
+def test_another_file_is_read_from_its_beginning_and_nothing_counts_twice(tmp_path: Path, log: Log, record: Make):
+    """The log was brought back from a copy, or the headers that were missing have come in another order."""
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(6)
+    log.write(*headers[:4])
+    record(ledger).bring_up_to_date()
+    log.path.unlink()
+    log.write(*headers[:2], *headers[4:], *headers[2:4])
+    record(ledger).bring_up_to_date()
+    assert samples(ledger) == {"asha": 60}
+    assert log.read == 4 + 6
+
+
+def test_a_chain_that_has_lost_keeps_its_credit_and_its_successor_has_its_own(tmp_path: Path, log: Log, record: Make):
+    """A reset was beaten by a voted header; both chains went on from the same step."""
+    common = update(1, ASHA)
+    reset = Reset(2, Ballot(9, "coordinator.0"))
+    lost = replace(update(2, BELA), previous=common.digest, kind=Kind.RESET, resets=(reset,))
+    after = replace(update(3, BELA), previous=lost.digest, resets=(reset,))
+    won = replace(update(2, ASHA, BELA), previous=common.digest)
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    one = record(ledger)
+    log.write(common, lost, after)
+    one.bring_up_to_date()
+    log.write(won, lost)
+    for _ in range(2):
+        one.bring_up_to_date()
+    assert samples(ledger) == {"asha": 20, "bela": 30}
+    assert [(one.step, one.samples) for one in ledger.steps()] == [(0, 10), (1, 30), (2, 10)]
+
+
+def test_an_impossible_report_costs_its_session_no_credit(tmp_path: Path):
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    write(ledger, [report(ASHA, samples_per_second=float("inf")), report(BELA)], update(1, ASHA, BELA))
+    assert samples(ledger) == {"asha": 10, "bela": 10}
+
+
+def test_the_seconds_of_each_round_come_into_the_ledger(tmp_path: Path, log: Log, record: Make):
+    """Of rounds in which the coordinator was; and their mean into the row of the minute."""
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(3)
+    log.write(*headers)
+    log.steps = [Applied(one, 1.0, seconds) for one, seconds in zip(headers, (2.0, None, 6.0), strict=True)]
+    one = record(ledger)
+    one.bring_up_to_date()
+    one._historian.note(3)
+    with reading(ledger._engine) as connection:
+        found = connection.execute(select(RoundRow.step, RoundRow.seconds).order_by(RoundRow.step)).all()
+    assert [tuple(row) for row in found] == [(0, 2.0), (1, None), (2, 6.0)]
+    (minute,) = ledger.history.minutes(10)
+    assert minute.averaging_seconds == 4.0
+
+
+def test_headers_that_the_disk_has_lost_are_asked_for(tmp_path: Path):
+    log = RunLog.__new__(RunLog)
+    log._file, log.optimizer = tmp_path / LOG_FILE, Mock()
+    entries = chain_of(4)
+    write_log(log._file, *entries)
+    content = log._file.read_bytes()
+    log._file.write_bytes(content.replace(entries[2].header.encoded, bytes(len(entries[2].header.encoded))))
+    assert log.entries_after(None, 99)[0] == entries[:2] + entries[3:]
+    log.optimizer.lacks.assert_called_once_with([Gap(2, entries[2].header.digest, 1)])
+
+
+def test_a_flag_is_raised_once_however_often_its_headers_are_read(tmp_path: Path, log: Log, record: Make):
+    def with_odd_loss(step: int) -> Header:
+        others = (replace(member(f"p{number}.0"), samples=10, loss=5.0) for number in range(4))
+        odd = replace(member("eve.0", user="eve"), samples=10, loss=9.0)
+        return header(step, members=(odd, *others), parts=(Part("p0.0", ("a",)),))
+
+    ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), [with_odd_loss(step) for step in range(1, 5)]
+    log.write(*headers)
+    record(ledger).bring_up_to_date()
+    log.path.unlink()
+    log.write(*headers[::-1])
+    record(ledger).bring_up_to_date()
+    (flag,) = ledger.rounds.flags()
+    assert (flag.user, flag.times) == ("eve", 1)
+
+
+def chain_headers(count: int) -> list[Header]:
+    return [update(step, ASHA) for step in range(1, count + 1)]
+
+
+def write_log(path: Path, *entries: Entry) -> None:
+    LogFile(path).append([Record(entry, is_applied=True) for entry in entries])
+
+
+def samples(ledger: Ledger) -> dict[str, int]:
+    return {one.user: one.samples for one in ledger.sessions(NOW)}
+
+
+def test_members_are_credited_with_what_was_included(tmp_path: Path):
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    write(ledger, [report(ASHA), report(BELA)], update(1, ASHA, BELA), update(2, ASHA, BELA, without=BELA))
+    assert samples(ledger) == {"asha": 20, "bela": 15}
+    assert [(one.step, one.samples, one.peers, one.loss) for one in ledger.steps()] == [
+        (0, 20, 2, 6.0),
+        (1, 15, 2, 6.0),
+    ]
+    assert ledger.totals().tokens == 350
+
+
+def test_headers_that_are_read_again_after_a_crash_change_nothing(tmp_path: Path):
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    write(ledger, [report(ASHA)], update(1, ASHA))
+    again = open_ledger("sqlite:///ledger.db", tmp_path)
+    write(again, [report(ASHA)], update(1, ASHA), update(2, ASHA))
+    assert samples(again) == {"asha": 20}
+
+
+def test_a_session_that_never_told_of_itself_is_there_by_its_header(tmp_path: Path):
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    write(ledger, [], update(1, ASHA))
+    (session,) = ledger.sessions(NOW)
+    assert (session.user, session.peer_id, session.samples, session.present) == ("asha", "asha", 10, True)
+
+
+def test_a_session_that_has_left_stays_as_it_was(tmp_path: Path):
+    """The coordinator was away when it brought its last samples, and learns of them from the headers."""
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    write(ledger, [report(ASHA, left=True, device="H200")], update(1, ASHA))
+    write(ledger, [], update(2, ASHA), now=NOW + 3600)
+    (session,) = ledger.sessions(NOW + 3600)
+    assert (session.samples, session.device, session.left, session.last_seen) == (20, "H200", True, NOW)
+
+
+def test_nobody_takes_the_credit_of_a_session_by_its_name(tmp_path: Path):
+    """Sessions' names are public, and so are the ids under which they publish."""
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    thief = report(ASHA, user="mallory", peer_id="mallory")
+    write(ledger, [thief])
+    write(ledger, [report(ASHA), thief], update(1, ASHA))
+    write(ledger, [thief], update(2, ASHA))
+    assert samples(ledger) == {"asha": 20, "mallory": 0}
+
+
+def test_only_updates_are_rounds():
+    (genesis,) = chain_of(1)
+    assert seen_round(Applied(genesis.header, None, None)) is None
+    seen = seen_round(Applied(update(3, ASHA, BELA), gradient_norm=2.0, seconds=1.5))
+    assert seen is not None and (seen.step, seen.total, seen.gradient_norm, seen.seconds) == (2, 20, 2.0, 1.5)
+
+
+LAYOUT = Layout(("a", "b"), ((2, 3), (4,)))
+
+
+def checkpoint(state: State) -> LoadedCheckpoint:
+    tensors = dict(zip(LAYOUT.names, LAYOUT.views(state.parameters), strict=True))
+    told = TrainerState("run", state.step, 0, None, "", "", "")
+    return LoadedCheckpoint(tensors, saved(state), told)
+
+
+def test_a_state_comes_back_from_its_checkpoint():
+    vectors = [torch.rand(10) for _ in range(3)]
+    state = State(step=7, updates=6, parameters=vectors[0], moments=(vectors[1], vectors[2]))
+    found = state_of(checkpoint(state), LAYOUT)
+    assert (found.step, found.updates) == (7, 6)
+    for ours, theirs in zip((state.parameters, *state.moments), (found.parameters, *found.moments), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_checkpoint_of_another_model_or_optimizer_is_refused_in_one_line():
+    state = State(step=7, updates=6, parameters=torch.rand(10), moments=(torch.rand(10), torch.rand(10)))
+    other = Layout(("a", "b"), ((3, 2), (4,)))
+    with pytest.raises(CheckpointError, match="checkpoint-7 does not fit the run"):
+        state_of(checkpoint(state), other)
+    old = replace(checkpoint(state), optimizer_state={"version": 2, "state": {}})
+    with pytest.raises(CheckpointError, match="checkpoint-7 does not fit the run"):
+        state_of(old, LAYOUT)
+
+
+def test_only_a_log_that_ends_before_the_release_is_set_aside(tmp_path: Path):
+    state = State(step=2, updates=2, parameters=torch.rand(10), moments=(torch.rand(10), torch.rand(10)))
+    folder = tmp_path / "log"
+    assert set_older_log_aside(folder, checkpoint(state)) is None  # there is none
+    folder.mkdir()
+    write_log(folder / LOG_FILE, *chain_of(2))
+    newer = set_older_log_aside(folder, checkpoint(state))
+    assert newer is not None and newer.parent == tmp_path and not folder.exists()
+    folder.mkdir()
+    write_log(folder / LOG_FILE, *chain_of(3))
+    assert set_older_log_aside(folder, checkpoint(state)) is None and folder.exists()

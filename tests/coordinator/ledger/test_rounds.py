@@ -1,0 +1,33 @@
+"""What the coordinator saw of averaging, and what it found out about peers, in both kinds of database."""
+
+from pathlib import Path
+
+from coordinator.ledger.flags import Flag, Kind, SeenRound
+from coordinator.ledger.ledger import Ledger, open_ledger
+
+
+def test_rounds_are_kept(ledger: Ledger, ledger_url: str, tmp_path: Path):
+    rounds = [SeenRound(step, {"p": 100.0, "q": 50.0}, 2.0**step, 1.5) for step in range(5)]
+    ledger.rounds.write(rounds, [], now=1000.0)
+    again = open_ledger(ledger_url, tmp_path)
+    assert again.rounds.gradient_norms(since=2) == [4.0, 8.0, 16.0]
+    again.close()
+
+
+def test_a_round_that_is_done_again_replaces_the_first(ledger: Ledger):
+    ledger.rounds.write([SeenRound(3, {"p": 100.0}, 1.0, 1.0)], [], now=1.0)
+    ledger.rounds.write([SeenRound(3, {"p": 70.0}, 5.0, 1.0)], [], now=2.0)
+    assert ledger.rounds.gradient_norms(0) == [5.0]
+
+
+def test_flags_of_a_kind_are_one_with_a_count(ledger: Ledger):
+    def flag(step: int, peer: str = "peer-e") -> Flag:
+        return Flag(Kind.LOSS, "~<b>eve</b>", peer, step, f"odd in step {step}")
+
+    ledger.rounds.write([], [flag(1), flag(2)], now=10.0)
+    ledger.rounds.write([], [flag(7)], now=20.0)
+    ledger.rounds.write([], [flag(4, "peer-f")], now=15.0)
+    newest, older = ledger.rounds.flags()
+    assert (newest.kind, newest.user, newest.step, newest.what) == (Kind.LOSS, "~<b>eve</b>", 7, "odd in step 7")
+    assert (newest.times, newest.first, newest.last) == (3, 10.0, 20.0)
+    assert (older.peer_id, older.times) == ("peer-f", 1)

@@ -1,0 +1,60 @@
+"""`sahaj release`: what goes with a checkpoint that somebody releases by hand."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from app.joining.problems import AddressProblem
+from app.releasing_work import release_by_hand
+from coordinator.ledger.ledger import Ledger
+from coordinator.release.release import Release
+from coordinator.state_folder import AUTHORITY, UNNAMED, URL
+from tests.coordinator.release.conftest import REPO, MakeCheckpoint
+
+Prepare = Callable[..., Release]
+
+
+def test_the_notebook_goes_with_a_release_by_hand_while_others_can_join(
+    make_checkpoint: MakeCheckpoint, state_folder: Path
+):
+    path = make_checkpoint(100).path
+    (state_folder / URL).write_text("http://127.0.0.1:8080\n")
+    assert "join.ipynb" not in release_by_hand(path, REPO, [], None).files, "nobody else can use this link"
+    (state_folder / URL).write_text("https://run.example.org\n")
+    files = release_by_hand(path, REPO, [], None).files
+    assert "https://run.example.org" in text_in(files, "join.ipynb") and "colab-badge" in text_in(files, "README.md")
+    files = release_by_hand(path, REPO, [], None, "other.example.org").files
+    assert "https://other.example.org" in text_in(files, "join.ipynb")
+    with pytest.raises(AddressProblem, match="works on this machine only"):
+        release_by_hand(path, REPO, [], None, "localhost:8080")
+    last = release_by_hand(make_checkpoint(1000).path, REPO, [], None)
+    assert "join.ipynb" not in last.files and "colab" not in text_in(last.files, "README.md"), "the run is over"
+
+
+def test_that_there_is_no_ledger_for_the_card_is_said(make_checkpoint: MakeCheckpoint):
+    said: list[str] = []
+    files = release_by_hand(make_checkpoint(100).path, REPO, [], None, say=said.append).files
+    assert "## Contributors" not in text_in(files, "README.md")
+    assert len(said) == 1 and "no ledger here" in said[0] and "--ledger" in said[0]
+
+
+def test_the_list_of_those_who_are_not_named_counts_for_a_copied_checkpoint_too(
+    make_checkpoint: MakeCheckpoint, ledger: Ledger, state_folder: Path, tmp_path: Path
+):
+    copy = tmp_path / "copy" / "checkpoints" / "checkpoint-100"
+    shutil.copytree(make_checkpoint(100).path, copy)
+    (state_folder / AUTHORITY).touch()  # a run that gave passes
+    where, said = f"sqlite:///{state_folder / 'ledger.db'}", list[str]()
+    assert "asha" in text_in(release_by_hand(copy, REPO, [], where, say=said.append).files, "README.md")
+    (state_folder / UNNAMED).write_text("asha\nashha\n")
+    assert "asha" not in text_in(release_by_hand(copy, REPO, [], where, say=said.append).files, "README.md")
+    assert len(said) == 1 and "ashha, and nobody of that name" in said[0]
+
+
+def text_in(files: Mapping[str, Path | bytes], name: str) -> str:
+    """What stands in a file that was made for the release."""
+    content = files[name]
+    assert isinstance(content, bytes)
+    return content.decode()

@@ -1,0 +1,352 @@
+"""A checkpoint becomes a release: one commit that is whole, also where the line breaks on the way."""
+
+import errno
+import hashlib
+import json
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+import pytest
+from huggingface_hub.utils import http_backoff
+from huggingface_hub.utils._runtime import is_xet_available
+
+from app.releasing_work import publish_by_hand, release_by_hand
+from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
+from coordinator.checkpoints.folder import Checkpoint, CheckpointError
+from coordinator.ledger.ledger import Ledger
+from coordinator.release.build import make_release
+from coordinator.release.facts import read_record
+from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError, describe
+from coordinator.release.release import Release, publish
+from swarm.run_file import RunFile
+from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
+from tests.hub_repositories import File, Line
+from tests.hub_stand_in import HubStandIn
+
+Prepare = Callable[..., Release]
+
+
+@pytest.fixture
+def prepare(run: RunFile, ledger: Ledger) -> Prepare:
+    def make(checkpoint: Checkpoint, *tags: str) -> Release:
+        record = read_record(ledger, run, frozenset(), has_passes=True)
+        return make_release(run, checkpoint, REPO, record=record, also={"join.ipynb": b"{}"}, tags=tags)
+
+    return make
+
+
+def test_a_release_is_one_commit_with_everything_in_it(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    checkpoint, there = make_checkpoint(100), HubRepository(REPO)
+    there.open()
+    commit = publish(there, prepare(checkpoint, "step-100"))
+    assert repository(hub).head.oid == commit
+    assert [one.title for one in repository(hub).revisions] == [
+        "initial commit",
+        "Global step 100: held-out loss 3.250, 2.25 below a table of word frequencies",
+    ]
+    assert repository(hub).tags == {"step-100": commit}
+    files = repository(hub).head.files
+    assert {"README.md", "loss.png", "join.ipynb", "SHA256SUMS", "run.yaml", "trainer_state.json"} <= files.keys()
+    for path in checkpoint.path.iterdir():
+        assert files[path.name].content == path.read_bytes()
+    assert files["model.safetensors"].large and not files["config.json"].large
+
+
+def test_the_next_release_replaces_it_and_the_older_one_stays_in_the_history(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there = HubRepository(REPO)
+    there.open()
+    first, second = (publish(there, prepare(make_checkpoint(step))) for step in (100, 200))
+    head = there.head()
+    assert head is not None and head.commit == second and head.state is not None and head.state.step == 200
+    older = repository(hub).find(first)
+    assert older is not None and json.loads(older.files["trainer_state.json"].content)["step"] == 100
+
+
+def test_what_a_release_has_no_more_is_not_in_its_revision_and_what_others_added_stays(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there = HubRepository(REPO)
+    there.open()
+    repository(hub).commit("by hand", "", {"loss.svg": File(b"mine", False)})
+    publish(there, prepare(make_checkpoint(100)))
+    assert "loss.svg" in repository(hub).head.files, "what was there before the first release is not ours"
+    repository(hub).commit("by hand", "", {"notes.md": File(b"mine", False)})
+    last = prepare(make_checkpoint(200))
+    publish(there, replace(last, files={name: one for name, one in last.files.items() if name != "join.ipynb"}))
+    assert not {"join.ipynb", "loss.svg"} & repository(hub).head.files.keys()
+    assert {"notes.md", "loss.png"} <= repository(hub).head.files.keys()
+
+
+def test_a_large_file_comes_in_parts_where_the_hub_wants_that(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    hub.repositories.part_size = 5000
+    checkpoint, there = make_checkpoint(100), HubRepository(REPO)
+    there.open()
+    publish(there, prepare(checkpoint))
+    assert len([one for one in hub.asked if one.startswith("/lfs/") and one.rpartition("/")[2].isdigit()]) > 2
+    assert (
+        repository(hub).head.files["model.safetensors"].content == (checkpoint.path / "model.safetensors").read_bytes()
+    )
+
+
+def test_a_line_that_is_cut_once_is_not_noticed(hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint):
+    hub.repositories.lines.append(("PUT /lfs/", Line(cut_after=3000)))
+    there = HubRepository(REPO)
+    there.open()
+    publish(there, prepare(make_checkpoint(100)))
+    assert len(repository(hub).revisions) == 2
+
+
+def test_what_has_arrived_before_a_cut_is_not_sent_again(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    """The second large file never gets through; readers see the old revision, and the next attempt sends the rest."""
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100))
+    there.open()
+    before, arrived = repository(hub).head, hub.repositories.received
+    for _ in range(6):  # as often as huggingface_hub tries
+        hub.repositories.lines.append((f"PUT /lfs/{_sum(release, 'optimizer.pt')}", Line(cut_after=100)))
+    with pytest.raises(ReleaseError, match="cannot be reached") as caught:
+        publish(there, release)
+    assert "\n" not in str(caught.value)
+    assert repository(hub).head is before and repository(hub).revisions == [before]
+    assert arrived == [_sum(release, "model.safetensors")]
+    commit = publish(there, release)
+    assert arrived == [_sum(release, name) for name in ("model.safetensors", "optimizer.pt", "loss.png")]
+    assert repository(hub).head.oid == commit
+
+
+def test_an_answer_that_is_lost_makes_no_second_commit(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100), "step-100")
+    there.open()
+    hub.repositories.troubles.append(("POST .*/tag/", 500))  # after the commit
+    with pytest.raises(ReleaseError, match="has trouble"):
+        publish(there, release)
+    publish(there, release)
+    assert len(repository(hub).revisions) == 2 and repository(hub).tags == {"step-100": repository(hub).head.oid}
+
+
+def test_a_commits_answer_that_is_lost_makes_no_second_commit(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100), "step-100")
+    there.open()
+    hub.repositories.lines.append(("POST .*/commit/", Line(answered=False)))
+    with pytest.raises(ReleaseError, match="cannot be reached"):
+        publish(there, release)
+    assert len(repository(hub).revisions) == 2 and not repository(hub).tags
+    publish(there, release)
+    assert len(repository(hub).revisions) == 2 and repository(hub).tags == {"step-100": repository(hub).head.oid}
+
+
+def test_a_card_that_the_hub_does_not_take_is_refused_before_anything_is_sent(
+    hub: HubStandIn, make_checkpoint: MakeCheckpoint, run: RunFile
+):
+    assert run.release is not None
+    run = run.model_copy(update={"release": run.release.model_copy(update={"license": "apache"})})
+    there = HubRepository(REPO)
+    there.open()
+    release = make_release(run, make_checkpoint(100), REPO, record=None, also={}, tags=())
+    told = r'river/boats: the Hub refuses the model card \(.*"license" must be one of .*\); mend that in the run file'
+    with pytest.raises(NotAllowed, match=told):
+        publish(there, release)
+    assert hub.repositories.received == []
+    hub.repositories.troubles.extend([("POST /api/validate-yaml", 200)] * 2)
+    with pytest.raises(NotAllowed, match=told):
+        publish(there, release)  # and the same where only the commit is refused
+    assert len(repository(hub).revisions) == 1
+
+
+def test_a_disk_in_trouble_is_not_the_hubs_fault_and_a_mistake_of_ours_is_not_the_lines():
+    full = describe(OSError(errno.ENOSPC, "No space left on device", "/state/x"), REPO)
+    assert str(full) == f"{REPO}: /state/x: No space left on device"
+    assert str(describe(PermissionError(errno.EACCES, "Permission denied", "/x"), REPO)).endswith("Permission denied")
+    for away in (httpx2.ConnectError("no"), ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError()):
+        assert "the Hub cannot be reached" in str(describe(away, REPO))
+    sending = RuntimeError("Error while uploading")
+    sending.__cause__ = httpx2.ReadTimeout("silence")
+    assert "the Hub cannot be reached (ReadTimeout)" in str(describe(sending, REPO))
+    assert describe(ZeroDivisionError("a mistake"), REPO) is None and describe(KeyError("sha"), REPO) is None
+
+
+def test_large_files_do_not_travel_by_the_way_that_is_untried(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", False)
+    HubRepository(REPO)
+    assert not is_xet_available()
+
+
+def test_a_hub_that_falls_silent_is_given_up(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint, monkeypatch: pytest.MonkeyPatch
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100))
+    there.open()
+    monkeypatch.setattr("coordinator.release.hub.SILENCE", 0.2)
+    lines = [Line(held_after=1000) for _ in range(6)]
+    hub.repositories.lines.extend(("PUT /lfs/", line) for line in lines)
+    with pytest.raises(ReleaseError, match=r"the Hub cannot be reached \(\w*[Tt]imeout\w*\)"):
+        publish(there, release)
+    for line in lines:
+        line.go_on.set()
+
+
+def test_also_a_hub_that_was_away_and_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """huggingface_hub makes a new client when nobody has listened."""
+    monkeypatch.setattr("coordinator.release.hub.SILENCE", 0.3)
+    HubRepository(REPO)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        # after the first attempt, instead of a pause before the next one
+        monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: listener.listen())
+        with pytest.raises(httpx2.ReadTimeout):
+            http_backoff("GET", f"http://127.0.0.1:{listener.getsockname()[1]}", max_retries=2)
+
+
+@pytest.mark.parametrize("summed", [True, False])
+def test_a_checkpoint_of_an_older_version_is_released_without_the_people_and_folders_in_it(
+    prepare: Prepare, make_checkpoint: MakeCheckpoint, run: RunFile, tmp_path: Path, summed: bool
+):
+    checkpoint = make_checkpoint(100, saved_run=run)
+    assert b"asha" in (checkpoint.path / "run.yaml").read_bytes()
+    if not summed:
+        (checkpoint.path / SUMS).unlink()
+    _check_public(prepare(checkpoint), tmp_path / "copy")
+    made = release_by_hand(checkpoint.path, REPO, [], None)
+    _check_public(made, tmp_path / "by_hand")
+
+
+def _check_public(release: Release, copy: Path) -> None:
+    copy.mkdir()
+    for name, content in release.files.items():
+        (copy / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    text = (copy / "run.yaml").read_text()
+    assert not any(word in text for word in ("asha", "/home", "boat\n")) and "river.txt" in text
+    check_sums(copy)
+    assert {"run.yaml", "model.safetensors"} <= read_sums(copy).keys()
+
+
+def test_a_checkpoint_of_today_is_released_as_it_is(prepare: Prepare, make_checkpoint: MakeCheckpoint):
+    checkpoint = make_checkpoint(100)
+    files = prepare(checkpoint).files
+    assert files["run.yaml"] == checkpoint.path / "run.yaml" and files[SUMS] == checkpoint.path / SUMS
+
+
+def test_a_damaged_checkpoint_makes_no_release(prepare: Prepare, make_checkpoint: MakeCheckpoint):
+    checkpoint = make_checkpoint(100)
+    content = bytearray((checkpoint.path / "model.safetensors").read_bytes())
+    content[-5] ^= 1
+    (checkpoint.path / "model.safetensors").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is not what was saved"):
+        prepare(checkpoint)
+
+
+def test_somebody_elses_commit_in_between_is_not_lost(
+    hub: HubStandIn, prepare: Prepare, make_checkpoint: MakeCheckpoint
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100))
+    there.open()
+    head = there.head()
+    assert head is not None
+    sent = there.send(release.files)
+    repository(hub).commit("by hand", "", {})
+    with pytest.raises(ReleaseError, match="somebody else has changed it"):
+        there.commit(sent, release.message, "", after=head.commit)
+    publish(there, release)
+    assert [one.title for one in repository(hub).revisions][1] == "by hand"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "said"),
+    [
+        (401, NotAllowed, "does not know the Hugging Face token"),
+        (403, NotAllowed, "may not write there"),
+        (403, NotAllowed, "(the Hub says: the stand-in was told to fail)"),
+        (429, ReleaseError, "wants fewer requests (429)"),
+        (500, ReleaseError, "has trouble (500)"),
+        (503, ReleaseError, "has trouble (503)"),
+        (400, ReleaseError, "the Hub refuses (400: the stand-in was told to fail)"),
+    ],
+)
+@pytest.mark.parametrize("where", ["POST /api/repos/create", "POST .*/preupload/", "POST .*/batch", "POST .*/commit/"])
+def test_each_refusal_is_one_line(
+    hub: HubStandIn,
+    prepare: Prepare,
+    make_checkpoint: MakeCheckpoint,
+    status: int,
+    kind: type[ReleaseError],
+    said: str,
+    where: str,
+):
+    there, release = HubRepository(REPO), prepare(make_checkpoint(100))
+    hub.repositories.troubles.extend([(where, status)] * 6)
+    with pytest.raises(ReleaseError) as caught:
+        there.open()
+        publish(there, release)
+    message = str(caught.value)
+    assert type(caught.value) is kind and message.startswith(f"{REPO}: ") and said in message
+    assert "\n" not in message and not any(token in message for token in hub.accounts)
+    hub.repositories.troubles.clear()
+    there.open()
+    publish(there, release)
+    assert repository(hub).head.title == release.message
+
+
+def test_without_a_token_or_with_one_that_may_only_read_the_way_out_is_told(
+    hub: HubStandIn, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_TOKEN", hub.add("boat", "river", role="read"))
+    with pytest.raises(NotAllowed, match=r"may not write there; make a token with write permission"):
+        HubRepository(REPO).open()
+    monkeypatch.setenv("HF_TOKEN", "hf_nobodys")
+    with pytest.raises(NotAllowed, match="does not know the Hugging Face token"):
+        HubRepository(REPO).open()
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(NotAllowed, match=r"there is no Hugging Face token; make one .* `hf auth login` or in HF_TOKEN"):
+        HubRepository(REPO).open()
+    assert not hub.repositories.by_name
+
+
+def test_a_hub_that_is_away_is_one_line(hub: HubStandIn):
+    hub.away()
+    with pytest.raises(ReleaseError, match=r"river/boats: the Hub cannot be reached \(\w+\)"):
+        HubRepository(REPO).open()
+
+
+def test_a_private_repository_is_seen_by_its_owners_alone(hub: HubStandIn, monkeypatch: pytest.MonkeyPatch):
+    HubRepository(REPO, private=True).open()
+    assert repository(hub).private and HubRepository(REPO).head() is not None
+    monkeypatch.setenv("HF_TOKEN", hub.add("stranger", role="write"))
+    assert HubRepository(REPO).head() is None
+
+
+def test_what_is_to_be_private_is_not_released_where_everybody_sees_it(hub: HubStandIn):
+    HubRepository(REPO).open()
+    with pytest.raises(NotAllowed, match=r"there already and public; make it private at .*/river/boats/settings"):
+        HubRepository(REPO, private=True).open()
+    repository(hub).private = True
+    HubRepository(REPO, private=True).open()
+
+
+def test_by_hand_a_tag_that_is_elsewhere_already_is_told(hub: HubStandIn, make_checkpoint: MakeCheckpoint):
+    first, second = (release_by_hand(make_checkpoint(step).path, REPO, ["v1"], None) for step in (100, 200))
+    assert "attention" not in publish_by_hand(first, REPO, private=False)
+    there = repository(hub).head.oid
+    told = publish_by_hand(second, REPO, private=False)
+    assert f"attention: the tag v1 is at another commit ({there[:8]}) and stays there" in told
+    assert repository(hub).head.oid != there == repository(hub).tags["v1"]
+    with pytest.raises(NotAllowed, match="was to be private"):
+        publish_by_hand(second, REPO, private=True)
+
+
+def _sum(release: Release, name: str) -> str:
+    content = release.files[name]
+    return hashlib.sha256(content if isinstance(content, bytes) else content.read_bytes()).hexdigest()
