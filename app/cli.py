@@ -28,8 +28,8 @@ from app.options import (
     VerboseOption,
 )
 from app.quiet import quiet as _quiet
-from swarm import logs
 from swarm.errors import SahajError
+from swarm.logging import logs
 from swarm.secret_variables import hide_secrets
 
 INTERRUPTED = 130  # the exit status of a command that was ended by Ctrl-C

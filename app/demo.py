@@ -17,9 +17,9 @@ from app.demo_summary import SUMMARY, Summary, problems, save_summary, summarize
 from coordinator.evaluation.unigram import compared
 from coordinator.ledger.ledger import open_ledger
 from coordinator.state_folder import URL
-from swarm import logs
-from swarm.durable import write_file
 from swarm.errors import SahajError
+from swarm.files import write_file
+from swarm.logging import logs
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
 from swarm.secret_variables import hidden_secrets
 from tokenizer.command import train_from_run

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 
-from swarm.durable import write_file
 from swarm.errors import DataError
+from swarm.files import write_file
 from swarm.run_file import DataSource, RunFile
 from tokenizer.documents import open_documents
 from trainer.data.sentences import split_sentences

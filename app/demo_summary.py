@@ -8,8 +8,8 @@ from app.demo_peers import FAILED_ROUND, FIRST_SAMPLE, Peer
 from coordinator.checkpoints.folder import newest_checkpoint
 from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import CHECKPOINTS
-from swarm.durable import write_file
-from swarm.passes import UNVERIFIED
+from swarm.access.passes import UNVERIFIED
+from swarm.files import write_file
 from swarm.run_file import RunFile
 
 SUMMARY = "summary.json"

@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from coordinator.checkpoints.folder import read_state
 from coordinator.evaluation.probes import likeliest
-from swarm.quiet import quiet_transformers
+from swarm.logging.quiet import quiet_transformers
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from swarm import logs
 from swarm.countries import country_code
+from swarm.logging import logs
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="the run file, as runs/demo.yaml", show_default=False)]
 PeersOption = Annotated[

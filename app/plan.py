@@ -12,7 +12,7 @@ from app.plan_forecast import Forecast, Outlook, forecast
 from app.plan_picture import svg
 from app.plan_table import read_table
 from averaging.load_balancing.plan import Role
-from swarm.durable import write_file
+from swarm.files import write_file
 from swarm.run_file import load_run
 
 WORTH_NAMING = 0.02  # gain in samples a second below which a change is no help

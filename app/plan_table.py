@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from swarm.errors import SahajError
-from swarm.mistakes import describe, shown
 from swarm.run_file import Count, Section
-from swarm.strict_yaml import read_yaml
+from swarm.run_file.strict_yaml import read_yaml
+from swarm.run_file.validation_messages import describe, shown
 
 MOST = 1_000  # volunteers in a table; a forecast for so many takes some 20 seconds
 YAML = (".yaml", ".yml")

@@ -2,7 +2,7 @@
 
 import os
 
-from swarm import logs
+from swarm.logging import logs
 
 
 def quiet(*, verbose: bool, log_level: logs.Level = logs.Level.INFO) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.quiet import quiet
-from swarm import logs
+from swarm.logging import logs
 
 INTERRUPTED = 130  # the exit status of a command that was ended by Ctrl-C
 

@@ -4,7 +4,7 @@ import time
 
 import typer
 
-from swarm import logs
+from swarm.logging import logs
 
 PROCESS_STARTED = time.time()  # unix time, seconds
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from swarm import logs
-from swarm.dht import Network
+from swarm.dht.node import Network
 from swarm.errors import RunFileError, SahajError
+from swarm.logging import logs
 from swarm.private_folder import keep_private
 from swarm.run_file import RunFile
 from trainer.console import ConsoleView

@@ -33,8 +33,8 @@ from rich.table import Table
 from app.demo import DEFAULT_RUN
 from app.demo_corpus import prepare_corpus
 from benchmarks import command
-from swarm.durable import write_file
 from swarm.errors import SahajError
+from swarm.files import write_file
 from swarm.orphans import end_with_parent
 from swarm.run_file import dump_run, load_run, parse_run
 from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm

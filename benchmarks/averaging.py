@@ -41,7 +41,7 @@ from benchmarks.averaging_worker import ELEMENT_BYTES, ROW, RULES, WARM_UP, Task
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers
 from benchmarks.linear_program import round_rate
 from benchmarks.plan import LINES, lines_of
-from swarm.durable import write_file
+from swarm.files import write_file
 from tests.faults.hosts import NoHosts, made_hosts
 from tests.forked import Forked
 

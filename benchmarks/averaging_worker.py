@@ -21,8 +21,8 @@ from averaging.protocol.rounds.parts import Line, Planned
 from averaging.shell.connection import Membership
 from averaging.transport.stream import Payload
 from benchmarks.catching_up_worker import Journal
-from swarm.dht import Network, addresses, join_dht
-from swarm.durable import write_file
+from swarm.dht.node import Network, addresses, join_dht
+from swarm.files import write_file
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
 from tests.faults.hosts import move_to

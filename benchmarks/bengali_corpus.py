@@ -14,7 +14,7 @@ import typer
 
 from benchmarks import command
 from downstream.conll import read_conll
-from swarm.durable import write_file
+from swarm.files import write_file
 
 SENTENCES = 10  # of a document
 SEED = 0  # of the order of the documents, one in twenty of which the demo keeps to measure on

@@ -37,7 +37,7 @@ from averaging.reduce.grid import Grid
 from benchmarks import command
 from benchmarks.catching_up_worker import TOKENS, Task, work
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers
-from swarm.durable import write_file
+from swarm.files import write_file
 from tests.faults.hosts import NoHosts, made_hosts
 from tests.forked import Forked
 

@@ -18,8 +18,8 @@ from averaging.protocol.actions import Load
 from averaging.protocol.messages import Meet, Message
 from averaging.shell.connection import Membership
 from averaging.transport.stream import Payload
-from swarm.dht import Network, addresses, join_dht
-from swarm.durable import write_file
+from swarm.dht.node import Network, addresses, join_dht
+from swarm.files import write_file
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
 from tests.faults.hosts import move_to

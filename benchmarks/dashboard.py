@@ -36,8 +36,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from app.dashboard import command as dashboard_command
 from app.dashboard import free_port
 from benchmarks import command
-from swarm.durable import write_file
 from swarm.errors import SahajError
+from swarm.files import write_file
 from tests.dashboard.coordinators import Switch
 
 PAGES = ("", "learning", "people", "machines")

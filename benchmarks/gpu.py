@@ -32,8 +32,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AlbertConfig, AlbertForPreTraining
 
 from benchmarks import command
-from swarm.durable import write_file
 from swarm.errors import SahajError
+from swarm.files import write_file
 from swarm.run_file import RunFile, load_run
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch

@@ -7,8 +7,8 @@ import torch
 
 from averaging.optimizers.lamb import move_tensor
 from averaging.optimizers.state_step import gradient_scale
-from swarm.fingerprint import OPTIMIZER_VERSION
 from swarm.run_file import OptimizerSection
+from swarm.run_file.fingerprint import OPTIMIZER_VERSION
 
 
 class Lamb(torch.optim.Optimizer):

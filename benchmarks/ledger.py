@@ -32,8 +32,8 @@ from coordinator.ledger.backup import backup_of
 from coordinator.ledger.entry import day_of
 from coordinator.ledger.ledger import Ledger, SessionReport, open_ledger
 from coordinator.ledger.recorder import credited, ledger_id
-from swarm.durable import write_file
 from swarm.errors import SahajError
+from swarm.files import write_file
 from tests.postgres_server import WhyNot, running_server
 
 BEGAN = 1_700_000_000.0  # unix time of the first step

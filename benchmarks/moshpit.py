@@ -37,8 +37,8 @@ from rich.table import Table
 
 from averaging.moshpit.group_keys import first_keys, following_keys, index_bits, key_bits, meeting, rounds_to_mix
 from benchmarks import command
-from swarm.durable import write_file
 from swarm.errors import SahajError
+from swarm.files import write_file
 
 Numbers = NDArray[np.float64]
 FAILURES = (0.0, 0.001, 0.005, 0.01)  # of a peer in a round

@@ -30,7 +30,7 @@ from averaging.log.state import State
 from averaging.optimizers.state_step import learning_rate_at
 from benchmarks import command
 from benchmarks.lamb import Lamb
-from swarm.durable import write_file
+from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, save_tokenizer

@@ -35,7 +35,7 @@ from averaging.reduce.grid import LARGEST_CHUNK, Grid
 from averaging.reduce.reducer import Reducer
 from averaging.shell.replay import decode_update
 from benchmarks import command
-from swarm.durable import write_file
+from swarm.files import write_file
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 

@@ -19,8 +19,8 @@ from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.shell.connection import Membership
 from benchmarks.catching_up_worker import Journal
-from swarm.dht import Network, addresses, join_dht
-from swarm.durable import write_file
+from swarm.dht.node import Network, addresses, join_dht
+from swarm.files import write_file
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
 from tests.faults.hosts import move_to

@@ -23,8 +23,8 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks import command
-from swarm.durable import write_file
 from swarm.errors import SahajError
+from swarm.files import write_file
 from tests.simulation.course import Course, run
 from tests.simulation.mutants import MUTANTS, find
 

@@ -28,7 +28,7 @@ from app.demo_peers import Peer
 from benchmarks import command
 from benchmarks.soak_processes import Growth, Watch
 from benchmarks.soak_steps import Steps
-from swarm.durable import write_file
+from swarm.files import write_file
 from swarm.run_file import dump_run, load_run, parse_run
 from tests.faults.agreement import compare
 from tests.peers.small_swarm import TAKEN_OVER, SmallSwarm, newest_step_said, run_content, text_of

@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import command
-from swarm.durable import write_file
+from swarm.files import write_file
 from swarm.run_file import RunFile, load_run, parse_run
 
 # torch and transformers are imported where they are used: a child's peak memory is never below the parent's

@@ -37,7 +37,7 @@ from benchmarks import command
 from benchmarks.swarm_worker import Measured, read_measured
 from coordinator.main import ADDRESSES
 from coordinator.state_folder import URL
-from swarm.durable import write_file
+from swarm.files import write_file
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
 from tokenizer.command import train_from_run
 

@@ -15,12 +15,12 @@ from averaging.log.header import Entry, Kind
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
 from benchmarks.lamb import Lamb
-from swarm.durable import write_file
-from swarm.fingerprint import fingerprint
-from swarm.gate import Gate
+from swarm.access.gate import Gate
+from swarm.files import write_file
 from swarm.identity import Identity
 from swarm.program import program_version
 from swarm.run_file import RunFile, load_run
+from swarm.run_file.fingerprint import fingerprint
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.data import Batch, Feed
@@ -111,7 +111,7 @@ class Swarm:
     """A trainer's part in a run."""
 
     def __init__(self, run: RunFile, model: PretrainingModel, digest: str, address: str, url: str | None):
-        from swarm.dht import Network, join_dht
+        from swarm.dht.node import Network, join_dht
         from swarm.identity import load_identity
 
         self.rounds: list[float] = []  # seconds of each
@@ -186,8 +186,8 @@ class Alone:
 
 def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
     from app.joining.door import Door
-    from swarm.joining import JoinRequest
-    from swarm.passes import read_pass
+    from swarm.access.joining import JoinRequest
+    from swarm.access.passes import read_pass
 
     request = JoinRequest(
         public_key=base64.b64encode(identity.private_key.get_public_key().to_bytes()),

@@ -27,7 +27,7 @@ from coordinator.run_log import RunLog, Snapshot
 from coordinator.tracking import Tracker
 from swarm import clock
 from swarm.errors import SahajError
-from swarm.logs import keep_story
+from swarm.logging.logs import keep_story
 from swarm.program import program_version
 from swarm.run_file import RunFile
 from trainer.data import Batch

@@ -29,15 +29,16 @@ from coordinator.release.uploader import ReleaseOffice, Releaser
 from coordinator.run_log import RunLog, set_older_log_aside
 from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
-from swarm import known_peers, logs
-from swarm.dht import Network, addresses, is_loopback, join_dht
-from swarm.dht_watch import DHTWatch
-from swarm.durable import write_file
-from swarm.fingerprint import Fingerprint, differences, fingerprint
+from swarm.dht import known_peers
+from swarm.dht.node import Network, addresses, is_loopback, join_dht
+from swarm.dht.watch import DHTWatch
+from swarm.files import write_file
 from swarm.hosts import is_this_machine
 from swarm.identity import Identity, load_identity
+from swarm.logging import logs
 from swarm.private_folder import keep_private
 from swarm.run_file import RunFile, load_run
+from swarm.run_file.fingerprint import Fingerprint, differences, fingerprint
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, read_tokenizer, tokenizer_digest
 from trainer.data import Batch, validation_batches

@@ -8,11 +8,11 @@ from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
 from coordinator.ledger.ledger import SessionReport
+from swarm.access.gate import Gate
+from swarm.access.passes import PassRefused
 from swarm.countries import COUNTRIES
-from swarm.dht import is_loopback, leads_to
-from swarm.gate import Gate
-from swarm.passes import PassRefused
-from swarm.records import SessionRecord, is_present, read_sessions
+from swarm.dht.node import is_loopback, leads_to
+from swarm.dht.records import SessionRecord, is_present, read_sessions
 
 logger = logging.getLogger(__name__)
 

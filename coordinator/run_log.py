@@ -17,13 +17,13 @@ from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
 from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint
 from swarm import clock
-from swarm.durable import storage_errors
+from swarm.access.gate import Gate
+from swarm.access.passes import Authority
 from swarm.errors import SwarmError
-from swarm.fingerprint import OPTIMIZER_VERSION, Fingerprint
-from swarm.gate import Gate
+from swarm.files import storage_errors
 from swarm.identity import Identity
-from swarm.passes import Authority
 from swarm.run_file import RunFile
+from swarm.run_file.fingerprint import OPTIMIZER_VERSION, Fingerprint
 from trainer.model import PretrainingModel
 
 POLL = 0.2  # seconds

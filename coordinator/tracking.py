@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from swarm.durable import write_file
 from swarm.errors import in_a_line
+from swarm.files import write_file
 from swarm.run_file import RunFile
 from swarm.secret_variables import secret
 

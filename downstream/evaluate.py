@@ -15,7 +15,7 @@ from downstream.results import Results, as_json, table_of
 from downstream.task import Task
 from downstream.tasks import TASKS
 from downstream.training import Settings
-from swarm.durable import write_file
+from swarm.files import write_file
 
 
 def evaluate(

@@ -11,7 +11,7 @@ from downstream.output import check_file, check_model_folder, save_model
 from downstream.results import FINE_TUNED, FROM_SCRATCH, Results, as_json, table_of
 from downstream.task import Task
 from downstream.training import Settings
-from swarm.durable import write_file
+from swarm.files import write_file
 
 
 def finetune(

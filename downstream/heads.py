@@ -12,7 +12,7 @@ from downstream.errors import ModelError
 from downstream.models import Model
 from downstream.task import Task
 from swarm.errors import TokenizerError, in_a_line
-from swarm.quiet import quiet_transformers
+from swarm.logging.quiet import quiet_transformers
 from tokenizer.loading import read_tokenizer
 
 if TYPE_CHECKING:

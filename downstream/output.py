@@ -9,8 +9,8 @@ from downstream.errors import ModelError
 from downstream.heads import save
 from downstream.models import CONFIG
 from downstream.task import Task
-from swarm.durable import whole_directory
 from swarm.errors import StorageError
+from swarm.files import whole_directory
 
 
 def check_file(path: Path) -> None:

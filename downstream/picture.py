@@ -22,8 +22,8 @@ from downstream.chart import (
 )
 from downstream.output import check_file
 from downstream.results import ModelResult, Results
-from swarm.durable import write_file
 from swarm.errors import StorageError
+from swarm.files import write_file
 
 # of Okabe & Ito (2008), which colour-blind people can tell apart: for runs, then for models that are of no step
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")

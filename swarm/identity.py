@@ -20,8 +20,8 @@ from hivemind.p2p import PeerID
 from hivemind.proto import crypto_pb2
 from hivemind.utils.crypto import RSAPrivateKey, RSAPublicKey
 
-from swarm.durable import write_file
 from swarm.errors import SwarmError
+from swarm.files import write_file
 
 LOCK_PATIENCE = 3.0  # seconds to wait for the key file
 LOCK_RETRY = 0.2

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from swarm.durable import whole_directory
 from swarm.errors import TokenizerError
+from swarm.files import whole_directory
 from swarm.run_file import RunFile
 from swarm.secret_variables import hub_token
 

@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from swarm.logs import said
+from swarm.logging.logs import said
 from trainer.terminal_text import fit, printable, wrap
 
 TREND = 24  # global steps in the small curve of the loss

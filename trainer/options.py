@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hivemind.dht import DHT
 
-from swarm.dht import Network
-from swarm.gate import Gate
+from swarm.access.gate import Gate
+from swarm.dht.node import Network
 from swarm.identity import Identity
 from trainer.leaving import GRACE
 from trainer.steps import Steps

@@ -1,6 +1,6 @@
 """What the organizer tells everybody while they train: announcements, a ban, the end of the run."""
 
-from swarm.gate import Gate
+from swarm.access.gate import Gate
 from swarm.identity import Identity
 
 

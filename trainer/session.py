@@ -5,10 +5,10 @@ import time
 from hivemind.dht import DHT
 
 from swarm import clock
-from swarm.dht import addresses
-from swarm.gate import Gate
+from swarm.access.gate import Gate
+from swarm.dht.node import addresses
+from swarm.dht.records import SessionRecord, publish
 from swarm.identity import Identity
-from swarm.records import SessionRecord, publish
 from trainer.credited import Credited
 
 PUBLISH_EVERY = 10.0  # seconds between two records when nothing has happened

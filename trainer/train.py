@@ -9,11 +9,11 @@ from averaging.log.credit import session_id
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
-from swarm.dht import join_dht
-from swarm.dht_watch import DHTWatch
-from swarm.fingerprint import fingerprint
+from swarm.dht.node import join_dht
+from swarm.dht.watch import DHTWatch
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
+from swarm.run_file.fingerprint import fingerprint
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.console import ConsoleView

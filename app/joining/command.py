@@ -21,7 +21,7 @@ from app.options import (
     VerboseOption,
 )
 from app.quiet import quiet
-from swarm import logs
+from swarm.logging import logs
 
 
 def join(

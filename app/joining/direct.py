@@ -8,17 +8,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.joining.moved import AWAY
 from app.joining.problems import REFUSALS, HubAway, NoAnswer, NotACoordinator, TooManyAttempts, one_line
-from swarm.joining import JoinRequest, Refused, RenewalRequest, Renewed
-from swarm.notices import Notices
-from swarm.passes import Pass
-from swarm.renewing import ask_coordinator
+from swarm.access.joining import JoinRequest, Refused, RenewalRequest, Renewed
+from swarm.access.notices import Notices
+from swarm.access.passes import Pass
+from swarm.access.renewal import ask_coordinator
 
 INSTEAD = (*AWAY, NotACoordinator, HubAway, TooManyAttempts)  # what over HTTP is no word of the organizer's
 ANSWER: TypeAdapter[Renewed | Refused] = TypeAdapter(Renewed | Refused)
 
 
 class Shown(Protocol):
-    """The part of `swarm.gate.Gate` that is needed here."""
+    """The part of `swarm.access.gate.Gate` that is needed here."""
 
     run_name: str
 

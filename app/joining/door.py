@@ -29,8 +29,8 @@ from app.joining.problems import (
     TlsProblem,
     one_line,
 )
+from swarm.access.joining import JoinAnswer, JoinRequest, Refused
 from swarm.clock import describe_offset
-from swarm.joining import JoinAnswer, JoinRequest, Refused
 
 PATIENCE = 15.0  # seconds to wait for an answer; the coordinator may have to ask the Hub meanwhile
 CONNECT_PATIENCE = 6.0  # seconds

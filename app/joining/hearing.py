@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from swarm.notices import Notices
+from swarm.access.notices import Notices
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ ASK_EVERY = 20.0  # seconds between two questions
 
 
 class Hearing(Protocol):
-    """The part of `swarm.gate.Gate` that is needed here."""
+    """The part of `swarm.access.gate.Gate` that is needed here."""
 
     @property
     def notices(self) -> Notices:

@@ -30,8 +30,9 @@ from app.joining.problems import (
 )
 from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.token import HubToken, ask_for_token, check_token, find_token
-from swarm import known_peers, logs
-from swarm.joining import JoinAnswer, JoinRequest, Renewed
+from swarm.access.joining import JoinAnswer, JoinRequest, Renewed
+from swarm.dht import known_peers
+from swarm.logging import logs
 from swarm.private_folder import keep_private
 from swarm.program import program_version
 from swarm.run_file import RunFile
@@ -40,9 +41,9 @@ from trainer.notebook_view import NotebookView
 from trainer.steps import Steps
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be told at once
-    from swarm.fingerprint import Fingerprint
-    from swarm.gate import Gate
+    from swarm.access.gate import Gate
     from swarm.identity import Identity
+    from swarm.run_file.fingerprint import Fingerprint
 
 PEERS = "peers.json"
 LONGEST_NAME = 40  # characters
@@ -155,9 +156,9 @@ def _enter(
 ) -> tuple[Admitted, Callable[[], JoinAnswer]]:
     """Get a pass and the manifest; returns them, and how to ask for the next pass."""
     with steps("loading the program"):
-        from swarm.gate import Gate
+        from swarm.access.gate import Gate
+        from swarm.access.passes import check_pass, read_pass
         from swarm.identity import load_identity
-        from swarm.passes import check_pass, read_pass
     home = options.state or default_folder(door.base)
     if problem := keep_private(home):
         say(problem)
@@ -213,7 +214,7 @@ def _train(
         from app.joining.direct import renew_directly
         from app.joining.renewal import Renewal
         from app.joining.spot import Spot
-        from swarm.dht import Network
+        from swarm.dht.node import Network
         from trainer.leaving import GRACE
         from trainer.options import TrainerOptions
         from trainer.train import train
@@ -278,7 +279,7 @@ def _train(
 
 def _fingerprint(run: RunFile) -> "Fingerprint":
     """What this peer would train with."""
-    from swarm.fingerprint import fingerprint
+    from swarm.run_file.fingerprint import fingerprint
     from tokenizer.loading import load_tokenizer, tokenizer_digest
 
     return fingerprint(run, tokenizer_digest(load_tokenizer(run)))

@@ -13,12 +13,12 @@ from typing import Any
 import yaml
 
 from app.joining.problems import ManifestProblem, one_line
-from swarm.durable import remove_partials, write_file
+from swarm.access.joining import Manifest, TokenizerFile
 from swarm.errors import RunFileError
-from swarm.joining import Manifest, TokenizerFile
-from swarm.mistakes import shown
+from swarm.files import remove_partials, write_file
 from swarm.run_file import DataSource, RunFile, load_run, parse_run
-from swarm.strict_yaml import read_yaml
+from swarm.run_file.strict_yaml import read_yaml
+from swarm.run_file.validation_messages import shown
 
 RUN_FILE, TOKENIZER = "run.yaml", "tokenizer"
 LONGEST_RUN_FILE = 256 * 1024  # characters

@@ -1,7 +1,7 @@
 """What can go wrong on the way into a run: each problem has a class and an exit status of its own."""
 
+from swarm.access.joining import Refusal
 from swarm.errors import SahajError
-from swarm.joining import Refusal
 
 LONGEST_LINE = 400  # characters of a message from outside
 

@@ -18,10 +18,10 @@ from app.joining.hearing import Hearing, keep_hearing
 from app.joining.moved import AWAY
 from app.joining.problems import Banned, JoinProblem, RunFinished
 from swarm import clock
+from swarm.access.joining import Renewed
+from swarm.access.passes import Pass, check_pass, read_pass
 from swarm.errors import SahajError
-from swarm.joining import Renewed
-from swarm.logs import keep_story
-from swarm.passes import Pass, check_pass, read_pass
+from swarm.logging.logs import keep_story
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ ENDING = (Banned, RunFinished)
 
 
 class Renewable(Hearing, Protocol):
-    """The part of `swarm.gate.Gate` that is needed here."""
+    """The part of `swarm.access.gate.Gate` that is needed here."""
 
     run_name: str
     authority: bytes

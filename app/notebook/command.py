@@ -21,7 +21,7 @@ def notebook(
     from app.joining.door import Door
     from coordinator.notebook.build import notebook_for
     from coordinator.notebook.wheel import this_program
-    from swarm.durable import write_file
+    from swarm.files import write_file
 
     link = ""
     if url is None:

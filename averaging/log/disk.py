@@ -16,8 +16,8 @@ from averaging.log.header import Ballot, Entry, Gap, Header, Kind, SnapshotName
 from averaging.log.log_file import LogFile, Record, chain_of, framed, missing_in, unframed, unreadable
 from averaging.log.snapshot import Manifest
 from averaging.log.store import Store
-from swarm.durable import storage_errors, write_file
 from swarm.errors import StorageError
+from swarm.files import storage_errors, write_file
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ import msgpack
 
 from averaging.log.header import Entry, Gap
 from averaging.log.packing import entry_of, fields_of
-from swarm.durable import fsync, storage_errors
 from swarm.errors import StorageError
+from swarm.files import fsync, storage_errors
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, KeysView
 from pathlib import Path
 
-from swarm.durable import fsync, remove_partials, storage_errors, write_file
 from swarm.errors import StorageError
+from swarm.files import fsync, remove_partials, storage_errors, write_file
 
 logger = logging.getLogger(__name__)
 

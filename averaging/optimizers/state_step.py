@@ -1,7 +1,7 @@
 """The step of the log: the state after an update, from the state before it and the mean gradient.
 
 Every peer takes the same step from the same gradient, so the numbers here are part of the run: a change that moves
-them needs another `OPTIMIZER_VERSION` (`swarm/fingerprint.py`).
+them needs another `OPTIMIZER_VERSION` (`swarm/run_file/fingerprint.py`).
 """
 
 import math

@@ -17,9 +17,9 @@ from averaging.transport.loop import join_daemon
 from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.stream import Payload
 from averaging.transport.streams import Transport
-from swarm.gate import Gate
+from swarm.access.gate import Gate
+from swarm.access.passes import Authority
 from swarm.identity import Identity
-from swarm.passes import Authority
 from swarm.run_file import RunFile
 
 LOOK_EVERY = 0.25  # seconds between two looks at the streams: which have broken or carry something, and how much

@@ -11,10 +11,10 @@ from averaging.protocol.messages import Contact
 from averaging.transport.pass_credentials import is_admitted
 from averaging.transport.wire import is_session_of
 from swarm import clock
-from swarm.gate import Gate
+from swarm.access.gate import Gate
+from swarm.access.passes import PassRefused, is_coordinators
+from swarm.dht.records import ContactRecord, read_contacts, store_contact
 from swarm.identity import Identity
-from swarm.passes import PassRefused, is_coordinators
-from swarm.records import ContactRecord, read_contacts, store_contact
 
 logger = get_logger(__name__)
 

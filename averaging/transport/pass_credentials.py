@@ -17,9 +17,9 @@ from hivemind.utils.crypto import RSAPublicKey
 
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact
-from swarm.gate import Gate
+from swarm.access.gate import Gate
+from swarm.access.passes import COORDINATOR, Authority, PassRefused, check_pass, read_pass
 from swarm.identity import Identity, peer_id_of
-from swarm.passes import COORDINATOR, Authority, PassRefused, check_pass, read_pass
 
 _ALGORITHM = b"ssh-rsa "  # before the key in hivemind's form
 _WHENEVER = 0.0  # unix time at which no pass has expired: what is true of a session stays true

@@ -27,8 +27,8 @@ from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_f
 from averaging.transport.remote import Remote
 from averaging.transport.stream import Payload, Stream
 from averaging.transport.wire import BULKY, encode
-from swarm.gate import Gate
-from swarm.shut_out import is_shut_out, note_refusal
+from swarm.access.gate import Gate
+from swarm.access.shut_out import is_shut_out, note_refusal
 
 logger = get_logger(__name__)
 

@@ -4,8 +4,8 @@ import re
 import secrets
 from pathlib import Path
 
-from swarm.durable import write_file
 from swarm.errors import SwarmError
+from swarm.files import write_file
 
 FILE = "admin.key"  # in the state folder
 KEY = re.compile(r"[0-9a-f]{64}")  # 32 bytes

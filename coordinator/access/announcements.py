@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from swarm import clock
-from swarm.durable import write_file
+from swarm.access.notices import Notices, sign_notices
+from swarm.access.passes import Authority
 from swarm.errors import StorageError, SwarmError
-from swarm.notices import Notices, sign_notices
-from swarm.passes import Authority
+from swarm.files import write_file
 
 FILE = "notices.json"  # in the state folder
 TICK = 1e-6  # seconds between two signatures, at least: peers keep the later one

@@ -9,10 +9,10 @@ from hivemind.dht import DHT
 
 from coordinator.access.announcements import NoticeBoard
 from coordinator.state_folder import AUTHORITY
-from swarm.gate import Gate
+from swarm.access.announcements import publish_notices
+from swarm.access.gate import Gate
+from swarm.access.passes import COORDINATOR, Authority, load_authority
 from swarm.identity import Identity
-from swarm.noticing import publish_notices
-from swarm.passes import COORDINATOR, Authority, load_authority
 
 OWN_PASS = 365 * 86400.0  # seconds; the coordinator gives itself a new one at each start
 TELL_EVERY = 20.0  # seconds between two signs of life when nothing was decided

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from coordinator.access.announcements import Decisions
 from coordinator.access.hub_identity import HubUser
-from swarm.fingerprint import Fingerprint, differences
+from swarm.access.joining import JoinRequest, Refusal, Refused
+from swarm.access.passes import COORDINATOR, UNVERIFIED
 from swarm.identity import peer_id_of
-from swarm.joining import JoinRequest, Refusal, Refused
-from swarm.passes import COORDINATOR, UNVERIFIED
 from swarm.run_file import AccessSection
+from swarm.run_file.fingerprint import Fingerprint, differences
 
 RESERVED = (COORDINATOR[0], UNVERIFIED)  # how names in passes start that are not a Hub user's
 VERSION = re.compile(r"(\d+)\.(\d+)(?:\D.*)?")

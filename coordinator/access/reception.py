@@ -19,11 +19,11 @@ from coordinator.http.service import Desk, make_app
 from coordinator.ledger.ledger import Ledger
 from coordinator.monitor import other_ways_in
 from coordinator.state_folder import CHECKPOINTS, URL
-from swarm.dht import addresses, is_loopback
-from swarm.durable import write_file
-from swarm.fingerprint import Fingerprint
+from swarm.dht.node import addresses, is_loopback
+from swarm.files import write_file
 from swarm.identity import Identity
 from swarm.run_file import RunFile
+from swarm.run_file.fingerprint import Fingerprint
 
 WAYS_REMEMBERED = 5.0  # seconds
 

@@ -19,13 +19,13 @@ from coordinator.access.vouched import VOUCHED_FOR
 from coordinator.http.desk import Desk
 from coordinator.http.join import give_pass, house_of
 from swarm import clock
+from swarm.access.joining import Refusal, Refused, RenewalRequest, Renewed
+from swarm.access.names import UNVERIFIED
+from swarm.access.passes import PassRefused, check_pass, read_pass
+from swarm.access.renewal import LONGEST, renewal_handle
+from swarm.access.shut_out import note_refusal
 from swarm.errors import SwarmError
-from swarm.joining import Refusal, Refused, RenewalRequest, Renewed
-from swarm.names import UNVERIFIED
-from swarm.passes import PassRefused, check_pass, read_pass
 from swarm.rate_limit import RateLimit
-from swarm.renewing import LONGEST, renewal_handle
-from swarm.shut_out import note_refusal
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import yaml
 from safetensors import SafetensorError, safe_open
 
-from swarm.durable import PARTIAL
 from swarm.errors import SahajError, in_a_line
+from swarm.files import PARTIAL
 
 logger = logging.getLogger(__name__)
 

@@ -38,9 +38,9 @@ from coordinator.checkpoints.folder import (
     prune,
     read_state,
 )
-from swarm.durable import remove_partials, whole_directory
 from swarm.errors import StorageError
-from swarm.quiet import quiet_transformers
+from swarm.files import remove_partials, whole_directory
+from swarm.logging.quiet import quiet_transformers
 from swarm.run_file import RunFile, dump_run
 
 __all__ = [

@@ -16,7 +16,7 @@ from coordinator.checkpoints.folder import list_checkpoints
 from coordinator.http.answers import NO_STORE, Problem, bearer
 from coordinator.http.desk import Desk, People
 from coordinator.ledger.ledger import LedgerError
-from swarm.joining import Refused
+from swarm.access.joining import Refused
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refused, "description": "no admin key, or a wrong one"},

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from swarm.joining import Refusal, Refused
+from swarm.access.joining import Refusal, Refused
 
 STATUS = {
     Refusal.MALFORMED: 422,

@@ -12,11 +12,11 @@ from typing import Generic, TypeVar
 from coordinator.access.announcements import NoticeBoard
 from coordinator.access.vouched import Vouched
 from coordinator.ledger.ledger import Ledger
+from swarm.access.joining import TokenizerFile
+from swarm.access.passes import Authority
 from swarm.errors import TokenizerError
-from swarm.fingerprint import Fingerprint
-from swarm.joining import TokenizerFile
-from swarm.passes import Authority
 from swarm.run_file import RunFile
+from swarm.run_file.fingerprint import Fingerprint
 
 T = TypeVar("T")
 MOST_PEOPLE = 10_000

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator.http.answers import Problem, answer_problem, refuse
 from swarm import clock
-from swarm.joining import Refusal, Refused
+from swarm.access.joining import Refusal, Refused
 from swarm.rate_limit import RateLimit, Tarpit, address_key
 
 logger = logging.getLogger(__name__)

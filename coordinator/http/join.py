@@ -18,8 +18,8 @@ from coordinator.http.desk import Desk, People, ServedFile
 from coordinator.http.figures import Joins
 from coordinator.http.first_look import JOIN, too_many
 from coordinator.public_run import without_secrets
+from swarm.access.joining import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed
 from swarm.identity import peer_id_of
-from swarm.joining import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed
 from swarm.program import program_version
 from swarm.rate_limit import RateLimit
 from swarm.run_file import RunFile, dump_run

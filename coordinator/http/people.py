@@ -16,7 +16,7 @@ from coordinator.http.desk import Desk, People, Remembered
 from coordinator.http.kept import KEPT, KEPT_LONGER, NOT_FOUND, UNAVAILABLE, RememberedByName, kept, kept_headers
 from coordinator.http.people_answers import DayAnswer, LeaderAnswer, Period, PersonAnswer, SessionAnswer
 from coordinator.ledger.ledger import Leader, SessionSummary
-from swarm.passes import UNVERIFIED
+from swarm.access.passes import UNVERIFIED
 
 MOST_SESSIONS = 1000
 MOST_LEADERS = 5000

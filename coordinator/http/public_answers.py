@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from swarm.joining import TokenizerFile
+from swarm.access.joining import TokenizerFile
 
 UNIGRAM_LOSS = "of a table of token frequencies on the same masked positions; none while it is not known"
 BELOW_UNIGRAM = "unigram loss less held-out loss: above 0 the model knows more than which words are common"

@@ -21,8 +21,8 @@ from coordinator.http.notebook import notebook_routes
 from coordinator.http.people import people_routes
 from coordinator.http.public import public_routes
 from coordinator.ledger.ledger import LedgerError
+from swarm.access.joining import Refusal, Refused
 from swarm.errors import SahajError, StorageError
-from swarm.joining import Refusal, Refused
 from swarm.program import program_version
 from swarm.rate_limit import RateLimit
 

@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
-from swarm.durable import whole_file
+from swarm.files import whole_file
 
 SUFFIX = "-backup"  # behind the ledger's name
 SIDE_FILES = ("", "-wal", "-shm")  # of an SQLite database

@@ -18,7 +18,7 @@ from coordinator.ledger.schema import Contribution, SessionReport
 
 logger = logging.getLogger(__name__)
 
-PRESENT_SECONDS = 120.0  # a session silent for longer is gone, as in swarm/records.py, which takes seconds to import
+PRESENT_SECONDS = 120.0  # a session silent for longer is gone, as in swarm/dht/records.py, which is slow to import
 _LARGEST = 2**40  # above any honest count, and eight million of them still add up within 64 bits
 _RENAMED = {"user": "user_name", "left": "has_left"}
 _REPORTED = [name for name in SessionReport.__dataclass_fields__ if name != "contributions"]

@@ -18,9 +18,10 @@ from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
 from coordinator.ledger.minutes import Historian
 from coordinator.monitor import named_by_pass, reachable, session_reports
 from coordinator.run_log import Applied, RunLog
-from swarm import clock, known_peers
-from swarm.gate import Gate
-from swarm.records import is_present, read_sessions
+from swarm import clock
+from swarm.access.gate import Gate
+from swarm.dht import known_peers
+from swarm.dht.records import is_present, read_sessions
 from swarm.run_file import RunFile
 
 BACK_UP_EVERY = 60.0  # seconds

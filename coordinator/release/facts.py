@@ -8,8 +8,8 @@ from coordinator.checkpoints.folder import TrainerState
 from coordinator.ledger.curves import StepBucket
 from coordinator.ledger.ledger import EvaluationRecord, Leader, Ledger
 from coordinator.state_folder import UNNAMED
+from swarm.access.names import UNVERIFIED
 from swarm.errors import StorageError
-from swarm.names import UNVERIFIED
 from swarm.run_file import MASK, RunFile
 
 POINTS = 400  # of the curve; more would not be seen

@@ -27,9 +27,9 @@ from huggingface_hub.utils import validate_repo_id
 from huggingface_hub.utils._http import default_client_factory
 
 from coordinator.checkpoints.folder import STATE, CheckpointError, TrainerState, read_state
-from swarm.durable import NOT_STORAGE
 from swarm.errors import SahajError, in_a_line
-from swarm.quiet import silence_hub
+from swarm.files import NOT_STORAGE
+from swarm.logging.quiet import silence_hub
 from swarm.secret_variables import hub_token
 
 SILENCE = 60.0  # seconds without a byte after which a connection counts as broken; huggingface_hub would wait for ever

@@ -9,9 +9,9 @@ from coordinator.checkpoints.folder import Checkpoint, CheckpointError, TrainerS
 from coordinator.release.hub import HubRepository, ReleaseError
 from coordinator.release.release import check_owner
 from coordinator.state_folder import CHECKPOINTS
-from swarm.durable import whole_directory
-from swarm.fingerprint import Fingerprint
+from swarm.files import whole_directory
 from swarm.run_file import RunFile
+from swarm.run_file.fingerprint import Fingerprint
 
 DOWNLOADS = "from-hub"  # in the state folder, while a release is being fetched
 

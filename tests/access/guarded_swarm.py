@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from app.demo_peers import Peer
-from swarm.fingerprint import fingerprint
+from swarm.run_file.fingerprint import fingerprint
 from tests.access.attacker import FAILED
 from tests.peers.small_swarm import NAME, SmallSwarm, newest_step_said, text_of
 from tests.waiting import PATIENCE

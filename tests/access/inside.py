@@ -10,8 +10,8 @@ from typing import Any
 from hivemind.dht.validation import DHTRecord
 from hivemind.utils import MSGPackSerializer, get_dht_time
 
-from swarm.guarded_dht import GuardedProtocol
-from swarm.records import signer
+from swarm.dht.guarded import GuardedProtocol
+from swarm.dht.records import signer
 from tests.access.credentials import Scene, key_of, sealed
 from tests.access.intruder import Intruder
 from tests.access.reading import records_of

@@ -21,9 +21,9 @@ from hivemind.utils.multiaddr import Multiaddr
 
 from averaging.protocol.messages import Chunk, Log, Report, Status, Want, WantLog
 from averaging.transport.frames import Hello
-from swarm.guarded_dht import GuardedProtocol
+from swarm.access.joining import JoinAnswer
+from swarm.dht.guarded import GuardedProtocol
 from swarm.identity import Identity, load_identity
-from swarm.joining import JoinAnswer
 from tests.access.credentials import Credentials, Scene, Shown, key_of, sealed
 from tests.access.streams import conversation
 

@@ -12,8 +12,8 @@ from hivemind.utils import MSGPackSerializer, get_dht_time
 from averaging.protocol.messages import Chunk, Contact, Log, Message, WantLog
 from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.streams import Transport
-from swarm.guarded_dht import GuardedProtocol
-from swarm.passes import read_pass
+from swarm.access.passes import read_pass
+from swarm.dht.guarded import GuardedProtocol
 from tests.access.credentials import Credentials, Raw, Scene, sealed
 from tests.access.intruder import Intruder, say
 from tests.access.reading import records_of

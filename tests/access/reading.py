@@ -4,7 +4,7 @@ from hivemind.dht.storage import DictionaryDHTValue
 from hivemind.dht.validation import DHTRecord
 from hivemind.utils import MSGPackSerializer
 
-from swarm.guarded_dht import GuardedProtocol
+from swarm.dht.guarded import GuardedProtocol
 from tests.access.credentials import key_of
 from tests.access.intruder import Intruder
 

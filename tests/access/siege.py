@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from averaging.log.header import Ballot, Head
 from averaging.protocol.messages import Report, Status
-from swarm.passes import Authority
+from swarm.access.passes import Authority
 from tests.access.credentials import Credentials, Scene
 from tests.access.intruder import Intruder, join_body, say
 from tests.access.liars import FAR, NOTHING

@@ -9,8 +9,8 @@ import httpx
 import psutil
 import pytest
 
-from swarm import logs
-from swarm.passes import read_pass
+from swarm.access.passes import read_pass
+from swarm.logging import logs
 from tests.access.at_the_door import VOLUNTEER
 from tests.access.guarded_swarm import TRAINERS, GuardedSwarm
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from swarm.joining import JoinRequest
+from swarm.access.joining import JoinRequest
 from tests.app_joining.stand_in import Answer, Heard, StandIn
 
 RUN = """
@@ -110,8 +110,8 @@ def fingerprint_of(tokenizer_files: dict[str, bytes], tmp_path: Path) -> Callabl
     """What a coordinator would announce for a run file with that tokenizer."""
 
     def announce(run: str) -> str:
-        from swarm.fingerprint import fingerprint
         from swarm.run_file import load_run
+        from swarm.run_file.fingerprint import fingerprint
         from tokenizer.loading import read_tokenizer, tokenizer_digest
 
         folder = tmp_path / "organizer"
@@ -132,8 +132,8 @@ def opened(
     """A coordinator that lets people in: it signs a pass for whoever shows a token or a name."""
     from hivemind.p2p import PeerID
 
-    from swarm.notices import Notices, sign_notices
-    from swarm.passes import load_authority
+    from swarm.access.notices import Notices, sign_notices
+    from swarm.access.passes import load_authority
 
     authority = load_authority(tmp_path / "authority.key")
     announced = fingerprint_of(RUN)

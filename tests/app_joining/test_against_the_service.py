@@ -23,9 +23,9 @@ from coordinator.access.announcements import NoticeBoard
 from coordinator.http.server import Server
 from coordinator.http.service import Desk, make_app
 from coordinator.ledger.ledger import open_ledger
-from swarm.fingerprint import fingerprint
-from swarm.passes import load_authority
+from swarm.access.passes import load_authority
 from swarm.run_file import load_run
+from swarm.run_file.fingerprint import fingerprint
 from tests.app_joining.conftest import RUN, Trained
 from tests.hub_stand_in import HubStandIn
 from tokenizer.loading import read_tokenizer, tokenizer_digest
@@ -125,7 +125,7 @@ def test_a_volunteer_with_another_optimizer_is_refused_and_told_what_differs(
     service: Service, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HF_TOKEN", service.hub.add("alice"))
-    monkeypatch.setattr("swarm.fingerprint.fingerprint", partial(fingerprint, optimizer_version=1))
+    monkeypatch.setattr("swarm.run_file.fingerprint.fingerprint", partial(fingerprint, optimizer_version=1))
     with pytest.raises(
         WrongFingerprint, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
     ):

@@ -13,7 +13,7 @@ from app.joining.moved import may_follow
 from app.joining.problems import MachineTooSmall
 from app.joining.reach import addresses_towards, needs_client_mode
 from app.joining.renewal import LONGEST_PAUSE, pause
-from swarm import known_peers
+from swarm.dht import known_peers
 from swarm.run_file import ReleaseSection, parse_run
 
 GB = 1e9

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from app.joining import problems
 from app.joining.door import LONGEST_ANSWER, Door
-from swarm.joining import JoinRequest, Refusal
+from swarm.access.joining import JoinRequest, Refusal
 from tests.app_joining.conftest import refused
 from tests.app_joining.stand_in import Answer, StandIn
 from tests.waiting import PATIENCE

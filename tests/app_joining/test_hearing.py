@@ -10,9 +10,9 @@ from hivemind.p2p import PeerID
 
 from app.joining import hearing
 from app.joining.problems import CoordinatorAway
-from swarm.gate import Gate
-from swarm.notices import Notices, sign_notices
-from swarm.passes import Authority, load_authority
+from swarm.access.gate import Gate
+from swarm.access.notices import Notices, sign_notices
+from swarm.access.passes import Authority, load_authority
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 RUN = "little"

@@ -12,11 +12,11 @@ import pytest
 from app.joining.door import Access, RunInfo
 from app.joining.join import JoinOptions, join, warning_about_token, who
 from app.joining.problems import ManifestProblem, NameProblem, TokenMissing, TokenTooStrong, WrongFingerprint
-from swarm import logs
 from swarm.errors import SwarmError
+from swarm.logging import logs
 from tests.app_joining.conftest import RUN, Trained
 from tests.app_joining.stand_in import Answer, Heard, StandIn
-from tests.swarm_log.conftest import begun as begun
+from tests.swarm.logging.conftest import begun as begun
 
 SECRET = "hf_very_secret"
 OPEN, CLOSED = RunInfo(access=Access(open=True)), RunInfo(access=Access(open=False))

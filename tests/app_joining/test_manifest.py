@@ -9,7 +9,7 @@ import yaml
 
 from app.joining.manifest import LARGEST_FILE, LONGEST_RUN_FILE, folder_name, read_manifest, write_manifest
 from app.joining.problems import ManifestProblem
-from swarm.joining import Manifest, TokenizerFile
+from swarm.access.joining import Manifest, TokenizerFile
 from tests.app_joining.conftest import RUN
 
 FILES = {"tokenizer.json": b'{"model": 1}', "tokenizer_config.json": b"{}"}

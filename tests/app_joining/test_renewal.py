@@ -22,10 +22,10 @@ from app.joining.problems import (
     TooManyAttempts,
 )
 from app.joining.renewal import Renewal
-from swarm.gate import Gate
-from swarm.joining import JoinAnswer
-from swarm.notices import Notices, sign_notices
-from swarm.passes import Authority, load_authority
+from swarm.access.gate import Gate
+from swarm.access.joining import JoinAnswer
+from swarm.access.notices import Notices, sign_notices
+from swarm.access.passes import Authority, load_authority
 from tests.waiting import wait_until
 
 PEER = PeerID(b"\x12\x20" + bytes(32))

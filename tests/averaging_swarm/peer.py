@@ -16,11 +16,11 @@ from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
 from swarm import clock
-from swarm.dht import Network, addresses, join_dht
-from swarm.gate import Gate
+from swarm.access.gate import Gate
+from swarm.access.notices import Notices, sign_notices
+from swarm.access.passes import COORDINATOR, load_authority
+from swarm.dht.node import Network, addresses, join_dht
 from swarm.identity import load_identity
-from swarm.notices import Notices, sign_notices
-from swarm.passes import COORDINATOR, load_authority
 from swarm.run_file import RunFile
 
 RUN = RunFile.model_validate(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from swarm.passes import load_authority
+from swarm.access.passes import load_authority
 from tests.averaging_swarm.peer import take_part
 from tests.forked import Forked, start_function
 from tests.waiting import wait_until

@@ -6,7 +6,7 @@ import pytest
 from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
 
 from averaging.transport.loop import LoopThread
-from swarm import shut_out
+from swarm.access import shut_out
 from swarm.rate_limit import RateLimit
 from tests.averaging_transport.peers import Peers
 

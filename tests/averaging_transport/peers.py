@@ -16,9 +16,9 @@ from averaging.transport.limits import Limits
 from averaging.transport.loop import LoopThread
 from averaging.transport.streams import HANDLES, Transport
 from swarm import clock
-from swarm.gate import Gate
-from swarm.notices import Notices, sign_notices
-from swarm.passes import load_authority
+from swarm.access.gate import Gate
+from swarm.access.notices import Notices, sign_notices
+from swarm.access.passes import load_authority
 from tests.waiting import wait_until
 
 RUN = "0123abcd"

@@ -11,8 +11,8 @@ from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact
 from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.wire import LONGEST_BYTES
+from swarm.access.passes import COORDINATOR, load_authority
 from swarm.identity import Identity, load_identity
-from swarm.passes import COORDINATOR, load_authority
 from tests.averaging_log.headers import header
 from tests.averaging_transport.peers import Guarded
 

@@ -10,10 +10,10 @@ from hivemind.p2p import PeerID
 from averaging.protocol.messages import Contact
 from averaging.transport.discovery import Discovery, Listing
 from averaging.transport.pass_credentials import PassCredentials
-from swarm.dht import Network, addresses, join_dht
+from swarm.access.passes import COORDINATOR
+from swarm.dht.node import Network, addresses, join_dht
+from swarm.dht.records import ContactRecord
 from swarm.identity import Identity, load_identity
-from swarm.passes import COORDINATOR
-from swarm.records import ContactRecord
 from tests.averaging_transport.peers import Guarded
 from tests.forked import runs_well
 from tests.waiting import wait_until

@@ -11,7 +11,7 @@ from averaging.transport import discovery as discovery_module
 from averaging.transport.discovery import Discovery
 from averaging.transport.loop import LoopThread, join_daemon
 from averaging.transport.pass_credentials import PassCredentials
-from swarm.dht import Network, addresses, join_dht
+from swarm.dht.node import Network, addresses, join_dht
 from swarm.identity import load_identity
 from tests.averaging_transport.peers import RUN, Guarded, Peer, chunk_of
 from tests.forked import runs_well

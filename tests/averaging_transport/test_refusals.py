@@ -11,7 +11,7 @@ from averaging.protocol.messages import Report
 from averaging.transport.frames import LONGEST_HELLO, Kind, Lane, frame
 from averaging.transport.limits import Limits
 from averaging.transport.wire import encode, pack
-from swarm.shut_out import MOST_REFUSALS
+from swarm.access.shut_out import MOST_REFUSALS
 from tests.averaging_transport.peers import Guarded, Intruder, Peer, Peers, chunk_of
 from tests.waiting import wait_until
 

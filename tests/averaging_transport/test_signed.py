@@ -12,8 +12,8 @@ from averaging.protocol import peer as protocol
 from averaging.protocol.messages import Commit, Contact, Goodbye, Message, Report
 from averaging.protocol.settings import Settings
 from averaging.transport.pass_credentials import PassCredentials
+from swarm.access.passes import COORDINATOR
 from swarm.identity import load_identity
-from swarm.passes import COORDINATOR
 from tests.averaging_transport.peers import RUN, Guarded, Peer, Peers
 from tests.waiting import wait_until
 

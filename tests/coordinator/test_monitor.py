@@ -6,7 +6,7 @@ from pydantic.v1 import ValidationError
 
 from coordinator.monitor import reachable, session_reports
 from swarm import clock
-from swarm.records import PRESENT_SECONDS, SessionRecord
+from swarm.dht.records import PRESENT_SECONDS, SessionRecord
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 

@@ -20,7 +20,7 @@ from averaging.shell.replay import Replay
 from averaging.shell.shell import Shell
 from coordinator.checkpoints import store
 from coordinator.release.hub import HubRepository
-from swarm.durable import write_file
+from swarm.files import write_file
 from tests.faults.hosts import move_to
 from tests.forked import run_sahaj
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from swarm.durable import write_file
+from swarm.files import write_file
 from swarm.run_file import dump_run, parse_run
 from tests.peers.small_swarm import SmallSwarm, run_content
 from tokenizer.command import train_from_run

@@ -19,7 +19,7 @@ from app.demo_peers import Peer, start_peer, wait_for_address
 from coordinator.ledger.ledger import Ledger, StepSummary, open_ledger
 from coordinator.main import ADDRESSES
 from coordinator.state_folder import URL
-from swarm.durable import write_file
+from swarm.files import write_file
 from swarm.run_file import dump_run, parse_run
 from tests.forked import Forked, run_sahaj, start_function
 from tests.waiting import PATIENCE, wait_until

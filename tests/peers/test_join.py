@@ -9,7 +9,7 @@ from app.admin import admin
 from app.joining.join import PEERS
 from app.joining.problems import Banned, NotAllowed
 from coordinator.access.admin_key import FILE
-from swarm import known_peers
+from swarm.dht import known_peers
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of

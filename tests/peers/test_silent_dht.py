@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-import swarm.dht_watch
+import swarm.dht.watch
 from app.demo_peers import Peer
 from tests.forked import Forked, run_sahaj, start_function
 from tests.peers.small_swarm import (
@@ -44,7 +44,7 @@ class Impatient(SmallSwarm):
 
 
 def run_impatiently(arguments: list[str]) -> None:
-    swarm.dht_watch.LATE, swarm.dht_watch.DHT_SILENCE = LATE, SILENCE
+    swarm.dht.watch.LATE, swarm.dht.watch.DHT_SILENCE = LATE, SILENCE
     run_sahaj(arguments)
 
 

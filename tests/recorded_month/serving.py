@@ -21,9 +21,9 @@ from coordinator.evaluation.held_out import perplexity
 from coordinator.http.server import Server
 from coordinator.http.service import Desk, make_app
 from coordinator.ledger.ledger import EvaluationRecord, Ledger, open_ledger
-from swarm.fingerprint import fingerprint
-from swarm.passes import load_authority
+from swarm.access.passes import load_authority
 from swarm.run_file import RunFile, dump_run
+from swarm.run_file.fingerprint import fingerprint
 from tests.recorded_month.going_on import GoingOn
 from tests.waiting import PATIENCE
 

@@ -6,9 +6,9 @@ import pytest
 
 from coordinator.access import announcements
 from coordinator.access.announcements import Decisions, NoticeBoard
+from swarm.access.notices import Notices, read_notices
+from swarm.access.passes import Authority, load_authority
 from swarm.errors import StorageError, SwarmError
-from swarm.notices import Notices, read_notices
-from swarm.passes import Authority, load_authority
 
 
 @pytest.fixture

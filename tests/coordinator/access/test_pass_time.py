@@ -12,9 +12,9 @@ from coordinator.access.authority import TELL_EVERY, post_guard
 from coordinator.access.pass_time import GRACE, PassTime, answers, keep_pass_time
 from coordinator.http.server import Server
 from swarm import clock
-from swarm.gate import SHUT_FRACTION, Gate
+from swarm.access.gate import SHUT_FRACTION, Gate
+from swarm.access.passes import Pass, PassRefused
 from swarm.identity import load_identity
-from swarm.passes import Pass, PassRefused
 
 RUN = "small-run"
 START = 1_700_000_000.0  # unix time in seconds

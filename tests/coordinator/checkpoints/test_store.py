@@ -36,8 +36,8 @@ from coordinator.checkpoints.store import (
 )
 from coordinator.main import newest_that_fits
 from swarm.errors import StorageError
-from swarm.fingerprint import fingerprint
 from swarm.run_file import RunFile, load_run
+from swarm.run_file.fingerprint import fingerprint
 from tests.forked import start_function
 from tokenizer.loading import tokenizer_digest
 from trainer.data import Batch

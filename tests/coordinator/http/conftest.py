@@ -19,11 +19,11 @@ from coordinator.checkpoints.folder import TrainerState
 from coordinator.http.server import Server
 from coordinator.http.service import Desk, Limits, make_app
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
-from swarm.fingerprint import Fingerprint, fingerprint
+from swarm.access.passes import load_authority
 from swarm.identity import peer_id_of
-from swarm.passes import load_authority
 from swarm.program import program_version
 from swarm.run_file import RunFile, parse_run
+from swarm.run_file.fingerprint import Fingerprint, fingerprint
 from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.waiting import PATIENCE
 

@@ -6,12 +6,12 @@ import pytest
 
 from coordinator.http import first_look
 from coordinator.http.service import Limits
-from swarm.fingerprint import Fingerprint
+from swarm.access.joining import JoinAnswer
+from swarm.access.notices import read_notices
+from swarm.access.passes import check_pass, read_pass
 from swarm.identity import peer_id_of
-from swarm.joining import JoinAnswer
-from swarm.notices import read_notices
-from swarm.passes import check_pass, read_pass
 from swarm.run_file import load_run
+from swarm.run_file.fingerprint import Fingerprint
 from tests.coordinator.http.conftest import ADDRESS, OURS, Service, as_peer
 from tests.hub_stand_in import HubStandIn
 from tests.waiting import wait_until

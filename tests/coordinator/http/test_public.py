@@ -15,7 +15,7 @@ from coordinator.http.people import first_day
 from coordinator.http.people_answers import Period
 from coordinator.http.public import link
 from coordinator.ledger.ledger import Ledger
-from swarm.notices import read_notices
+from swarm.access.notices import read_notices
 from tests.coordinator.http.conftest import Service, make_run, small_checkpoint
 from tests.hub_stand_in import HubStandIn
 

@@ -15,11 +15,12 @@ from hivemind.p2p import P2P, PeerID
 
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals
 from coordinator.access.vouched import VOUCHED_FOR, Vouched
-from swarm import clock, renewing
+from swarm import clock
+from swarm.access import renewal
+from swarm.access.joining import Refused, Renewed
+from swarm.access.passes import COORDINATOR, check_pass, load_authority, read_pass
+from swarm.access.renewal import LONGEST
 from swarm.identity import load_identity, peer_id_of
-from swarm.joining import Refused, Renewed
-from swarm.passes import COORDINATOR, check_pass, load_authority, read_pass
-from swarm.renewing import LONGEST
 from tests.coordinator.http.conftest import Service, as_peer
 from tests.hub_stand_in import HubStandIn
 
@@ -158,9 +159,9 @@ def test_over_real_libp2p(serve: Serve, tmp_path: Path):
         opened = contextlib.ExitStack()
         await asyncio.to_thread(opened.enter_context, open_renewals(service.desk, dht))
         try:
-            handle, coordinator = renewing.renewal_handle(service.desk.run.name), str(here.peer_id)
+            handle, coordinator = renewal.renewal_handle(service.desk.run.name), str(here.peer_id)
             nodes: list[Any] = [SimpleNamespace(p2p=one) for one in (trainer, stranger)]
-            return [await renewing._ask(None, node, coordinator, handle, body) for node in nodes]
+            return [await renewal._ask(None, node, coordinator, handle, body) for node in nodes]
         finally:
             await asyncio.to_thread(opened.close)
             for one in (trainer, stranger, here):

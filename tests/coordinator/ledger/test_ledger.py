@@ -194,6 +194,6 @@ def test_names_in_any_script_are_kept_as_they_are(ledger: Ledger, report: Report
 
 
 def test_the_ledger_and_the_swarm_agree_on_when_a_silent_session_is_gone() -> None:
-    from swarm import records
+    from swarm.dht import records
 
     assert records.PRESENT_SECONDS == PRESENT_SECONDS < records.RECORD_LIFETIME

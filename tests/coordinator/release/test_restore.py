@@ -13,8 +13,8 @@ from coordinator.release.build import make_release
 from coordinator.release.hub import HubRepository, ReleaseError
 from coordinator.release.release import publish
 from coordinator.release.restore import DOWNLOADS, restore_from_hub
-from swarm.fingerprint import Fingerprint
 from swarm.run_file import RunFile
+from swarm.run_file.fingerprint import Fingerprint
 from tests.coordinator.release.conftest import FINGERPRINT, REPO, MakeCheckpoint, repository
 from tests.hub_repositories import File
 from tests.hub_stand_in import HubStandIn

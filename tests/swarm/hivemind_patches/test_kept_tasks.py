@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from swarm.dht import Network, join_dht
+from swarm.dht.node import Network, join_dht
 from swarm.identity import load_identity
 from tests.forked import runs_well
 from tests.waiting import PATIENCE

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from swarm import clock
-from swarm.dht import Network, join_dht
+from swarm.dht.node import Network, join_dht
 from swarm.identity import load_identity
 from tests.forked import runs_well
 from tests.waiting import PATIENCE

@@ -6,9 +6,9 @@ from hivemind.dht import DHT
 from hivemind.utils import ValueWithExpiration, get_logger
 
 from swarm import clock
-from swarm.gate import Gate
+from swarm.access.gate import Gate
+from swarm.access.notices import notices_key
 from swarm.identity import Identity
-from swarm.notices import notices_key
 
 logger = get_logger(__name__)
 

@@ -5,13 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.swarm_log.conftest import lines, messages
+from tests.swarm.logging.conftest import lines, messages
 from tests.waiting import PATIENCE
 
 HIVEMIND = """
 import logging, sys
 from pathlib import Path
-from swarm import logs
+from swarm.logging import logs
 
 logs.begin(logs.Level(sys.argv[2]), verbose=sys.argv[3] == "verbose")
 from hivemind.utils import get_logger

@@ -25,8 +25,8 @@ from pydantic.v1 import (
 )
 
 from swarm import clock
-from swarm.gate import Gate
-from swarm.guarded_dht import LONGEST_LIFE, PassValidator
+from swarm.access.gate import Gate
+from swarm.dht.guarded import LONGEST_LIFE, PassValidator
 from swarm.identity import Identity, peer_id_of
 
 logger = get_logger(__name__)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm.durable import remove_partials, whole_directory, write_file
 from swarm.errors import StorageError
+from swarm.files import remove_partials, whole_directory, write_file
 from tests.waiting import PATIENCE
 
 MEBIBYTE = 1 << 20
@@ -86,7 +86,7 @@ def test_a_writer_that_is_killed_leaves_the_old_folder_whole(tmp_path):
         f"""
         import time
         from pathlib import Path
-        from swarm.durable import whole_directory
+        from swarm.files import whole_directory
         with whole_directory(Path({str(tmp_path)!r}) / "checkpoint") as folder:
             (folder / "model.bin").write_text("half")
             print("in the middle", flush=True)
@@ -105,7 +105,7 @@ def test_a_writer_that_is_killed_between_the_two_renames_loses_neither_folder_na
         f"""
         import time
         from pathlib import Path
-        from swarm.durable import whole_directory
+        from swarm.files import whole_directory
         rename, done = Path.replace, []
         def rename_once(self, target):
             if done:
@@ -130,7 +130,7 @@ def test_a_writer_that_is_killed_leaves_the_old_file_whole(tmp_path):
         f"""
         import os, time
         from pathlib import Path
-        from swarm.durable import write_file
+        from swarm.files import write_file
         def never_done(descriptor):
             print("in the middle", flush=True)
             time.sleep(600)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from swarm.log_file import LONGEST, json_line
+from swarm.logging.file import LONGEST, json_line
 
 
 def record(message: str, *arguments: object, level: int = logging.INFO, **more: Any) -> logging.LogRecord:

@@ -8,8 +8,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from swarm.errors import RunFileError
-from swarm.mistakes import describe, shown
-from swarm.strict_yaml import read_yaml
+from swarm.run_file.strict_yaml import read_yaml
+from swarm.run_file.validation_messages import describe, shown
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(gt=0)]

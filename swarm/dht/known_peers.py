@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from swarm.durable import write_file
+from swarm.files import write_file
 
 MOST = 8  # addresses in all; each that does not answer is greeted again and again
 LONGEST_ADDRESS = 300  # characters
@@ -37,7 +37,7 @@ def merge(current: Sequence[str], remembered: Sequence[str]) -> list[str]:
 
 def usable(addresses: Sequence[object]) -> list[str]:
     """Those that are a peer's address."""
-    from swarm.dht import is_address  # takes seconds to import, and is there by the time peers are known
+    from swarm.dht.node import is_address  # takes seconds to import, and is there by the time peers are known
 
     return [
         address

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hivemind.utils import MSGPackSerializer
 
-from swarm.passes import Authority, PassRefused
+from swarm.access.passes import Authority, PassRefused
 
 SEAL = "sahaj notices 1"
 LONGEST = 64 * 1024  # bytes: more would be slow to spread through the DHT

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from hivemind.p2p.p2p_daemon_bindings.utils import P2PHandlerError
 
-from swarm import log_noise, logs
-from swarm.log_noise import RULES, NotAgain, Repeats, known_noise
-from tests.swarm_log.conftest import messages
+from swarm.logging import logs, noise
+from swarm.logging.noise import RULES, NotAgain, Repeats, known_noise
+from tests.swarm.logging.conftest import messages
 
 
 def record(
@@ -80,11 +80,11 @@ def test_noise_is_in_the_log_at_the_level_of_debugging_alone(tmp_path: Path, lev
 def test_what_is_said_over_and_over_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     repeats = Repeats(but_of="sahaj")
     now = [100.0]
-    monkeypatch.setattr(log_noise.time, "monotonic", lambda: now[0])
-    passed = [repeats.filter(record("averaging.transport", "refused")) for _ in range(log_noise.MOST + 7)]
-    assert passed == [True] * log_noise.MOST + [False] * 7
-    assert all(repeats.filter(record("sahaj", "global step")) for _ in range(2 * log_noise.MOST))
-    now[0] += log_noise.WINDOW
+    monkeypatch.setattr(noise.time, "monotonic", lambda: now[0])
+    passed = [repeats.filter(record("averaging.transport", "refused")) for _ in range(noise.MOST + 7)]
+    assert passed == [True] * noise.MOST + [False] * 7
+    assert all(repeats.filter(record("sahaj", "global step")) for _ in range(2 * noise.MOST))
+    now[0] += noise.WINDOW
     later = record("averaging.transport", "refused")
     assert repeats.filter(later)
     assert later.getMessage() == "refused [7 more like this were left out]"
@@ -92,11 +92,11 @@ def test_what_is_said_over_and_over_is_counted(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_console_is_told_the_same_once_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     once, now = NotAgain(), [100.0]
-    monkeypatch.setattr(log_noise.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(noise.time, "monotonic", lambda: now[0])
     broken = record("coordinator.checkpoints.folder", "skipped: checkpoint-4 is broken")
     assert once.filter(broken)
     now[0] += 60.0
     assert not once.filter(broken)
     assert once.filter(record("coordinator.checkpoints.folder", "skipped: checkpoint-8 is broken"))
-    now[0] += log_noise.HOUR
+    now[0] += noise.HOUR
     assert once.filter(broken)

@@ -1,7 +1,7 @@
 """What a process logs, and where to. The console says what a person has to know now, the log the rest.
 
 `begin` collects messages, for the folder of a volunteer's log is known only after the first steps; `write_to` writes
-them, and all that follow, to a file (`swarm/log_file.py`), less what is known to be harmless (`swarm/log_noise.py`).
+them, and all that follow, to a file (`file.py`), less what is known to be harmless (`noise.py`).
 """
 
 import contextlib
@@ -12,8 +12,8 @@ from enum import Enum
 from logging.handlers import MemoryHandler
 from pathlib import Path
 
-from swarm.log_file import LogFile, redacted
-from swarm.log_noise import NotAgain, Repeats, known_noise
+from swarm.logging.file import LogFile, redacted
+from swarm.logging.noise import NotAgain, Repeats, known_noise
 
 OURS = ("app", "averaging", "coordinator", "sahaj", "swarm", "tokenizer", "trainer", "hivemind")
 FOLDER = "logs"  # beside what a peer keeps

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from swarm import logs
+from swarm.logging import logs
 
 
 @pytest.fixture

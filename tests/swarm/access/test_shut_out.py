@@ -10,9 +10,9 @@ from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
 from hivemind.proto import dht_pb2
 from hivemind.utils.asyncio import anext, as_aiter
 
-from swarm import shut_out
+from swarm.access import shut_out
+from swarm.access.shut_out import MOST_REFUSALS, WINDOW, is_shut_out, note_refusal, shut_out_whoever_is_refused
 from swarm.rate_limit import RateLimit
-from swarm.shut_out import MOST_REFUSALS, WINDOW, is_shut_out, note_refusal, shut_out_whoever_is_refused
 from tests.waiting import PATIENCE
 
 BAD, GOOD = dht_pb2.PingRequest(validate=True), dht_pb2.PingRequest()

@@ -29,12 +29,12 @@ from hivemind.utils.auth import (
 from hivemind.utils.crypto import RSAPublicKey
 
 from swarm import clock
-from swarm.gate import Gate
+from swarm.access.gate import Gate
+from swarm.access.notices import LONGEST as NOTICES
+from swarm.access.notices import notices_key
+from swarm.access.passes import PassRefused, check_pass, read_pass
+from swarm.access.shut_out import caller, note_refusal
 from swarm.identity import Identity, peer_id_of
-from swarm.notices import LONGEST as NOTICES
-from swarm.notices import notices_key
-from swarm.passes import PassRefused, check_pass, read_pass
-from swarm.shut_out import caller, note_refusal
 
 logger = get_logger(__name__)
 

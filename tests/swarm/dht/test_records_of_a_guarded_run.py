@@ -11,11 +11,11 @@ from hivemind.dht.routing import DHTID
 from hivemind.dht.validation import DHTRecord
 from hivemind.utils import MSGPackSerializer, get_dht_time
 
-from swarm.gate import Gate
-from swarm.guarded_dht import LONGEST_LIFE, LONGEST_VALUE, PassValidator
+from swarm.access.gate import Gate
+from swarm.access.notices import LONGEST, Notices, notices_key, sign_notices
+from swarm.access.passes import Authority, load_authority
+from swarm.dht.guarded import LONGEST_LIFE, LONGEST_VALUE, PassValidator
 from swarm.identity import Identity, load_identity
-from swarm.notices import LONGEST, Notices, notices_key, sign_notices
-from swarm.passes import Authority, load_authority
 
 RUN = "small-run"
 CONTENT = {"step": 3}

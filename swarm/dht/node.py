@@ -20,19 +20,19 @@ from hivemind.p2p import P2PDaemonError, PeerID
 from hivemind.utils import get_logger
 from hivemind.utils.multiaddr import Multiaddr
 
+from swarm.access.announcements import keep_noticing
+from swarm.access.gate import Gate
+from swarm.access.shut_out import shut_out_whoever_is_refused
 from swarm.clock import describe_offset, keep_time
+from swarm.dht.guarded import GuardedProtocol, PassAuthorizer
+from swarm.dht.message_limits import limit_messages
+from swarm.dht.records import validators
 from swarm.errors import SwarmError
-from swarm.gate import Gate
-from swarm.guarded_dht import GuardedProtocol, PassAuthorizer
 from swarm.hivemind_patches.kept_tasks import keep_tasks
 from swarm.hivemind_patches.whole_messages import WholeMessages
 from swarm.identity import Identity
-from swarm.logs import adopt_hivemind
-from swarm.messages import limit_messages
-from swarm.noticing import keep_noticing
+from swarm.logging.logs import adopt_hivemind
 from swarm.orphans import end_with_parent
-from swarm.records import validators
-from swarm.shut_out import shut_out_whoever_is_refused
 
 logger = get_logger(__name__)
 

@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 from hivemind.p2p import PeerID
 
 from swarm import clock
-from swarm.durable import write_file
-from swarm.notices import Notices, read_notices
-from swarm.passes import Pass, PassRefused, check_pass, read_pass
+from swarm.access.notices import Notices, read_notices
+from swarm.access.passes import Pass, PassRefused, check_pass, read_pass
+from swarm.files import write_file
 
 T = TypeVar("T")
 SHUT_AFTER = 600.0  # seconds after the last word that passes can be renewed, in which they still expire

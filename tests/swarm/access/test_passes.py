@@ -11,11 +11,11 @@ import pytest
 from hivemind.p2p import PeerID
 
 from swarm import clock
+from swarm.access.gate import SHUT_AFTER, Gate
+from swarm.access.notices import LONGEST, Notices, read_notices, sign_notices
+from swarm.access.passes import Authority, Pass, PassRefused, check_pass, load_authority, read_pass
 from swarm.errors import SwarmError
-from swarm.gate import SHUT_AFTER, Gate
 from swarm.identity import load_identity, peer_id_of
-from swarm.notices import LONGEST, Notices, read_notices, sign_notices
-from swarm.passes import Authority, Pass, PassRefused, check_pass, load_authority, read_pass
 
 RUN = "small-run"
 ALICE, BOB = PeerID(b"\x12 " + b"a" * 32), PeerID(b"\x12 " + b"b" * 32)

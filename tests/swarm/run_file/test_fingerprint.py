@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from swarm.fingerprint import differences, fingerprint
 from swarm.run_file import RunFile, parse_run
+from swarm.run_file.fingerprint import differences, fingerprint
 
 TOKENIZER = "9f86d081884c7d65"
 
@@ -101,7 +101,7 @@ def test_what_a_peer_may_choose_for_itself_does_not_count(changed):
 def test_another_process_computes_the_same_digest():
     program = (
         "from pathlib import Path\n"
-        "from swarm.fingerprint import fingerprint\n"
+        "from swarm.run_file.fingerprint import fingerprint\n"
         "from swarm.run_file import parse_run\n"
         "content = {'name': 'tiny', 'data': {'train': [{'path': 'corpus.txt'}]}}\n"
         f"print(fingerprint(parse_run(content, Path('run.yaml')), {TOKENIZER!r}).digest)"

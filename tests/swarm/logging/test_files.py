@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from swarm import log_file, logs
-from tests.swarm_log.conftest import lines, messages
+from swarm.logging import file as log_file
+from swarm.logging import logs
+from tests.swarm.logging.conftest import lines, messages
 from tests.waiting import PATIENCE
 
 logger = logging.getLogger("trainer.example")
@@ -18,7 +19,8 @@ pytestmark = pytest.mark.usefixtures("begun")
 HAMMERED = """
 import logging, multiprocessing, sys, threading
 from pathlib import Path
-from swarm import log_file, logs
+from swarm.logging import file as log_file
+from swarm.logging import logs
 
 log_file.LARGEST, log_file.KEPT = 20_000, 50
 logger = logging.getLogger("trainer.example")

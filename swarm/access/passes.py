@@ -15,9 +15,9 @@ from hivemind.p2p import PeerID
 from hivemind.utils import MSGPackSerializer
 
 from swarm import clock
-from swarm.durable import write_file
+from swarm.access.names import UNVERIFIED
 from swarm.errors import SwarmError
-from swarm.names import UNVERIFIED
+from swarm.files import write_file
 
 COORDINATOR = "#coordinator"  # the coordinator's name in its own pass; nobody on the Hub is called so
 LONGEST_NAME = 64  # characters

@@ -12,12 +12,12 @@ from hivemind.p2p import P2P
 from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
 from hivemind.utils.auth import AuthRole, AuthRPCWrapper
 
-from swarm.gate import Gate
-from swarm.guarded_dht import GuardedProtocol, PassAuthorizer
+from swarm.access.gate import Gate
+from swarm.access.notices import Notices, sign_notices
+from swarm.access.passes import Authority, load_authority
+from swarm.access.shut_out import shut_out_whoever_is_refused
+from swarm.dht.guarded import GuardedProtocol, PassAuthorizer
 from swarm.identity import load_identity
-from swarm.notices import Notices, sign_notices
-from swarm.passes import Authority, load_authority
-from swarm.shut_out import shut_out_whoever_is_refused
 
 RUN = "small-run"
 AN_HOUR = 3600.0

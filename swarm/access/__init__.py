@@ -1,0 +1,1 @@
+"""Who takes part in a run: passes, the check of them, renewal, and what the organizer announces."""

@@ -1,0 +1,1 @@
+"""The DHT: joining it, guarding it with passes, and the records that peers sign."""

@@ -1,0 +1,35 @@
+"""The run file: its schema, its reading, the messages for mistakes in it, and its fingerprint."""
+
+from swarm.run_file.schema import (
+    MASK,
+    AccessSection,
+    AveragingSection,
+    CoordinatorSection,
+    Count,
+    DataSection,
+    DataSource,
+    OptimizerSection,
+    ReleaseSection,
+    RunFile,
+    Section,
+    dump_run,
+    load_run,
+    parse_run,
+)
+
+__all__ = [
+    "MASK",
+    "AccessSection",
+    "AveragingSection",
+    "CoordinatorSection",
+    "Count",
+    "DataSection",
+    "DataSource",
+    "OptimizerSection",
+    "ReleaseSection",
+    "RunFile",
+    "Section",
+    "dump_run",
+    "load_run",
+    "parse_run",
+]
