@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from app import finetuning, releasing, starting
-from app.joining.command import join
-from app.joining.home import cache_folder
+from app import starting
+from app.commands import finetuning
+from app.join.command import join
+from app.join.home import cache_folder
 from app.notebook.command import notebook
 from app.options import (
     AnnounceOption,
@@ -28,6 +29,7 @@ from app.options import (
     VerboseOption,
 )
 from app.quiet import quiet as _quiet
+from app.release import command as release_command
 from swarm.errors import SahajError
 from swarm.logging import logs
 from swarm.secret_variables import hide_secrets
@@ -59,7 +61,7 @@ def demo(
 ) -> None:
     """Watch a whole collaboration on this machine: peers come, go, and leave a model behind."""
     _quiet(verbose=False)
-    from app.demo import DemoOptions, run_demo
+    from app.demo.demo import DemoOptions, run_demo
 
     options = DemoOptions(corpus=corpus, run=run, trainers=trainers, steps=steps, out=out, dashboard=dashboard)
     raise typer.Exit(run_demo(options))
@@ -152,7 +154,7 @@ def train(
     from swarm.run_file import load_run
 
     loaded = load_run(run)
-    from app.volunteer import volunteer
+    from app.commands.train import volunteer
 
     volunteer(
         loaded,
@@ -202,7 +204,7 @@ def admin(
 ) -> None:
     """Give an order to a running coordinator."""
     _quiet(verbose=False)
-    from app.admin import admin as order
+    from app.commands.admin import admin as order
 
     _say(order(url, key, action, argument, insecure=insecure))
 
@@ -221,7 +223,7 @@ def dashboard(
 ) -> None:
     """Show a run to everybody: how the model learns, and who makes it happen."""
     _quiet(verbose=False)
-    from app.dashboard import run_dashboard
+    from app.commands.dashboard import run_dashboard
 
     run_dashboard(url, host, port, notebook, _say)
 
@@ -232,7 +234,7 @@ def info(checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", show_d
     _quiet(verbose=False)
     from rich.console import Console
 
-    from app.info import describe, render
+    from app.commands.info import describe, render
 
     Console().print(render(describe(checkpoint)))
 
@@ -253,7 +255,7 @@ def plan(
     _quiet(verbose=False)
     from rich.console import Console
 
-    from app.plan import plan as predict
+    from app.plan.plan import plan as predict
 
     console = Console()
     with console.status("planning"):
@@ -264,7 +266,7 @@ def plan(
 app.command()(notebook)
 app.command()(finetuning.finetune)
 app.command()(finetuning.evaluate)
-app.command()(releasing.release)
+app.command()(release_command.release)
 
 
 def main() -> None:

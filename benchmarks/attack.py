@@ -30,8 +30,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.demo import DEFAULT_RUN
-from app.demo_corpus import prepare_corpus
+from app.demo.corpus import prepare_corpus
+from app.demo.demo import DEFAULT_RUN
 from benchmarks import command
 from swarm.errors import SahajError
 from swarm.files import write_file

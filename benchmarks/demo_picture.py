@@ -20,7 +20,7 @@ WIDTH = 80  # characters
 def main(picture: Annotated[Path, typer.Argument(help="The SVG file to write.")]) -> None:
     """Play the demo in a folder that is gone afterwards, and draw what it says if all of it happened."""
     quiet(verbose=False)
-    from app.demo import DemoOptions, run_demo
+    from app.demo.demo import DemoOptions, run_demo
 
     picture = picture.absolute()
     console = Console(width=WIDTH, record=True, force_terminal=False)

@@ -22,9 +22,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.demo import DEFAULT_RUN
-from app.demo_corpus import prepare_corpus
-from app.demo_peers import Peer
+from app.demo.corpus import prepare_corpus
+from app.demo.demo import DEFAULT_RUN
+from app.demo.peers import Peer
 from benchmarks import command
 from benchmarks.soak_processes import Growth, Watch
 from benchmarks.soak_steps import Steps

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from app.demo_peers import Peer
+from app.demo.peers import Peer
 
 WARM = 60.0  # seconds from the start of a process until its memory is compared; buffers and caches fill till then
 LONG_ENOUGH = 180.0  # seconds that it has to live for that

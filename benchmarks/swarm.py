@@ -30,9 +30,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.demo import DEFAULT_RUN
-from app.demo_corpus import prepare_corpus
-from app.demo_peers import Peer, start_peer, wait_for_address
+from app.demo.corpus import prepare_corpus
+from app.demo.demo import DEFAULT_RUN
+from app.demo.peers import Peer, start_peer, wait_for_address
 from benchmarks import command
 from benchmarks.swarm_worker import Measured, read_measured
 from coordinator.main import ADDRESSES

@@ -185,7 +185,7 @@ class Alone:
 
 
 def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
-    from app.joining.door import Door
+    from app.join.door import Door
     from swarm.access.joining import JoinRequest
     from swarm.access.passes import read_pass
 

@@ -9,9 +9,9 @@ os.environ["OMP_NUM_THREADS"] = "1"  # it is read while torch is imported
 os.environ["HF_HUB_DISABLE_XET"] = "1"  # as well; the stand-in for the Hub takes large files in the other way
 quiet(verbose=False)
 for needed in (
-    "app.demo",
-    "app.joining.join",
-    "app.volunteer",
+    "app.demo.demo",
+    "app.join.join",
+    "app.commands.train",
     "coordinator.main",
     "coordinator.http.service",
     "downstream.evaluate",

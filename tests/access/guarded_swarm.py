@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from app.demo_peers import Peer
+from app.demo.peers import Peer
 from swarm.run_file.fingerprint import fingerprint
 from tests.access.attacker import FAILED
 from tests.peers.small_swarm import NAME, SmallSwarm, newest_step_said, text_of

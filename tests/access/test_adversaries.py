@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.admin import admin
-from app.demo_peers import Peer
-from app.joining.problems import Banned
+from app.commands.admin import admin
+from app.demo.peers import Peer
+from app.join.problems import Banned
 from averaging.log.header import Header, Kind
 from coordinator.access.admin_key import FILE
 from coordinator.http.desk import Limits

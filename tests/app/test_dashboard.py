@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from app import dashboard
-from app.dashboard import DashboardError, free_port, run_dashboard
+from app.commands import dashboard
+from app.commands.dashboard import DashboardError, free_port, run_dashboard
 from tests.waiting import PATIENCE, wait_until
 
 

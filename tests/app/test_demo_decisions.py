@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.demo_corpus import HELD_OUT_EVERY, guess_language, prepare_corpus, python_documentation, sample_sentences
-from app.demo_summary import PeerSummary, Summary, problems
+from app.demo.corpus import HELD_OUT_EVERY, guess_language, prepare_corpus, python_documentation, sample_sentences
+from app.demo.summary import PeerSummary, Summary, problems
 from swarm.errors import DataError
 from swarm.run_file import RunFile, parse_run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.volunteer import _passing_folder
+from app.commands.train import _passing_folder
 from swarm.errors import SwarmError
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, expect
 
-from app.admin import admin
+from app.commands.admin import admin
 from coordinator.access.admin_key import FILE
 from tests.dashboard.browsing import reading
 from tests.dashboard.conftest import Pages

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from app.demo_peers import Peer
+from app.demo.peers import Peer
 from tests.faults import held
 from tests.faults.agreement import compare
 from tests.faults.hosts import Hosts

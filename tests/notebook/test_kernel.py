@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from app.joining.problems import TokenRejected, TokenTooStrong
+from app.join.problems import TokenRejected, TokenTooStrong
 from app.notebook import kernel
 from tests.waiting import PATIENCE
 

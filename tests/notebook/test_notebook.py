@@ -89,7 +89,7 @@ def test_the_wheel_is_the_program_that_runs_here(tmp_path: Path) -> None:
     target = tmp_path / "installed"
     install = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", target, path)
     subprocess.run([sys.executable, *install], check=True, timeout=PATIENCE)
-    for package in ("app/joining/join.py", "trainer/train.py"):
+    for package in ("app/join/join.py", "trainer/train.py"):
         assert (target / package).read_bytes() == Path(package).read_bytes()
     where = f"import sys; sys.path.insert(0, {str(target)!r}); import app.cli; print(app.cli.__file__)"
     told = subprocess.run([sys.executable, "-I", "-c", where], check=True, capture_output=True, text=True)

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 import averaging.transport.discovery
-from app.demo_peers import Peer, start_peer, wait_for_address
+from app.demo.peers import Peer, start_peer, wait_for_address
 from coordinator.ledger.ledger import Ledger, StepSummary, open_ledger
 from coordinator.main import ADDRESSES
 from coordinator.state_folder import URL

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-import app.joining.hearing
-from app.admin import admin
-from app.joining.join import PEERS
-from app.joining.problems import Banned, NotAllowed
+import app.join.hearing
+from app.commands.admin import admin
+from app.join.join import PEERS
+from app.join.problems import Banned, NotAllowed
 from coordinator.access.admin_key import FILE
 from swarm.dht import known_peers
 from tests.hub_stand_in import HubStandIn
@@ -80,5 +80,5 @@ def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_i
 
 def run_asking_soon(arguments: list[str]) -> None:
     """Be a trainer that soon asks for notices over HTTP: in client mode a banned one has no other way to hear of it."""
-    app.joining.hearing.SILENCE = app.joining.hearing.ASK_EVERY = 2.0
+    app.join.hearing.SILENCE = app.join.hearing.ASK_EVERY = 2.0
     run_closely(arguments)

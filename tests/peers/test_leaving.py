@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.demo_peers import Peer
+from app.demo.peers import Peer
 from tests.peers.small_swarm import (
     COUNTING,
     FRIGHTENING,

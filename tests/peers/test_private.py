@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from app.demo_peers import Peer
+from app.demo.peers import Peer
 from swarm.secret_variables import NAMES
 from tests.hub_stand_in import HubStandIn
 from tests.hub_stand_in import hub_stand_in as hub_stand_in

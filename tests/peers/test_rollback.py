@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from app.admin import admin
+from app.commands.admin import admin
 from coordinator.access.admin_key import FILE
 from coordinator.checkpoints.store import list_checkpoints, load_checkpoint
 from tests.peers.small_swarm import SmallSwarm, text_of

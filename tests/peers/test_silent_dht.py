@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import swarm.dht.watch
-from app.demo_peers import Peer
+from app.demo.peers import Peer
 from tests.forked import Forked, run_sahaj, start_function
 from tests.peers.small_swarm import (
     CONTRIBUTED,

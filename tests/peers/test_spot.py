@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.joining.spot import ELSEWHERE
-from tests.app_joining.metadata_stand_in import MetadataStandIn
+from app.join.spot import ELSEWHERE
+from tests.app.join.metadata_stand_in import MetadataStandIn
 from tests.peers.small_swarm import CONTRIBUTED, SmallSwarm, living_processes, text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]

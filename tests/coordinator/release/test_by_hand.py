@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.joining.problems import AddressProblem
-from app.releasing_work import release_by_hand
+from app.join.problems import AddressProblem
+from app.release.release import release_by_hand
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.release import Release
 from coordinator.state_folder import AUTHORITY, UNNAMED, URL

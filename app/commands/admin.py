@@ -1,0 +1,193 @@
+"""What `sahaj admin` does: the organizer's word to a running coordinator."""
+
+import json
+import time
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.join.address import is_private
+from app.join.door import Door
+from app.join.problems import AdminKeyProblem, CommandRefused, JoinProblem, ManifestProblem
+from trainer.terminal_text import printable
+
+LONGEST_KEY = 1024  # characters
+LONGEST_NAME, LONGEST_TEXT, LONGEST_STEP = 100, 500, 12  # characters
+
+
+class Action(str, Enum):
+    """What an organizer can do."""
+
+    ALLOW = "allow"
+    DISALLOW = "disallow"
+    BAN = "ban"
+    UNBAN = "unban"
+    ANNOUNCE = "announce"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESTORE = "restore"
+    STOP = "stop"
+    FLAGS = "flags"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The argument of an action, and what is said when it is done."""
+
+    argument: str | None  # its key in the request
+    done: str
+
+
+MEANINGS = {
+    Action.ALLOW: Meaning("name", "{0} may join."),
+    Action.DISALLOW: Meaning(
+        "name", "{0} is no longer allowed by an order; a pass that is out lasts until it expires."
+    ),
+    Action.BAN: Meaning("name", "{0} is banned; every peer knows within a minute."),
+    Action.UNBAN: Meaning("name", "{0} is no longer banned."),
+    Action.ANNOUNCE: Meaning("text", "Announced: {0}"),
+    Action.PAUSE: Meaning(None, "The run is paused: newcomers are asked to come back later, those who train go on."),
+    Action.RESUME: Meaning(None, "The run is open again."),
+    Action.RESTORE: Meaning(
+        "step", "The swarm goes back to the state of global step {0}; every peer knows within a minute."
+    ),
+    Action.STOP: Meaning(
+        None,
+        "The run is stopped: trainers say goodbye within a minute. `sahaj admin URL resume` takes it back, "
+        "Ctrl-C ends the coordinator.",
+    ),
+    Action.FLAGS: Meaning(None, "Nothing is known against anybody."),
+}
+
+
+def admin(
+    url: str, key_file: Path, action: Action | str, argument: str | None = None, *, insecure: bool = False
+) -> str:
+    """Carry out an action at a running coordinator; returns what is so now, for people.
+
+    Args:
+        argument: a name to allow, ban or unban, or the text of an announcement (empty: none any more).
+        insecure: send the key although the connection is not encrypted.
+
+    Raises:
+        JoinProblem: the coordinator cannot be asked, does not accept the key, or refuses.
+    """
+    action = _action(action)
+    body = body_of(action, argument)
+    with Door(url) as door:
+        if not (insecure or is_private(door.base)):
+            raise AdminKeyProblem(
+                f"{door.base}: not encrypted, and whoever is on the way could read your key; use https, or "
+                "http://127.0.0.1 on the coordinator's machine, or insist with --insecure"
+            )
+        key = read_key(key_file)
+        try:
+            if action is Action.FLAGS:
+                return describe_flags(door.ask("GET", "/api/admin/flags", bearer=key), time.time())
+            door.ask("POST", f"/api/admin/{action.value}", bearer=key, body=body)
+        except JoinProblem as problem:
+            if problem.status in (401, 403):
+                raise AdminKeyProblem(
+                    f"{key_file}: not the key of the run at {door.base}; give it with --key NAME-state/admin.key",
+                    status=problem.status,
+                ) from None
+            raise
+    return MEANINGS[action].done.format(argument) if argument else _done_without(action)
+
+
+def body_of(action: Action, argument: str | None) -> dict[str, Any]:
+    """The body of the request.
+
+    Raises:
+        CommandRefused: the argument is missing, too long, or not wanted.
+    """
+    key = MEANINGS[action].argument
+    if key is None:
+        if argument is not None:
+            raise CommandRefused(f"{action.value}: takes no argument, got {argument!r}")
+        return {}
+    longest = LONGEST_NAME if key == "name" else LONGEST_TEXT
+    if key == "step":
+        if argument is None or not argument.isdecimal() or len(argument) > LONGEST_STEP:
+            raise CommandRefused(f"{action.value}: needs the global step of a checkpoint, as `{_example(action)}`")
+        return {key: int(argument)}
+    text = (argument or "").strip()
+    if argument is None or (key == "name" and not text):
+        raise CommandRefused(
+            f"{action.value}: needs {'a name' if key == 'name' else 'a text'}, as `{_example(action)}`"
+        )
+    if len(text) > longest or not text.isprintable():
+        raise CommandRefused(f"{action.value}: the {key} must be one line of at most {longest} characters")
+    return {key: text}
+
+
+def describe_flags(answer: bytes, now: float) -> str:
+    """A line for each; `now` is the unix time.
+
+    Raises:
+        ManifestProblem: the answer is none of a coordinator.
+    """
+    try:
+        flags = [_Flag.model_validate(one) for one in json.loads(answer)]
+    except (ValueError, TypeError):
+        raise ManifestProblem("the coordinator's answer is not a list of flags; is it of another version?") from None
+    lines = [
+        f"{printable(one.user)} ({printable(one.peer_id)}) {printable(one.what)}"
+        f" - {one.times:,} times, last {_ago(now - one.last)} ago"
+        for one in flags
+    ]
+    return "\n".join(lines) or MEANINGS[Action.FLAGS].done
+
+
+def read_key(path: Path) -> str:
+    """The organizer's key.
+
+    Raises:
+        AdminKeyProblem: there is none in this file.
+    """
+    try:
+        key = path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        raise AdminKeyProblem(
+            f"{path}: no such key file; it lies in the coordinator's state folder, as --key NAME-state/admin.key"
+        ) from None
+    except (OSError, UnicodeDecodeError):
+        raise AdminKeyProblem(f"{path}: cannot be read as a key file; give the organizer's with --key") from None
+    if not key or len(key) > LONGEST_KEY or not key.isprintable() or " " in key:
+        raise AdminKeyProblem(f"{path}: not a key file; give the organizer's with --key")
+    return key
+
+
+def _action(action: Action | str) -> Action:
+    try:
+        return Action(action)
+    except ValueError:
+        known = ", ".join(each.value for each in Action)
+        raise CommandRefused(f"{action}: no such action; there are {known}") from None
+
+
+def _done_without(action: Action) -> str:
+    return "The announcement is withdrawn." if action is Action.ANNOUNCE else MEANINGS[action].done
+
+
+def _example(action: Action) -> str:
+    examples = {Action.ANNOUNCE: "'Back at nine'", Action.RESTORE: "1200"}
+    return f"sahaj admin URL {action.value} {examples.get(action, 'alice')}"
+
+
+class _Flag(BaseModel):
+    user: str
+    peer_id: str
+    what: str
+    times: int
+    last: float
+
+
+def _ago(seconds: float) -> str:
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{max(0.0, seconds):.0f} s"

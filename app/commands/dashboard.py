@@ -1,0 +1,76 @@
+"""What `sahaj dashboard` does: it becomes the Streamlit process that serves the pages of a run."""
+
+import importlib.util
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from app.join.door import Door
+from swarm.errors import SahajError
+
+PAGES = Path(__file__).parents[2] / "dashboard" / "app.py"
+USUAL_PORT = 8501  # Streamlit's own
+NICENESS = 10  # figures can wait a moment, training beside them should not
+
+
+class DashboardError(SahajError):
+    """The pages cannot be served here."""
+
+    exit_status = 50
+
+
+def is_installed() -> bool:
+    """Whether what the pages need is there."""
+    return all(importlib.util.find_spec(name) is not None for name in ("streamlit", "altair"))
+
+
+def run_dashboard(url: str, host: str, port: int, notebook: str | None, say: Callable[[str], None]) -> NoReturn:
+    """Serve the pages until Ctrl-C.
+
+    Args:
+        port: 0 for any that is free.
+        notebook: its address on GitHub or the Hub; Colab and Kaggle open it for whoever wants to join.
+
+    Raises:
+        DashboardError: Streamlit is missing, or the port cannot be had.
+        JoinProblem: at the URL is no coordinator that answers.
+    """
+    if not is_installed():
+        raise DashboardError("the dashboard needs Streamlit, which is not installed: pip install streamlit altair")
+    port = free_port(host, port)
+    with Door(url) as door:
+        name, base = door.run_name(), door.base
+    shown = f"[{host}]" if ":" in host else host
+    say(f"The dashboard of {name}: http://{shown}:{port} (Ctrl-C ends it)")
+    environment = os.environ | {"SAHAJ_URL": base} | ({"SAHAJ_NOTEBOOK": notebook} if notebook else {})
+    os.nice(NICENESS)
+    os.execve(sys.executable, command(host, port), environment)
+
+
+def command(host: str, port: int) -> list[str]:
+    """The command line of the process that serves the pages."""
+    options = ["--server.address", host, "--server.port", str(port)]
+    return [sys.executable, "-m", "streamlit", "run", str(PAGES), *options]
+
+
+def free_port(host: str = "127.0.0.1", port: int = 0) -> int:
+    """The port, if nobody has it; for 0, one that is free now.
+
+    Raises:
+        DashboardError: it is in use, or not for this user or machine.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(address)
+            return int(tried.getsockname()[1])
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DashboardError(
+            f"--host {host} --port {port}: cannot be listened on ({reason}); choose another port, "
+            "or --port 0 for any that is free"
+        ) from None

@@ -1,0 +1,1 @@
+"""`sahaj demo`: a whole collaboration on one machine."""

@@ -1,0 +1,171 @@
+"""`sahaj demo`: a whole collaboration on one machine, with real peers, told as it happens."""
+
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from app.commands.dashboard import free_port, is_installed
+from app.demo.corpus import prepare_corpus, sample_sentences
+from app.demo.peers import Peer, start_peer, wait_for_address
+from app.demo.story import Story
+from app.demo.summary import SUMMARY, Summary, problems, save_summary, summarize
+from coordinator.evaluation.unigram import compared
+from coordinator.ledger.ledger import open_ledger
+from coordinator.state_folder import URL
+from swarm.errors import SahajError
+from swarm.files import write_file
+from swarm.logging import logs
+from swarm.run_file import RunFile, dump_run, load_run, parse_run
+from swarm.secret_variables import hidden_secrets
+from tokenizer.command import train_from_run
+
+DEFAULT_RUN = Path(__file__).parents[2] / "runs" / "demo.yaml"
+MARKER = ".sahaj-demo"  # in the demo's folder: what is there may be replaced
+MADE = ("corpus", "tokenizer", "coordinator", "peers", "logs")  # folders of an earlier demo, replaced by this one
+SENTENCES = 4  # held-out sentences that the final model is shown
+
+
+class DemoFolderError(SahajError):
+    """The folder for the demo holds something else."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What the command line offers."""
+
+    corpus: Path | None
+    run: Path | None
+    trainers: int
+    steps: int | None
+    out: Path
+    dashboard: bool = True
+
+
+def run_demo(options: DemoOptions, console: Console | None = None) -> int:
+    """Tell the whole story; returns the exit status: 0 only if all of it happened.
+
+    Args:
+        console: where it is told; by default standard output.
+
+    Raises:
+        SahajError: bad input, or a peer that ended early.
+    """
+    console, out = console or Console(), options.out
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the peers are ended either way
+    began = time.monotonic()
+    run = prepare_run(options, console)
+    logs.write_to(out / "logs", "demo")
+    console.rule("the run")
+    state = out / "coordinator"
+    coordinator = start_peer(
+        "coordinator",
+        ["coordinator", str(out / "run.yaml"), "--state", str(state)],
+        out / "logs" / "coordinator.log",
+        environment=hidden_secrets(),  # for a release or wandb, if the run file asks for that
+    )
+    trainers: list[Peer] = []
+    dashboard: list[Peer] = []
+    try:
+        url = wait_for_address(coordinator, state / URL)
+        console.print(f"The coordinator is up: {url}", highlight=False, soft_wrap=True)
+        if options.dashboard:
+            dashboard += _serve_dashboard(url, out, console)
+        ledger = open_ledger(run.coordinator.ledger, state)
+        story = Story(run, out, coordinator, ledger, url, console)
+        trainers = story.trainers
+        training = time.monotonic()
+        story.play(options.trainers)
+        trained = time.monotonic() - training
+        if coordinator.stop(patience=15.0) != 0:
+            coordinator.fate = f"ended with an error: {coordinator.last_words()}"
+        summary = summarize(run, coordinator, trainers, ledger, out, seconds=time.monotonic() - began, training=trained)
+        ledger.close()
+    finally:
+        for peer in (*dashboard, coordinator, *trainers):
+            peer.kill()
+    return _close(run, coordinator, summary, out, console)
+
+
+def _serve_dashboard(url: str, out: Path, console: Console) -> list[Peer]:
+    """Start the process behind the pages, which ends with the demo; nobody waits for it."""
+    if not is_installed():
+        console.print("To watch in a browser: pip install streamlit altair", style="dim", highlight=False)
+        return []
+    port = free_port()
+    peer = start_peer("dashboard", ["dashboard", url, "--port", str(port)], out / "logs" / "dashboard.log")
+    console.print(f"Watch it in a browser: http://127.0.0.1:{port}", highlight=False, soft_wrap=True)
+    return [peer]
+
+
+def prepare_run(options: DemoOptions, console: Console) -> RunFile:
+    """Corpus, run file and tokenizer in the demo's folder.
+
+    Raises:
+        SahajError: the run file or the corpus cannot be used.
+    """
+    out = options.out
+    template = load_run(options.run or DEFAULT_RUN)
+    if out.exists() and not (out / MARKER).exists() and any(out.iterdir()):
+        raise DemoFolderError(f"--out {out}: holds something other than an earlier demo; choose a new folder")
+    console.rule("the text")
+    with tempfile.TemporaryDirectory(prefix="sahaj-demo-") as prepared:
+        # what an earlier demo made is removed only once this one's text is known to be good
+        language = prepare_corpus(template, options.corpus, Path(prepared))
+        for made in MADE:
+            shutil.rmtree(out / made, ignore_errors=True)
+        (out / SUMMARY).unlink(missing_ok=True)
+        write_file(out / MARKER, "made by sahaj demo\n")
+        shutil.copytree(prepared, out / "corpus")
+    content = template.model_dump()
+    content["language"] = language
+    if language != template.language:
+        content["coordinator"]["probes"] = []  # they would be in another one
+    content["tokenizer"]["path"] = "tokenizer"
+    content["data"]["train"] = [{"path": "corpus/train.jsonl"}]
+    content["data"]["validation"] = [{"path": "corpus/validation.jsonl"}]
+    content["access"] = {"open": True, "host": "127.0.0.1", "port": 0}
+    content["optimizer"]["total_steps"] = options.steps or template.optimizer.total_steps
+    run = parse_run(content, out / "run.yaml")
+    write_file(out / "run.yaml", dump_run(run))
+    train_from_run(out / "run.yaml", console=console)
+    return run
+
+
+def _close(run: RunFile, coordinator: Peer, summary: Summary, out: Path, console: Console) -> int:
+    """The closing scene: what the model has learned, the figures, and the verdict."""
+    from app.demo.fill_masks import fill_masks, render
+
+    path = save_summary(summary, out)
+    if summary.checkpoint:
+        console.rule("what the model has learned")
+        sentences = sample_sentences(out / "corpus", run.language, 3 * SENTENCES)
+        console.print(render(fill_masks(Path(summary.checkpoint), sentences, count=SENTENCES)))
+    console.rule("the figures")
+    console.print(
+        f"{summary.steps} global steps, {summary.samples:,} samples, {summary.seconds:.0f} s, "
+        f"{summary.samples_per_second:.0f} samples/s\n"
+        f"held-out loss {summary.eval_loss_first:.3f} -> {summary.eval_loss_last:.3f} nats"
+        f"{compared(summary.below_unigram)}\n"
+        f"{summary.averaging_rounds} rounds of averaging, {summary.averaging_failures} failed; "
+        f"waiting for data {summary.data_wait_fraction:.1%} of the time",
+        highlight=False,
+    )
+    for peer in summary.peers:
+        mode = ", client mode" if peer.client_mode else ""
+        console.print(f"  {peer.name}{mode}: {peer.samples:,} samples, {peer.fate}", highlight=False, markup=False)
+    console.print(f"Checkpoint: {summary.checkpoint}\nFigures: {path}", highlight=False, soft_wrap=True)
+    for failed in summary.failed_rounds:
+        console.print(failed, style="dim", highlight=False, markup=False)
+    found = problems(run, summary)
+    if coordinator.fate != "finished":
+        found.append(f"the coordinator {coordinator.fate}")
+    for problem in found:
+        console.print(f"problem: {problem}", style="red", highlight=False, markup=False)
+    return 1 if found else 0

@@ -1,0 +1,130 @@
+"""What happens in the demo, in order: peers start, one is killed in the middle of a step, another joins."""
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from app.demo.peers import Peer, start_peer
+from coordinator.checkpoints.folder import newest_checkpoint
+from coordinator.ledger.ledger import Ledger, StepSummary
+from coordinator.state_folder import CHECKPOINTS
+from swarm.errors import SwarmError
+from swarm.run_file import RunFile
+
+NAMES = ("Asha", "Bela", "Chandra", "Devi", "Esha", "Firoz", "Gita", "Hari")
+STALLED = 120.0  # seconds without a new global step after which something is wrong
+LOOK_EVERY = 0.25  # seconds
+RECORDS_COME = 4.0  # seconds after which all records of a global step have come, on a slow machine too
+MICRO_BATCH = 16  # samples at a time: half a second on half a core
+
+
+class Story:
+    """Plays the demo with real processes and tells it on the console."""
+
+    def __init__(self, run: RunFile, out: Path, coordinator: Peer, ledger: Ledger, url: str, console: Console):
+        self.trainers: list[Peer] = []
+        self._coordinator = coordinator
+        self._run, self._out, self._ledger = run, out, ledger
+        self._url, self._console = url, console
+        self._began = time.monotonic()
+        self._step, self._step_at, self._told = 0, time.monotonic(), 0
+        self._step_seconds = 10.0  # of the last global step; the first one is not known yet
+
+    def play(self, trainers: int) -> None:
+        """All of it; ends when the last global step is saved and the trainers have left.
+
+        Raises:
+            SwarmError: a peer ended early, or the swarm stands still.
+        """
+        total = self._run.optimizer.total_steps
+        for number in range(trainers):
+            self._start(NAMES[number % len(NAMES)], client_mode=number == 1)
+        self._tell(f"{trainers} trainers start; {self.trainers[1].name} is behind a firewall (client mode)")
+
+        victim = self.trainers[trainers - 1]
+        self._wait_for_step(max(2, total // 4))
+        self._wait(self._step_seconds / 2)
+        victim.kill()
+        victim.fate = "killed in mid-step"
+        self._tell(f"{victim.name}'s power plug is pulled in the middle of global step {self._step + 1}", "red")
+
+        self._wait_for_step(max(3, total // 4 + 2))
+        newcomer = self._start(NAMES[trainers % len(NAMES)], client_mode=False)
+        newcomer.fate = "joined late, finished"
+        self._tell(f"{newcomer.name} joins and takes over the state from the others", "green")
+
+        self._wait_for_step(total)
+        self._wait(RECORDS_COME + LOOK_EVERY)
+        self._tell("the last global step is done; the coordinator evaluates and saves")
+        self._wait_for_checkpoint(total)
+        for peer in self.trainers:
+            if peer is not victim and peer.end(patience=STALLED) != 0:
+                peer.fate = f"ended with an error: {peer.last_words()}"
+
+    def _start(self, name: str, *, client_mode: bool) -> Peer:
+        # several trainers share the processor: what each would find by trying depends on who else is trying
+        command = ["join", self._url, "--name", name, "--state", str(self._out / "peers" / name.lower())]
+        command += ["--micro-batch", str(MICRO_BATCH), "--listen", "/ip4/127.0.0.1/tcp/0"]
+        command += ["--client-mode" if client_mode else "--no-client-mode"]
+        log = self._out / "logs" / f"{name.lower()}.log"
+        peer = start_peer(name, command, log, client_mode=client_mode)
+        self.trainers.append(peer)
+        return peer
+
+    def _wait_for_step(self, step: int) -> None:
+        while self._step < step:
+            self._wait(LOOK_EVERY)
+
+    def _wait_for_checkpoint(self, step: int) -> None:
+        while (newest := newest_checkpoint(self._out / "coordinator" / CHECKPOINTS)) is None or (
+            newest.state.step < step
+        ):
+            self._wait(LOOK_EVERY)
+
+    def _wait(self, seconds: float) -> None:
+        """Let time pass, follow the global step, and notice when a peer or the swarm fails."""
+        until = time.monotonic() + seconds
+        while True:
+            self._look()
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(LOOK_EVERY, left))
+
+    def _look(self) -> None:
+        """Take in what the ledger has, and check that everybody is well.
+
+        Raises:
+            SwarmError: a peer ended early, or the swarm stands still.
+        """
+        steps = self._ledger.steps(since=self._told)
+        done = max((one.step for one in steps), default=-1) + 1  # the ledger counts global steps from 0
+        now = time.monotonic()
+        if done > self._step:
+            self._step_seconds = (now - self._step_at) / (done - self._step)
+            self._step, self._step_at = done, now
+        # the trainers' records of a step come within a second or two of each other
+        settled = done if now - self._step_at > RECORDS_COME else done - 1
+        for one in steps:
+            if one.step < settled:
+                self._told = one.step + 1
+                self._tell(describe_step(one, self._run.optimizer.total_steps))
+        for peer in self.trainers:
+            if peer.process.poll() not in (None, 0) and not peer.fate.startswith("killed"):
+                raise SwarmError(f"{peer.name} ended early ({peer.last_words()}); see {peer.log}")
+        if self._coordinator.process.poll() is not None:
+            words = self._coordinator.last_words()
+            raise SwarmError(f"the coordinator ended early ({words}); see {self._coordinator.log}")
+        if now - self._step_at > STALLED:
+            raise SwarmError(f"no global step for {STALLED:.0f} s after step {self._step}; see {self._out / 'logs'}")
+
+    def _tell(self, text: str, style: str = "") -> None:
+        self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/]  {text}", style=style, highlight=False)
+
+
+def describe_step(step: StepSummary, total: int) -> str:
+    """One line about a global step."""
+    loss = "" if step.loss is None else f"  loss {step.loss:.3f}"
+    trainers = "1 trainer " if step.peers == 1 else f"{step.peers} trainers"
+    return f"global step {step.step + 1:>3} of {total}: {step.samples:>5,} samples of {trainers}{loss}"

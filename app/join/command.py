@@ -1,0 +1,93 @@
+"""`sahaj join`: options of the command line, passed on to the way into a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app import starting
+from app.options import (
+    AnnounceOption,
+    CompileOption,
+    CountryOption,
+    DeviceOption,
+    DownloadOption,
+    GraceOption,
+    ListenOption,
+    LogLevelOption,
+    MicroBatchOption,
+    RelayOption,
+    UploadOption,
+    VerboseOption,
+)
+from app.quiet import quiet
+from swarm.logging import logs
+
+
+def join(
+    url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option(help="a name of your own, where the run is open (then no token is used)")
+    ] = None,
+    allow_write_token: Annotated[
+        bool, typer.Option("--allow-write-token", help="use a Hugging Face token even if it can change things")
+    ] = False,
+    data: Annotated[Path | None, typer.Option(help="text of this machine to train on, instead of the run's")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="folder of this peer's identity and the run's files; by default one per link in ~/.cache/sahaj"
+        ),
+    ] = None,
+    client_mode: Annotated[
+        bool | None,
+        typer.Option("--client-mode/--no-client-mode", help="accept no connections; found out if neither is given"),
+    ] = None,
+    listen: ListenOption = [],  # noqa: B006
+    announce: AnnounceOption = [],  # noqa: B006
+    relay: RelayOption = [],  # noqa: B006
+    device: DeviceOption = None,
+    micro_batch: MicroBatchOption = None,
+    compile: CompileOption = False,
+    country: CountryOption = None,
+    max_upload: UploadOption = None,
+    max_download: DownloadOption = None,
+    grace: GraceOption = None,
+    spot: Annotated[
+        bool,
+        typer.Option("--spot", help="leave in time when the cloud takes this machine away (Amazon, Google, Azure)"),
+    ] = False,
+    notebook: Annotated[
+        bool, typer.Option("--notebook", hidden=True, help="show pages for a notebook to display, one JSON line each")
+    ] = False,
+    verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
+) -> None:
+    """Join the run behind a link, and train until it is done or you leave (Ctrl-C)."""
+    quiet(verbose=verbose, log_level=log_level)
+    starting.stop_at_once()
+    from app.join.join import JoinOptions
+    from app.join.join import join as join_run
+
+    options = JoinOptions(
+        name=name,
+        allow_write_token=allow_write_token,
+        data=data,
+        state=state,
+        client_mode=client_mode,
+        listen=tuple(listen),
+        announce=tuple(announce),
+        relays=tuple(relay),
+        device=device,
+        micro_batch=micro_batch,
+        compile=compile,
+        country=country,
+        max_upload=max_upload,
+        max_download=max_download,
+        grace=grace,
+        spot=spot,
+        verbose=verbose,
+        notebook=notebook,
+        process_started=starting.PROCESS_STARTED,
+    )
+    join_run(url, options)

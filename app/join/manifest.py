@@ -1,0 +1,189 @@
+"""The manifest on disk: the run file and the tokenizer that the coordinator hands out, verified.
+
+A manifest comes from outside. It decides what is trained, not what is read or written on this machine: names
+with a path in them, files of unknown kinds, huge ones, and local text are refused.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.join.problems import ManifestProblem, one_line
+from swarm.access.joining import Manifest, TokenizerFile
+from swarm.errors import RunFileError
+from swarm.files import remove_partials, write_file
+from swarm.run_file import DataSource, RunFile, load_run, parse_run
+from swarm.run_file.strict_yaml import read_yaml
+from swarm.run_file.validation_messages import shown
+
+RUN_FILE, TOKENIZER = "run.yaml", "tokenizer"
+LONGEST_RUN_FILE = 256 * 1024  # characters
+DEEPEST = 16  # sections and lists within each other
+LARGEST_FILE = 64 << 20  # bytes; a tokenizer of a million words is smaller
+MOST_FILES = 16
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+DATA = (".json", ".txt", ".model")  # a tokenizer is made of these; what else lies beside it is not fetched
+SHA256 = re.compile(r"[0-9a-f]{64}")
+FINGERPRINT = re.compile(r"[0-9a-f]{8,64}")
+HUB_DATASET = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
+
+Fetch = Callable[[str, int], bytes]
+
+
+def read_manifest(manifest: Manifest, *, data: Path | None = None, trusted: bool = False) -> RunFile:
+    """The run of a manifest, checked and made fit for this machine; nothing is written.
+
+    Args:
+        data: text of this machine to train on, in place of the run's.
+        trusted: the coordinator is on this machine, so that the run may name local text, by absolute paths.
+
+    Raises:
+        ManifestProblem: one line that says what is wrong with it.
+    """
+    _check_tokenizer(manifest)
+    if not FINGERPRINT.fullmatch(manifest.fingerprint):
+        raise _unusable(f"its fingerprint {shown(manifest.fingerprint)} is none")
+    run = _parse(manifest.run, Path(RUN_FILE))
+    if data is not None:
+        sources = [_own_text(data, run.data.train[0].text_column)]
+    else:
+        sources = run.data.train
+        for source in sources:
+            _check_source(source, trusted=trusted)
+    # a trainer does not evaluate: what is held out stays with the organizer
+    text = run.data.model_copy(update={"train": sources, "validation": []})
+    return run.model_copy(update={"data": text})
+
+
+def write_manifest(manifest: Manifest, run: RunFile, folder: Path, fetch: Fetch) -> RunFile:
+    """Bring the tokenizer and the run file of `read_manifest` into `folder`; what is there already stays.
+
+    Args:
+        fetch: downloads a tokenizer file by name, and no more than so many bytes.
+
+    Raises:
+        ManifestProblem: a file is not what the manifest announces.
+        StorageError: it cannot be written.
+        JoinProblem: the coordinator cannot be asked.
+    """
+    tokenizer = (folder / TOKENIZER).absolute()
+    if tokenizer.is_dir():
+        remove_partials(tokenizer)
+        _remove_others(tokenizer, {file.name for file in _needed(manifest)})
+    for file in _needed(manifest):
+        if not _is_there(tokenizer / file.name, file):
+            write_file(tokenizer / file.name, _fetch_verified(file, fetch))
+    content = run.model_dump(mode="json")
+    content["tokenizer"]["path"] = str(tokenizer)
+    path = folder / RUN_FILE
+    write_file(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    return load_run(path)
+
+
+def folder_name(run: RunFile, manifest: Manifest) -> str:
+    """What the folder of a run is called; different models of one name do not mix."""
+    return f"{run.name}-{manifest.fingerprint}"
+
+
+def _parse(text: str, path: Path) -> RunFile:
+    if len(text) > LONGEST_RUN_FILE:
+        raise _unusable(f"its run file has {len(text):,} characters, and {LONGEST_RUN_FILE:,} would be many")
+    try:
+        _check_yaml(text)
+        content: Any = read_yaml(text)
+    except (ValueError, yaml.YAMLError) as error:
+        raise _unusable(f"its run file is not valid YAML: {one_line(str(error))}") from None
+    if not isinstance(content, dict):
+        raise _unusable("its run file is not a mapping of keys to values")
+    try:
+        return parse_run(content, path)
+    except RunFileError as error:
+        raise _unusable(f"its {one_line(str(error))}; perhaps it needs another version of this program") from None
+
+
+def _check_yaml(text: str) -> None:
+    """Refuse what is short to write and long to read: aliases that stand for gigabytes, and deep nesting.
+
+    Raises:
+        ManifestProblem: there is such a thing in it.
+        yaml.YAMLError: it is no YAML.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise _unusable("its run file has YAML aliases; write the values out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise _unusable("its run file is nested too deeply")
+
+
+def _check_tokenizer(manifest: Manifest) -> None:
+    files = manifest.tokenizer
+    if not files or len(files) > MOST_FILES or len({file.name.lower() for file in files}) < len(files):
+        raise _unusable(f"its tokenizer must be 1 to {MOST_FILES} files of different names, got {len(files)}")
+    for file in files:
+        if not PLAIN_NAME.fullmatch(file.name):
+            raise _unusable(f"{shown(file.name)} is no name of a tokenizer file")
+        if not 0 < file.size <= LARGEST_FILE:
+            raise _unusable(f"{file.name} has {file.size:,} bytes; 1 to {LARGEST_FILE:,} are allowed")
+        if not SHA256.fullmatch(file.sha256):
+            raise _unusable(f"{file.name} has no SHA-256")
+
+
+def _needed(manifest: Manifest) -> list[TokenizerFile]:
+    return [file for file in manifest.tokenizer if file.name.endswith(DATA)]
+
+
+def _check_source(source: DataSource, *, trusted: bool) -> None:
+    if source.path is not None:
+        if not trusted:
+            raise _unusable(
+                f"it would read {shown(source.path)} on this machine; give text of your own with --data PATH"
+            )
+        if not Path(source.path).is_absolute():
+            raise _unusable(f"{shown(source.path)} is not an absolute path; give text of your own with --data PATH")
+    # the library takes a name that exists here for a folder of this machine
+    elif not HUB_DATASET.fullmatch(source.name) or ".." in source.name or Path(source.name).exists():
+        raise _unusable(f"{shown(source.name)} is no dataset on the Hub; give text of your own with --data PATH")
+
+
+def _own_text(data: Path, text_column: str) -> DataSource:
+    if not data.exists():
+        raise ManifestProblem(f"{data}: no such file or folder; correct --data")
+    return DataSource(path=str(data.absolute()), text_column=text_column)
+
+
+def _remove_others(folder: Path, names: set[str]) -> None:
+    """A file that another tokenizer has left would be loaded with this one."""
+    for path in folder.iterdir():
+        if path.is_file() and path.name not in names:
+            path.unlink()
+
+
+def _is_there(path: Path, file: TokenizerFile) -> bool:
+    try:
+        return path.stat().st_size == file.size and _digest(path.read_bytes()) == file.sha256
+    except OSError:
+        return False
+
+
+def _fetch_verified(file: TokenizerFile, fetch: Fetch) -> bytes:
+    content = fetch(file.name, file.size)
+    if len(content) != file.size:
+        raise _unusable(f"{file.name} has {len(content):,} bytes and not the {file.size:,} announced")
+    if _digest(content) != file.sha256:
+        raise _unusable(f"{file.name} is not the announced file (its SHA-256 differs)")
+    return content
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _unusable(reason: str) -> ManifestProblem:
+    more = "" if "--data" in reason else "; tell the organizer"
+    return ManifestProblem(f"the coordinator's manifest cannot be used: {reason}{more}")

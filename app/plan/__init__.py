@@ -1,0 +1,1 @@
+"""`sahaj plan`: what a run will be like with the volunteers of a table."""

@@ -1,0 +1,1 @@
+"""`sahaj release`: a checkpoint goes to the Hub by hand."""

@@ -1,0 +1,59 @@
+"""`sahaj release`: a checkpoint goes to the Hub by hand, or is shown as it would go."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.quiet import quiet
+from swarm.logging import logs
+
+INTERRUPTED = 130  # the exit status of a command that was ended by Ctrl-C
+
+CheckpointArgument = Annotated[
+    Path, typer.Argument(metavar="CHECKPOINT", help="a checkpoint-N folder", show_default=False)
+]
+RepoArgument = Annotated[
+    str, typer.Argument(metavar="REPO", help="repository of a model on the Hub, as owner/name", show_default=False)
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="show what would go, message and model card included, and contact nobody")
+]
+PrivateOption = Annotated[bool, typer.Option("--private", help="make a repository that only its owners see")]
+TagOption = Annotated[list[str], typer.Option("--tag", metavar="NAME", help="a name for this release; may be repeated")]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="ledger of the run; by default the one in the checkpoint's state folder, if any"),
+]
+
+LinkOption = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="the run's link, for the notebook; by default that of the state folder, if any"),
+]
+
+
+def release(
+    checkpoint: CheckpointArgument,
+    repo: RepoArgument,
+    dry_run: DryRunOption = False,
+    private: PrivateOption = False,
+    tag: TagOption = [],  # noqa: B006  (Typer reads the default, nobody changes it)
+    ledger: LedgerOption = None,
+    link: LinkOption = None,
+) -> None:
+    """Release a checkpoint on the Hub, with a model card."""
+    quiet(verbose=False)
+    from app.release.release import describe, publish_by_hand, release_by_hand
+
+    made = release_by_hand(checkpoint, repo, tag, ledger, link)
+    if dry_run:
+        typer.echo(describe(made, repo))
+        return
+    typer.echo(f"{made.message}, to {repo}")
+    try:
+        done = publish_by_hand(made, repo, private=private)
+    except KeyboardInterrupt:
+        typer.echo("sahaj: stopped; nobody sees anything of it, and what has arrived is not sent again", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    logs.said(done)
+    typer.echo(done)

@@ -1,0 +1,109 @@
+"""What `sahaj release` does: put a release together from a checkpoint and its ledger, and show or publish it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from app.commands.info import readable
+from app.join.address import coordinator_url
+from app.join.problems import AddressProblem
+from coordinator.checkpoints.folder import RUN, Checkpoint, check
+from coordinator.ledger.database import folder_of
+from coordinator.ledger.ledger import open_ledger
+from coordinator.notebook.build import invitation, link_for_others
+from coordinator.release.build import make_release
+from coordinator.release.facts import Record, read_record, read_unnamed, unknown_names
+from coordinator.release.hub import HubRepository, check_name
+from coordinator.release.release import CARD, Release, publish
+from coordinator.state_folder import AUTHORITY, LEDGER, URL
+from swarm.run_file import RunFile, load_run
+
+
+def release_by_hand(
+    path: Path,
+    repo: str,
+    tags: list[str],
+    ledger: str | None,
+    link: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Release:
+    """The release of a checkpoint; contributors and the curve are in its card if there is a ledger.
+
+    While the run goes on it has the notebook, with the link that was given or the one that the coordinator has written.
+
+    Raises:
+        SahajError: the checkpoint is broken, the repository's name is not one, the link is none for others, or the
+            ledger cannot be read.
+    """
+    check_name(repo)
+    path = path.absolute()
+    state = check(path)
+    run = load_run(path / RUN)
+    folder = path.parent.parent
+    also = invitation(run.name, _link_of(folder, link)) if state.step < run.optimizer.total_steps else {}
+    record = _record_of(run, folder, ledger, say)
+    return make_release(run, Checkpoint(path, state.step, state), repo, record=record, also=also, tags=tags)
+
+
+def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:
+    """Write it to the Hub; returns what was done, for people.
+
+    Raises:
+        NotAllowed, ReleaseError: nobody sees anything of it.
+    """
+    repository = HubRepository(repo, private=private)
+    repository.open()
+    commit = publish(repository, release, once=False)
+    named = repository.tags()
+    elsewhere = [
+        f"\nattention: the tag {tag} is at another commit ({named[tag][:8]}) and stays there; delete it on the Hub, or "
+        "give another --tag"
+        for tag in release.tags
+        if named.get(tag, commit) != commit
+    ]
+    return f"Released at {repository.url} ({commit[:8]})" + "".join(elsewhere)
+
+
+def describe(release: Release, repo: str) -> str:
+    """What would go to the Hub: the message, files with their sizes, and the card."""
+    sizes = {name: release.size(name) for name in release.files}
+    width = max(map(len, sizes))
+    card = release.files[CARD]
+    assert isinstance(card, bytes), "the card was made here"
+    tags = f"\nTags: {', '.join(release.tags)}" if release.tags else ""
+    return "\n".join(
+        [
+            f"Would go to {repo}, {readable(sum(sizes.values()))}; nobody was contacted.",
+            f"\nMessage: {release.message}{tags}\n",
+            *(f"  {name:<{width}}  {readable(size):>9}" for name, size in sizes.items()),
+            f"\n{CARD}:\n\n{card.decode()}",
+        ]
+    )
+
+
+def _link_of(state_folder: Path, given: str | None) -> str:
+    if given is not None:
+        link = coordinator_url(given)
+        if not link_for_others(link):
+            raise AddressProblem(f"--link {link}: works on this machine only; give the address that others use")
+        return link
+    try:
+        return (state_folder / URL).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _record_of(run: RunFile, state_folder: Path, url: str | None, say: Callable[[str], None]) -> Record | None:
+    if url is None and not (state_folder / LEDGER).is_file():
+        say(f"attention: no ledger here ({state_folder / LEDGER}): without --ledger the card has no contributors")
+        return None
+    url = url or run.coordinator.ledger
+    folders = {state_folder, folder_of(url, state_folder)}  # a copied checkpoint has no state folder around it
+    unnamed = read_unnamed(*folders)
+    ledger = open_ledger(url, state_folder)
+    try:
+        record = read_record(ledger, run, unnamed, has_passes=any((folder / AUTHORITY).is_file() for folder in folders))
+    finally:
+        ledger.close()
+    if unknown := record.work.credit.unknown:
+        say(unknown_names(unknown))
+    return record

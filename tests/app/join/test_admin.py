@@ -1,0 +1,130 @@
+"""The organizer's commands, against a server that speaks the contract."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from app.commands.admin import Action, admin
+from app.join.problems import AdminKeyProblem, CommandRefused, CoordinatorAway, JoinProblem
+from tests.app.join.conftest import refused
+from tests.app.join.stand_in import Answer, StandIn
+
+KEY = "organizers-key"
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "admin.key"
+    path.write_text(f"{KEY}\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("action", "argument", "body"),
+    [
+        ("allow", "alice", {"name": "alice"}),
+        ("disallow", "alice", {"name": "alice"}),
+        ("ban", " mallory ", {"name": "mallory"}),
+        ("unban", "mallory", {"name": "mallory"}),
+        ("announce", "back {soon}", {"text": "back {soon}"}),
+        ("announce", "", {"text": ""}),
+        ("pause", None, {}),
+        ("resume", None, {}),
+        ("restore", "1200", {"step": 1200}),
+        ("stop", None, {}),
+    ],
+)
+def test_an_action_is_carried_out(
+    server: StandIn, key_file: Path, action: str, argument: str | None, body: dict[str, str]
+):
+    server.answers[f"POST /api/admin/{action}"] = Answer(body={})
+    line = admin(server.url, key_file, action, argument)
+    heard = server.heard[-1]
+    assert (heard.path, heard.bearer, heard.body) == (f"/api/admin/{action}", KEY, body)
+    assert line.isprintable()
+    assert (argument or "").strip() in line
+
+
+@pytest.mark.parametrize(
+    ("action", "argument"),
+    [("ban", None), ("ban", " "), ("ban", "x" * 101), ("pause", "now"), ("announce", None), ("explode", None)]
+    + [("restore", wrong) for wrong in (None, "", "last", "-1", "1.5", "1" * 13)],
+)
+def test_a_mistaken_command_is_not_sent(server: StandIn, key_file: Path, action: str, argument: str | None):
+    with pytest.raises(CommandRefused):
+        admin(server.url, key_file, action, argument)
+    assert not server.heard
+
+
+def test_the_example_can_be_typed(server: StandIn, key_file: Path):
+    for action, example in {"ban": "sahaj admin URL ban alice", "announce": "sahaj admin URL announce 'Back"}.items():
+        with pytest.raises(CommandRefused, match=example):
+            admin(server.url, key_file, action)
+
+
+def test_who_stops_a_run_is_told_the_way_back_and_the_end(server: StandIn, key_file: Path):
+    server.answers["POST /api/admin/stop"] = Answer(body={})
+    line = admin(server.url, key_file, "stop")
+    assert "`sahaj admin URL resume`" in line
+    assert "Ctrl-C" in line
+
+
+@pytest.mark.parametrize("answer", [Answer(401, refused("token_rejected")), Answer(403, '{"detail": "no"}')])
+def test_a_wrong_key(server: StandIn, key_file: Path, answer: Answer):
+    server.answers["POST /api/admin/stop"] = answer
+    with pytest.raises(AdminKeyProblem) as problem:
+        admin(server.url, key_file, Action.STOP)
+    assert str(key_file) in str(problem.value)
+    assert KEY not in str(problem.value)
+    assert "--key NAME-state/admin.key" in str(problem.value)
+    assert problem.value.exit_status == 41
+
+
+@pytest.mark.parametrize("content", [b"", b"two words", b"\xff\xfe", b"x" * 2000])
+def test_a_file_that_holds_no_key(server: StandIn, tmp_path: Path, content: bytes):
+    path = tmp_path / "odd.key"
+    path.write_bytes(content)
+    with pytest.raises(AdminKeyProblem, match=r"odd\.key"):
+        admin(server.url, path, "stop")
+
+
+def test_no_key_file(server: StandIn, tmp_path: Path):
+    with pytest.raises(AdminKeyProblem, match=r"no such key file; .* --key NAME-state/admin\.key"):
+        admin(server.url, tmp_path / "absent", "stop")
+
+
+def test_the_key_does_not_travel_in_the_clear(key_file: Path):
+    with pytest.raises(AdminKeyProblem, match="not encrypted"):
+        admin("http://192.0.2.1:8080", key_file, "stop")
+
+
+def test_the_coordinators_refusal_is_told(server: StandIn, key_file: Path):
+    server.answers["POST /api/admin/ban"] = Answer(422, refused("malformed", "nobody: no such user"))
+    with pytest.raises(JoinProblem, match="nobody: no such user"):
+        admin(server.url, key_file, "ban", "nobody")
+
+
+def test_the_coordinator_is_away(server: StandIn, key_file: Path):
+    server.close()
+    with pytest.raises(CoordinatorAway):
+        admin(server.url, key_file, "pause")
+
+
+def test_flags_are_told_a_line_each(server: StandIn, key_file: Path):
+    server.answers["GET /api/admin/flags"] = Answer(body="[]")
+    assert admin(server.url, key_file, "flags") == "Nothing is known against anybody."
+    about = {"user": "~e\x1b[31mve", "peer_id": "QmPeer", "what": "claimed too much", "times": 1200}
+    server.answers["GET /api/admin/flags"] = Answer(body=json.dumps([about | {"last": time.time() - 7200}] * 2))
+    first, second = admin(server.url, key_file, "flags").split("\n")
+    assert first == second
+    assert first.isprintable()
+    assert first.endswith("ve (QmPeer) claimed too much - 1,200 times, last 2 h ago")
+    assert (server.heard[-1].method, server.heard[-1].bearer) == ("GET", KEY)
+
+
+def test_an_answer_that_is_no_list_of_flags(server: StandIn, key_file: Path):
+    server.answers["GET /api/admin/flags"] = Answer(body={"detail": "?"})
+    with pytest.raises(JoinProblem, match="not a list of flags"):
+        admin(server.url, key_file, "flags")

@@ -1,0 +1,133 @@
+"""`sahaj join` and `sahaj admin` against the coordinator's real HTTP service, with a stand-in for the Hub."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from app.commands.admin import admin
+from app.join.join import JoinOptions, join
+from app.join.problems import (
+    AdminKeyProblem,
+    Banned,
+    NotAllowed,
+    RunFinished,
+    RunPaused,
+    TokenRejected,
+    WrongFingerprint,
+)
+from coordinator.access.admin_key import load_admin_key
+from coordinator.access.announcements import NoticeBoard
+from coordinator.http.server import Server
+from coordinator.http.service import Desk, make_app
+from coordinator.ledger.ledger import open_ledger
+from swarm.access.passes import load_authority
+from swarm.run_file import load_run
+from swarm.run_file.fingerprint import fingerprint
+from tests.app.join.conftest import RUN, Trained
+from tests.hub_stand_in import HubStandIn
+from tokenizer.loading import read_tokenizer, tokenizer_digest
+
+
+@dataclass
+class Service:
+    url: str
+    key: Path
+    hub: HubStandIn
+
+
+@pytest.fixture
+def service(tokenizer_files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    state, folder = tmp_path / "state", tmp_path / "tokenizer"
+    folder.mkdir()
+    for name, content in tokenizer_files.items():
+        (folder / name).write_bytes(content)
+    path = tmp_path / "run.yaml"
+    path.write_text(RUN + "access:\n  users: [alice]\n")
+    run, authority = load_run(path), load_authority(state / "authority.key")
+    ledger = open_ledger("sqlite:///ledger.db", state)
+    with HubStandIn() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        desk = Desk(
+            run=run,
+            fingerprint=fingerprint(run, tokenizer_digest(read_tokenizer(str(folder)))),
+            tokenizer=folder,
+            authority=authority,
+            board=NoticeBoard(state, authority, run.name),
+            ledger=ledger,
+            addresses=lambda: ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"],
+            step=lambda: 0,
+            gathered=lambda: 12,
+            stepped_at=lambda: 0.0,
+            restore=lambda step: None,
+            checkpoints=state / "checkpoints",
+            admin_key=load_admin_key(state / "admin.key"),
+        )
+        server = Server(make_app(desk), "127.0.0.1", 0)
+        yield Service(server.url, state / "admin.key", hub)
+        server.stop()
+    ledger.close()
+
+
+def test_from_the_link_to_training_and_out_again(
+    service: Service, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    homes = iter(range(100))
+
+    def come(token: str) -> None:
+        monkeypatch.setenv("HF_TOKEN", token)
+        join(service.url, JoinOptions(state=tmp_path / f"peer-{next(homes)}", device="cpu"))
+
+    alice, bob = service.hub.add("alice"), service.hub.add("bob")
+    come(alice)
+    [(_, trainer, _, _)] = trained.calls
+    assert trainer.name == "alice"
+    renewal = trainer.when_joined[0].__self__
+    assert renewal._ask().user == "alice"
+    renewal._gate.take_notice(renewal._hear())
+
+    with pytest.raises(NotAllowed, match="bob"):
+        come(bob)
+    admin(service.url, service.key, "allow", "bob")
+    come(bob)
+
+    admin(service.url, service.key, "pause")
+    with pytest.raises(RunPaused):
+        come(alice)
+    assert renewal._ask().user == "alice"  # who is there stays
+    admin(service.url, service.key, "resume")
+
+    admin(service.url, service.key, "ban", "alice")
+    with pytest.raises(Banned):
+        come(alice)
+    with pytest.raises(Banned):
+        renewal._ask()
+    admin(service.url, service.key, "unban", "alice")
+    come(alice)
+
+    service.hub.revoke(bob)
+    with pytest.raises(TokenRejected):
+        come(bob)
+
+    other = tmp_path / "other.key"
+    load_admin_key(other)
+    with pytest.raises(AdminKeyProblem):
+        admin(service.url, other, "stop")
+    admin(service.url, service.key, "stop")
+    with pytest.raises(RunFinished):
+        come(alice)
+    assert len(trained.calls) == 3
+
+
+def test_a_volunteer_with_another_optimizer_is_refused_and_told_what_differs(
+    service: Service, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_TOKEN", service.hub.add("alice"))
+    monkeypatch.setattr("swarm.run_file.fingerprint.fingerprint", partial(fingerprint, optimizer_version=1))
+    with pytest.raises(
+        WrongFingerprint, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
+    ):
+        join(service.url, JoinOptions(state=tmp_path / "peer", device="cpu"))
+    assert not trained.calls

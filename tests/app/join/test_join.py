@@ -1,0 +1,193 @@
+"""The whole way of `sahaj join`, with a stand-in for the coordinator and for training itself."""
+
+import base64
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.join.door import Access, RunInfo
+from app.join.join import JoinOptions, join, warning_about_token, who
+from app.join.problems import ManifestProblem, NameProblem, TokenMissing, TokenTooStrong, WrongFingerprint
+from swarm.errors import SwarmError
+from swarm.logging import logs
+from tests.app.join.conftest import RUN, Trained
+from tests.app.join.stand_in import Answer, Heard, StandIn
+from tests.swarm.logging.conftest import begun as begun
+
+SECRET = "hf_very_secret"
+OPEN, CLOSED = RunInfo(access=Access(open=True)), RunInfo(access=Access(open=False))
+MINE = {"name": "alice", "auth": {"accessToken": {"role": "read"}}}
+
+
+def options(tmp_path: Path, **changes: Any) -> JoinOptions:
+    return replace(JoinOptions(state=tmp_path / "peer", device="cpu"), **changes)
+
+
+def test_no_secret_is_in_the_log_of_a_join_however_much_is_logged(
+    opened: StandIn,
+    hub: StandIn,
+    trained: Trained,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    begun: None,
+):
+    logs.begin(logs.Level.DEBUG)
+    hub.answers["GET /api/whoami-v2"] = Answer(body=MINE)
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    join(opened.url, options(tmp_path))
+    [(_, trainer, _, _)] = trained.calls
+    logging.getLogger("trainer.example").error("a library quotes its headers: {'authorization': 'Bearer %s'}", SECRET)
+    log = (tmp_path / "peer" / logs.FOLDER / "trainer.jsonl").read_bytes()
+    assert b"The leaderboard calls you alice" in log and b"a library quotes" in log
+    shown = trainer.gate.own.to_bytes()
+    key = trainer.identity.path.read_bytes()
+    for secret in (SECRET.encode(), shown, shown[-32:], key, key[-32:]):
+        assert secret not in log
+        assert base64.b64encode(secret)[:20] not in log and secret.hex().encode()[:20] not in log
+
+
+def test_with_a_token(
+    opened: StandIn,
+    hub: StandIn,
+    trained: Trained,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+):
+    hub.answers["GET /api/whoami-v2"] = Answer(body=MINE)
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    join(opened.url, options(tmp_path, verbose=True))
+    [(run, trainer, _, _)] = trained.calls
+    assert trainer.name == "alice"
+    assert trainer.gate.admit(trainer.identity.peer_id, trainer.gate.own).user == "alice"
+    assert trainer.network.initial_peers == ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"]
+    assert not trainer.network.client_mode
+    assert len(trainer.when_joined) == 1
+    assert run.name == "little"
+    shown = capfd.readouterr()
+    assert "asking to be let in:" in shown.out
+    assert "Ctrl-C" in shown.out
+    assert SECRET not in shown.out + shown.err
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert not written
+
+
+def test_a_renewal_says_what_is_trained(opened: StandIn, trained: Trained, tmp_path: Path):
+    join(opened.url, options(tmp_path, name="bob"))
+    [(_, trainer, _, _)] = trained.calls
+    renewal = trainer.when_joined[0].__self__
+    answer = renewal._ask()
+    assert answer.user == "~bob"
+    first, last = (heard.body for heard in opened.heard if heard.path == "/api/join")
+    assert first["fingerprint"] is None
+    assert last["fingerprint"]["data.max_length"] == "512"
+    assert last["public_key"] == first["public_key"]
+
+
+@pytest.fixture(autouse=True)
+def open_to_all(request: pytest.FixtureRequest) -> None:
+    if "opened" in request.fixturenames and "hub" not in request.fixturenames:
+        server: StandIn = request.getfixturevalue("opened")
+        server.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
+
+
+def test_another_fingerprint_is_refused(opened: StandIn, trained: Trained, tmp_path: Path):
+    change_answer(opened, lambda body: body["manifest"].update(fingerprint="0" * 16))
+    with pytest.raises(WrongFingerprint, match="0000000000000000"):
+        join(opened.url, options(tmp_path, name="bob"))
+    assert not trained.calls
+
+
+def test_a_pass_that_is_somebody_elses_is_not_used(opened: StandIn, trained: Trained, tmp_path: Path):
+    change_answer(opened, lambda body: body.update(authority="AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="))
+    with pytest.raises(SwarmError):
+        join(opened.url, options(tmp_path, name="bob"))
+    assert not trained.calls
+
+
+def test_without_a_peer_to_join_by_nothing_begins(opened: StandIn, trained: Trained, tmp_path: Path):
+    change_answer(opened, lambda body: body.update(initial_peers=["nonsense"]))
+    with pytest.raises(ManifestProblem, match="names no peer"):
+        join(opened.url, options(tmp_path, name="bob"))
+    assert not trained.calls
+
+
+def test_local_text_of_a_run_on_this_machine(opened: StandIn, trained: Trained, tmp_path: Path):
+    own = tmp_path / "own.txt"
+    own.write_text("text")
+    change_answer(
+        opened, lambda body: body["manifest"].update(run=RUN.replace("hub: owner/text", "path: relative.jsonl"))
+    )
+    with pytest.raises(ManifestProblem, match="--data"):
+        join(opened.url, options(tmp_path, name="bob"))
+    # the lock of the peer's identity is held while the process lives
+    join(opened.url, options(tmp_path, name="bob", data=own, state=tmp_path / "other"))
+    assert trained.calls[0][0].data.train[0].path == str(own)
+
+
+def test_an_open_run_wants_a_name_alone(monkeypatch: pytest.MonkeyPatch):
+    assert who(OPEN, JoinOptions(name="bob")) == (None, "bob")
+    monkeypatch.setattr("getpass.getuser", lambda: "carol")
+    assert who(OPEN, JoinOptions()) == (None, "carol")
+
+
+def test_an_open_run_goes_without_the_hub(hub: StandIn, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    hub.close()
+    assert who(OPEN, JoinOptions())[0] is None
+
+
+def test_a_closed_run_wants_a_token(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("app.join.token._has_terminal", lambda: False)
+    with pytest.raises(TokenMissing):
+        who(CLOSED, JoinOptions(name="bob"))
+
+
+@pytest.mark.parametrize(
+    ("about", "name", "url", "warned"),
+    [
+        (CLOSED, None, "http://192.0.2.1:8080", True),
+        (CLOSED, None, "https://run.example.org", False),
+        (CLOSED, None, "http://127.0.0.1:8080", False),
+        (OPEN, "bob", "http://192.0.2.1:8080", False),
+        (OPEN, None, "http://192.0.2.1:8080", True),
+    ],
+)
+def test_a_token_that_could_be_read_on_its_way_is_warned_of(about: RunInfo, name: str | None, url: str, warned: bool):
+    said = warning_about_token(about, name, url)
+    assert (said is not None) == warned
+    assert said is None or (url in said and "https" in said)
+
+
+def test_a_strong_token_does_not_reach_the_coordinator(
+    opened: StandIn, hub: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    hub.answers["GET /api/whoami-v2"] = Answer(body={"name": "alice", "auth": {"accessToken": {"role": "write"}}})
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    with pytest.raises(TokenTooStrong):
+        join(opened.url, options(tmp_path))
+    assert not any(heard.bearer for heard in opened.heard)
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 41, "a\nb"])
+def test_odd_names_are_refused(name: str):
+    with pytest.raises(NameProblem):
+        who(OPEN, JoinOptions(name=name))
+
+
+def change_answer(server: StandIn, change: Callable[[dict[str, Any]], None]) -> None:
+    """Let the coordinator say something else at the door."""
+    usual = server.answers["POST /api/join"]
+
+    def changed(heard: Heard) -> Answer:
+        assert callable(usual)
+        answer = usual(heard)
+        assert isinstance(answer.body, dict)
+        change(answer.body)
+        return answer
+
+    server.answers["POST /api/join"] = changed
