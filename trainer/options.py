@@ -10,7 +10,7 @@ from swarm.access.gate import Gate
 from swarm.dht.node import Network
 from swarm.identity import Identity
 from trainer.leaving import GRACE
-from trainer.steps import Steps
+from trainer.startup_timer import Steps
 
 
 @dataclass(frozen=True)

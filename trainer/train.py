@@ -16,14 +16,14 @@ from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, tokenizer_digest
-from trainer.console import ConsoleView
+from trainer.announcements import Organizer
+from trainer.console.view import ConsoleView
 from trainer.credited import Credited
 from trainer.data import Feed
 from trainer.leaving import end_helpers, end_process, leaving_on_signal
 from trainer.micro_batch import find_pace
 from trainer.model import build_model
 from trainer.options import TrainerOptions
-from trainer.organizer import Organizer
 from trainer.precision import device_name, pick_device, use_fast_arithmetic
 from trainer.session import Session
 from trainer.training import Training

@@ -8,7 +8,7 @@ from averaging.log.credit import session_id
 from averaging.log.header import Entry, Kind
 from averaging.optimizer import CollaborativeOptimizer, Progress
 from swarm.run_file import RunFile
-from trainer.console import View
+from trainer.console.view import View
 from trainer.credited import Credited
 from trainer.data import Feed
 from trainer.micro_batch import Pace

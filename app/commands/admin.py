@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from app.join.address import is_private
 from app.join.door import Door
 from app.join.problems import AdminKeyProblem, CommandRefused, JoinProblem, ManifestProblem
-from trainer.terminal_text import printable
+from trainer.console.terminal_text import printable
 
 LONGEST_KEY = 1024  # characters
 LONGEST_NAME, LONGEST_TEXT, LONGEST_STEP = 100, 500, 12  # characters

@@ -14,10 +14,10 @@ from swarm.errors import RunFileError, SahajError
 from swarm.logging import logs
 from swarm.private_folder import keep_private
 from swarm.run_file import RunFile
-from trainer.console import ConsoleView
+from trainer.console.view import ConsoleView
 from trainer.leaving import GRACE
 from trainer.options import TrainerOptions
-from trainer.steps import Steps
+from trainer.startup_timer import Steps
 from trainer.train import train
 
 LONGEST_NAME = 64  # characters; what session records allow

@@ -36,9 +36,9 @@ from swarm.logging import logs
 from swarm.private_folder import keep_private
 from swarm.program import program_version
 from swarm.run_file import RunFile
-from trainer.console import ConsoleView
-from trainer.notebook_view import NotebookView
-from trainer.steps import Steps
+from trainer.console.notebook import NotebookView
+from trainer.console.view import ConsoleView
+from trainer.startup_timer import Steps
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be told at once
     from swarm.access.gate import Gate

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from swarm.logging.logs import said
-from trainer.terminal_text import fit, printable, wrap
+from trainer.console.terminal_text import fit, printable, wrap
 
 TREND = 24  # global steps in the small curve of the loss
 MESSAGES = 3  # newest messages that stay in sight

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from tests.trainer_console.test_console import HOSTILE, VIEW
+from tests.trainer.console.test_view import HOSTILE, VIEW
 from tests.waiting import PATIENCE
-from trainer.notebook_view import LINES, NotebookView, page
+from trainer.console.notebook import LINES, NotebookView, page
 
 HTML, PLAIN = "text/html", "text/plain"
 
@@ -61,7 +61,7 @@ def test_old_messages_make_room() -> None:
 def test_when_nobody_reads_any_more_the_process_is_asked_once_to_leave() -> None:
     program = (
         "import signal, sys, time\n"
-        "from trainer.notebook_view import NotebookView\n"
+        "from trainer.console.notebook import NotebookView\n"
         "asked = []\n"
         "signal.signal(signal.SIGINT, lambda *_: asked.append(1))\n"
         "with NotebookView() as view:\n"

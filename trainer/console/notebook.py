@@ -16,8 +16,8 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from trainer.console import INDENT, WIDEST, ConsoleView, View, picture
-from trainer.terminal_text import printable
+from trainer.console.terminal_text import printable
+from trainer.console.view import INDENT, WIDEST, ConsoleView, View, picture
 
 LINES = 24  # newest messages that stay in sight
 REDRAW_EVERY = 1.0  # seconds; each page travels through the notebook's server to a browser

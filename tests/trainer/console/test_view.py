@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from trainer.console import ConsoleView, View, picture, plain_line, sparkline
-from trainer.terminal_text import width
+from trainer.console.terminal_text import width
+from trainer.console.view import ConsoleView, View, picture, plain_line, sparkline
 
 VIEW = View(
     run="bengali",
@@ -276,7 +276,7 @@ def test_a_terminal_that_is_gone_does_not_stop_the_work():
 
 
 def test_an_output_that_knows_no_bengali_gets_question_marks():
-    program = "from trainer.console import ConsoleView\nwith ConsoleView() as shown: shown.message('সহজ: ready')"
+    program = "from trainer.console.view import ConsoleView\nwith ConsoleView() as shown: shown.message('সহজ: ready')"
     result = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

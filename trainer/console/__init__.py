@@ -1,0 +1,1 @@
+"""What a volunteer looks at: a terminal, plain lines, or a notebook."""
