@@ -32,7 +32,7 @@ from averaging.reduce.grid import Grid
 from benchmarks import command
 from benchmarks.linear_program import round_rate
 from swarm.files import write_file
-from tests.averaging_load_balancing.groups_of_peers import random_lines, random_trainers
+from tests.averaging.load_balancing.groups_of_peers import random_lines, random_trainers
 
 LINES = ((100, 20), (50, 10), (20, 5), (10, 2))  # Mbit/s down and up
 GRID = Grid(17_847_474)

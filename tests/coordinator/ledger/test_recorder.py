@@ -24,7 +24,7 @@ from coordinator.ledger.recorder import Recorder, as_its_own, credited, ledger_i
 from coordinator.ledger.rounds import RoundRow
 from coordinator.run_log import Applied, RunLog, saved, set_older_log_aside, state_of
 from swarm.run_file import RunFile
-from tests.averaging_log.headers import FIRST, chain_of, header, member
+from tests.averaging.log.headers import FIRST, chain_of, header, member
 from tests.coordinator.ledger.test_backup import spoil
 
 NOW = 1_800_000_000.0

@@ -5,7 +5,7 @@ from typing import Any
 
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Kind, Part
 from averaging.shell.shell import Progress
-from tests.averaging_log.headers import header, member
+from tests.averaging.log.headers import header, member
 from trainer.credited import Credited
 from trainer.training import may_begin_within, status_of
 

@@ -1,0 +1,32 @@
+"""What is remembered of sessions that have left: as long as a ballot may count it, and no longer."""
+
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.messages import Contact, Goodbye
+from tests.averaging.log.headers import header
+
+ME = Contact("me.0", "me", reachable=True)
+ANN = Contact("ann.0", "ann", reachable=True)
+
+
+def after_leaving(at: int, tip: int, *, is_voter: bool = False, is_listed: bool = False) -> bool:
+    """Whether the goodbye of a session that left at a step is remembered when the newest header is that of `tip`."""
+    contacts = Contacts(ME)
+    contacts.listed([ANN])
+    contacts.has_left(Goodbye(ANN.session, "", at, None, None))
+    contacts.listed([ANN] if is_listed else [])
+    contacts.forget_goodbyes(header(tip, voters=(ANN.session,) if is_voter else ()))
+    return ANN.session in contacts.goodbyes
+
+
+def test_a_goodbye_is_forgotten_when_its_session_can_be_no_voter_any_more() -> None:
+    assert after_leaving(at=5, tip=5)  # it may be a member of the next header, and a voter after that
+    assert after_leaving(at=5, tip=4)
+    assert after_leaving(at=5, tip=6, is_voter=True)
+    assert after_leaving(at=5, tip=99, is_listed=True)  # or it would be taken to be there
+    assert not after_leaving(at=5, tip=6)
+
+
+def test_a_session_that_nobody_knows_of_does_not_leave() -> None:
+    contacts = Contacts(ME)
+    contacts.has_left(Goodbye(ANN.session, "", 5, None, None))
+    assert not contacts.goodbyes

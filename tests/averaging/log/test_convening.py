@@ -1,0 +1,120 @@
+"""Who leads the next step, and who takes over."""
+
+import pytest
+
+from averaging.log.header import Ballot
+from averaging.protocol.messages import Contact
+from averaging.protocol.rounds.convening import Convening, succession
+from averaging.protocol.settings import Timing
+from tests.averaging.log.headers import header
+
+COORDINATOR = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
+PEERS = {name: Contact(name, name, reachable=name != "hidden") for name in ("a", "b", "c", "d", "hidden", "guest")}
+CONTACTS = {**PEERS, COORDINATOR.session: COORDINATOR}
+TIP = header(voters=("a", "b", "c", "d", "hidden"), ballot=Ballot(3, COORDINATOR.session))
+TIMING = Timing()
+
+
+def view(me: Contact, now: float = 0.0) -> Convening:
+    """One peer's, a moment after it has heard the coordinator."""
+    convening = Convening(me, TIMING, now)
+    convening.new_step(TIP.digest)
+    convening.heard(COORDINATOR, gathered_all=False, now=now)
+    return convening
+
+
+def leaders(views: dict[str, Convening], now: float) -> set[str]:
+    return {name for name, one in views.items() if one.leads(TIP, PEERS, now)}
+
+
+def test_reachable_voters_succeed_in_one_order_that_changes_with_the_header() -> None:
+    order = succession(TIP, CONTACTS)
+    assert sorted(order) == ["a", "b", "c", "d"]
+    assert succession(TIP, dict(reversed(CONTACTS.items()))) == order
+    others = [succession(header(step, voters=TIP.voters), CONTACTS) for step in range(20)]
+    assert any(one != order for one in others)
+
+
+def test_the_last_acting_convener_comes_first() -> None:
+    for last in "abcd":
+        assert succession(header(voters=TIP.voters, ballot=Ballot(3, last)), CONTACTS)[0] == last
+
+
+def test_the_coordinator_leads_unless_its_disk_is_full_or_another_ballot_is_open() -> None:
+    convening = view(COORDINATOR)
+    assert convening.leads(TIP, PEERS, 0.0)
+    convening.other_ballot(1.0)
+    assert not convening.leads(TIP, PEERS, 1.0)
+    assert convening.leads(TIP, PEERS, 1.0 + TIMING.ballot)
+    convening.can_convene = False
+    assert not convening.leads(TIP, PEERS, 1.0 + TIMING.ballot)
+
+
+def test_voters_take_over_one_after_the_other_when_the_coordinator_is_silent() -> None:
+    views = {name: view(contact) for name, contact in PEERS.items()}
+    order = succession(TIP, PEERS)
+    assert leaders(views, TIMING.absence - 0.1) == set()
+    for rank in range(4):
+        now = TIMING.absence + rank * TIMING.succession
+        assert leaders(views, now) == set(order[: rank + 1])
+    assert leaders(views, 1000.0) == set(order)  # neither a guest nor a voter that nobody can reach
+
+
+def test_a_word_of_the_first_successor_holds_the_others_back() -> None:
+    first, second, *_ = succession(TIP, PEERS)
+    convening = view(PEERS[second])
+    for now in range(20, 60, 2):
+        convening.heard(PEERS[first], gathered_all=False, now=float(now))
+        assert not convening.leads(TIP, PEERS, now + 1.0)
+
+
+def test_the_acting_convener_goes_on_at_once_at_the_next_step_but_yields_to_the_coordinator() -> None:
+    acting = succession(TIP, PEERS)[0]
+    convening = view(PEERS[acting])
+    tip = header(2, voters=TIP.voters, ballot=Ballot(4, acting))
+    convening.new_step(tip.digest)
+    assert convening.leads(tip, PEERS, TIMING.absence)
+    convening.heard(COORDINATOR, gathered_all=False, now=30.0)
+    assert not convening.leads(tip, PEERS, 30.0)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "d"])
+def test_a_full_batch_without_a_commit_is_taken_over_though_the_coordinator_speaks(name: str) -> None:
+    convening = view(PEERS[name])
+    rank = succession(TIP, PEERS).index(name)
+    due = TIMING.absence + rank * TIMING.succession
+    for now in range(0, 60, 2):
+        convening.heard(COORDINATOR, gathered_all=True, now=float(now))
+        assert convening.leads(TIP, PEERS, float(now)) is (now >= due)
+    convening.new_step("the next one")
+    convening.heard(COORDINATOR, gathered_all=True, now=60.0)
+    assert not convening.leads(TIP, PEERS, 60.0)
+
+
+def test_a_round_in_which_something_moves_is_not_taken_over_for_a_while() -> None:
+    views = {name: view(contact) for name, contact in PEERS.items()}
+    for now in range(int(TIMING.round + TIMING.absence) + 1):
+        for one in views.values():
+            one.heard(COORDINATOR, gathered_all=True, now=float(now))
+            one.round_moves(float(now))
+        assert bool(leaders(views, float(now))) == (now >= TIMING.round + TIMING.absence)
+    for one in views.values():
+        one.new_step(TIP.digest)
+        one.round_moves(500.0)  # of the round before
+        one.heard(COORDINATOR, gathered_all=True, now=500.0)
+    assert not leaders(views, 500.0 + TIMING.absence - 0.1)
+    assert leaders(views, 500.0 + TIMING.absence)
+
+
+def test_peers_report_to_the_convener_and_while_it_is_silent_to_those_that_may_be_next() -> None:
+    convening = view(PEERS["guest"])
+    assert convening.report_to(TIP, CONTACTS, 1.0) == [COORDINATOR.session]
+    silent = 3 * TIMING.report
+    assert convening.report_to(TIP, CONTACTS, silent) == [COORDINATOR.session, *succession(TIP, CONTACTS)]
+    assert set(convening.report_to(None, CONTACTS, silent)) == CONTACTS.keys() - {"hidden", "guest"}
+
+
+def test_a_peer_that_says_to_convene_does_not_keep_reports_from_the_coordinator() -> None:
+    convening = view(PEERS["a"])
+    convening.heard(PEERS["guest"], gathered_all=False, now=1.0)
+    assert set(convening.report_to(TIP, CONTACTS, 1.5)) == {"guest", COORDINATOR.session}

@@ -1,0 +1,54 @@
+"""Credit is what headers say: weight times the share of chunks that include it."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from averaging.log.credit import contributions
+from averaging.log.header import Exclusion, Part
+from tests.averaging.log.headers import header, member
+from tests.simulation.ledger import Ledger
+
+UPDATE = header(
+    members=(member("a1", 30, user="ann"), member("b1", 20), member("c1", 10), member("reader", 0)),
+    parts=(Part("a1", ("w", "x")), Part("b1", ("y",))),
+    exclusions=(Exclusion("b1", 0), *(Exclusion("c1", chunk) for chunk in range(3))),
+)
+
+
+def test_a_sender_that_is_missing_from_a_chunk_is_credited_for_the_others() -> None:
+    ledger = Ledger()
+    ledger.enter(UPDATE)
+    assert ledger.of_header(UPDATE.digest) == {"a1": Fraction(30), "b1": Fraction(40, 3)}
+
+
+def test_a_header_counts_once_however_often_it_is_read() -> None:
+    ledger = Ledger()
+    for _ in range(3):
+        ledger.enter(UPDATE)
+    assert ledger.tokens_by_user() == {"ann": 30, "b1": Fraction(40, 3)}
+
+
+def test_two_headers_of_a_step_keep_their_credit_and_sessions_of_a_user_add_up() -> None:
+    ledger = Ledger()
+    ledger.enter(UPDATE)
+    other = header(members=(member("a2", 7, user="ann"),), parts=(Part("a2", ("v",)),))
+    ledger.enter(other)
+    assert ledger.tokens_by_user()["ann"] == 37
+    assert ledger.of_header(other.digest) == {"a2": 7}
+    assert ledger.of_header("unknown") == {}
+
+
+def test_a_header_without_an_update_credits_nobody() -> None:
+    ledger = Ledger()
+    ledger.enter(header(members=(member("a1"),)))
+    assert ledger.tokens_by_user() == {}
+
+
+def test_samples_are_credited_by_the_same_share_and_the_loss_of_the_swarm_is_their_mean() -> None:
+    told = [replace(one, samples=6, loss=loss) for one, loss in zip(UPDATE.members, (2.0, 4.0, None), strict=False)]
+    update = replace(UPDATE, members=tuple(told))
+    assert [one.samples for one in contributions(update)] == [6, 4]
+    assert update.loss == pytest.approx((30 * 2.0 + 20 * 4.0) / 50)
+    assert UPDATE.loss is None

@@ -1,0 +1,102 @@
+"""A run goes on when everybody that had an accepted update has gone."""
+
+import pytest
+
+from averaging.log.chain import Chain
+from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
+from averaging.protocol.actions import SaveProposal
+from averaging.protocol.catching_up.catching_up import CLAIM, CatchingUp
+from averaging.protocol.catching_up.trust import Trust
+from averaging.protocol.commit.voting import Voter
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.credentials import Open
+from averaging.protocol.fetching import Fetching
+from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Message, Vote
+from averaging.protocol.rounds.meeting import Situation
+from averaging.protocol.rounds.parts import equal_parts
+from averaging.protocol.rounds.round import Phase, Round
+from averaging.protocol.session import Session
+from averaging.protocol.settings import Settings
+from tests.averaging.log.headers import FIRST, header
+
+SETTINGS = Settings("run", target_samples=1, chunks=1, snapshot_every=5)
+TIMING = SETTINGS.timing
+GENESIS = header(0, voters=("v1", "v2"), tie_breaker="coordinator.0")
+LOST = header(1, GENESIS.digest, parts=(Part("v1", ("a chunk that nobody has",)),), voters=("v1", "v2"))
+CHAIN = Chain([Entry(GENESIS, Certificate(FIRST))])
+ME = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
+
+
+def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
+    asked: list[tuple[str, Message]] = []
+    fetching = Fetching(lambda to, message: asked.append((to, message)), TIMING)
+    trust = Trust(Contacts(ME), "run", Open())
+    following = CatchingUp(Session(ME, SETTINGS), fetching, trust)
+    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), CHAIN, now=0.0, is_member=True)
+    fetching.tick(TIMING.fetch)
+    assert asked
+    for now in range(int(CLAIM)):
+        following.tick(GENESIS.head, float(now))
+        assert following.is_behind(GENESIS.head)
+    following.tick(GENESIS.head, CLAIM)
+    assert not following.is_behind(GENESIS.head)
+
+
+def test_a_commit_is_followed_while_somebody_says_that_it_has_it() -> None:
+    fetching = Fetching(lambda to, message: None, TIMING)
+    trust = Trust(Contacts(ME), "run", Open())
+    following = CatchingUp(Session(ME, SETTINGS), fetching, trust)
+    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), CHAIN, now=0.0, is_member=True)
+    for now in range(60):
+        following.claims("v1", LOST.head, GENESIS.head, float(now))
+    assert following.entries
+
+
+def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
+    """A ballot of a restarted coordinator; both voters have left, and one of them had accepted an update."""
+    goodbyes = {
+        "v1": Goodbye("v1", GENESIS.digest, 0, FIRST, Accepted(FIRST, LOST)),
+        "v2": Goodbye("v2", GENESIS.digest, 0, None, None),
+    }
+    ballot = Ballot(1, ME.session)
+    session, contacts = Session(ME, SETTINGS), Contacts(ME)
+    contacts.goodbyes.update(goodbyes)
+    situation = Situation(
+        session=session,
+        contacts=contacts,
+        listed={},
+        objection=lambda header: "",
+        ballot=ballot,
+        previous=GENESIS,
+        recent=[GENESIS],
+        awaited=frozenset(),
+        may_reset=may_reset,
+    )
+    voter = Voter(ME.session, GENESIS.digest)
+    fetching = Fetching(lambda to, message: None, TIMING)
+
+    def sign(ballot: Ballot, header: Header) -> Vote:
+        return Vote(GENESIS.digest, ballot, header.digest)
+
+    made = Round(situation, equal_parts, voter, sign, fetching, 0.0)
+    made.called(ME.session, Call(GENESIS.digest, ballot, (), None), 0.0)
+    return made, session
+
+
+def test_a_reset_keeps_an_accepted_update_only_if_somebody_has_it() -> None:
+    made, session = round_with_goodbyes(may_reset=True)
+    made.advance(TIMING.meeting)
+    assert (made.phase, made.header and made.header.chunks) == (Phase.FETCHING, LOST.chunks)
+    made.advance(TIMING.ballot / 2)
+    (saved,) = session.take()
+    assert isinstance(saved, SaveProposal)
+    reset: Header = saved.accepted.header
+    assert (reset.kind, reset.chunks, reset.previous) == (Kind.RESET, (), GENESIS.digest)
+
+
+@pytest.mark.parametrize("seconds", [TIMING.meeting, TIMING.ballot / 2, TIMING.ballot])
+def test_nothing_is_reset_before_its_time(seconds: float) -> None:
+    made, session = round_with_goodbyes(may_reset=False)
+    made.advance(seconds)
+    assert session.take() == []
+    assert made.phase in (Phase.MEETING, Phase.FAILED)

@@ -1,0 +1,78 @@
+"""A convener asks the planner of its process, with what the members say of their lines."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from averaging.log.chain import Chain
+from averaging.log.header import Ballot, Kind, SnapshotName
+from averaging.protocol.actions import Send
+from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report
+from averaging.protocol.peer import Peer
+from averaging.protocol.rounds.parts import Assignments, Line, Planned
+from averaging.protocol.settings import Settings
+from tests.averaging.log.headers import chain_of
+
+ME = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
+FAT = Contact("fat.0", "fat", reachable=True)
+BALLOT = Ballot(1, "coordinator.0")
+THIN = Contact("thin.0", "thin", reachable=False)
+
+
+def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
+    asked: list[tuple[int, Sequence[Line]]] = []
+
+    def all_to_the_fattest(chunks: int, members: Sequence[Line]) -> Planned:
+        asked.append((chunks, members))
+        fattest = max(members, key=lambda line: line.bandwidth.upload if line.reachable and line.bandwidth else 0.0)
+        return Planned((Assignment(0, chunks, fattest.session, attempt=0),), ("fat.0",), 12.0)
+
+    settings = Settings("run", target_samples=4, chunks=3, snapshot_every=5)
+    machine = Peer(ME, settings, 0.0, held=("old",), plan=all_to_the_fattest)
+    machine.start(Chain(chain_of(1, kind=Kind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine.measured(Bandwidth(upload=50.0, download=60.0))
+    machine.computes_at(3.0)
+    machine.contacts([FAT, THIN], 0.0)
+    for contact in (FAT, THIN):  # so that the meeting waits for them
+        machine.receive(contact.session, Report(machine.head, 1), 0.5)
+    machine.computed(10, 1.0, samples=2, loss=30.0)
+    current = machine.leading.round
+    assert current is not None
+    offers = (Offer(0, weight=4, samples=1, loss=8.0),)
+    for contact, bandwidth, speed, rests in ((FAT, Bandwidth(1000.0, 900.0), 4.0, True), (THIN, None, 0.0, False)):
+        call = Call(machine.log.tip.digest, current.ballot, offers, None, bandwidth, speed, rests)
+        machine.receive(contact.session, call, 1.5)
+    machine.tick(4.0)
+    ((chunks, lines),) = asked
+    assert chunks == 3
+    assert list(lines) == [
+        Line("coordinator.0", True, True, Bandwidth(50.0, 60.0), 3.0),
+        Line("fat.0", True, True, Bandwidth(1000.0, 900.0), 4.0, rests=True),
+        Line("thin.0", True, False, None),
+    ]
+    plans = [one.message for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, Plan)]
+    assert {part.reducer for plan in plans for part in plan.parts} == {"fat.0"}
+    assert {(plan.resting, plan.step_seconds) for plan in plans} == {(("fat.0",), 12.0)}
+    assert [(one.samples, one.loss) for one in current.meeting.members] == [(2, 3.0), (1, 2.0), (1, 2.0)]
+
+
+def test_a_reducer_that_is_lost_is_replaced_by_the_fattest_line_that_is_left() -> None:
+    def call(bandwidth: float | None) -> Call:
+        return Call("", BALLOT, (), None, None if bandwidth is None else Bandwidth(bandwidth, 2 * bandwidth))
+
+    def all_to_one(chunks: int, members: Sequence[Line]) -> Planned:
+        return Planned((Assignment(0, chunks, "fattest.0", attempt=0),))
+
+    sent: list[Any] = []
+    calls = {"a.0": call(2.0), "b.0": call(20.0), "c.0": call(None), "fattest.0": call(90.0)}
+    lines = [Line(session, True, True, one.bandwidth) for session, one in calls.items()]
+    settings = Settings("run", target_samples=4, chunks=3, snapshot_every=5)
+    assignments = Assignments(
+        ME.session, "", BALLOT, settings, calls, lines, all_to_one, lambda to, plan: sent.append(plan), 0.0
+    )
+    reducers = []
+    for reducer in ("fattest.0", "b.0", "a.0", "c.0"):
+        reducers.append(sent[-1].parts[0].reducer)
+        assignments.lost(reducer)
+        assignments.results(1.0)
+    assert reducers == ["fattest.0", "b.0", "a.0", "c.0"]
+    assert sent[-1].parts == (Assignment(0, 3, ME.session, attempt=4),)

@@ -1,0 +1,28 @@
+"""How long catching up takes where lines and processors do not limit it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.averaging.shell.village import Village
+from tests.virtual_time import in_virtual_time
+
+
+@pytest.mark.parametrize("updates", [7, 60])
+def test_a_newcomer_is_there_within_seconds_whatever_number_of_updates_it_has_to_take(
+    tmp_path: Path, updates: int
+) -> None:
+    async def course() -> None:
+        village = Village(tmp_path, snapshot_every=1000)
+        village.add("coordinator", begins=True)
+        for name in ("asha", "bela"):
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > updates)
+        await village.rest()
+        newcomer, began = village.add("chand"), asyncio.get_running_loop().time()
+        await village.until(lambda: newcomer.replay.state and newcomer.replay.state.step == village.newest.step)
+        assert asyncio.get_running_loop().time() < began + 5.0 + updates / 5
+        await village.end()
+
+    in_virtual_time(course)

@@ -1,0 +1,30 @@
+"""A loop in a thread with peers in it, and an end that leaves nothing behind."""
+
+from collections.abc import Iterator
+
+import pytest
+from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
+
+from averaging.transport.loop import LoopThread
+from swarm.access import shut_out
+from swarm.rate_limit import RateLimit
+from tests.averaging.transport.peers import Peers
+
+
+@pytest.fixture
+def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Peers]:
+    """Peers of one test; nobody has been refused before it."""
+    monkeypatch.setattr(shut_out, "_refusals", RateLimit(shut_out.MOST_REFUSALS, shut_out.WINDOW))
+    for name in ("add_unary_handler", "stream_handler"):
+        monkeypatch.setattr(ControlClient, name, getattr(ControlClient, name))  # put back afterwards
+    shut_out.shut_out_whoever_is_refused()
+    loop = LoopThread("transport-test")
+    loop.start()
+    them = Peers(loop)
+    try:
+        yield them
+    finally:
+        try:
+            them.stop()
+        finally:
+            assert loop.stop()

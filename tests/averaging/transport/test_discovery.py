@@ -1,0 +1,143 @@
+"""Who is listed: on whose word, for how long, and which of two sessions."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hivemind.p2p import PeerID
+
+from averaging.protocol.messages import Contact
+from averaging.transport.discovery import Discovery, Listing
+from averaging.transport.pass_credentials import PassCredentials
+from swarm.access.passes import COORDINATOR
+from swarm.dht.node import Network, addresses, join_dht
+from swarm.dht.records import ContactRecord
+from swarm.identity import Identity, load_identity
+from tests.averaging.transport.peers import Guarded
+from tests.forked import runs_well
+from tests.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def amina(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    return load_identity(tmp_path_factory.mktemp("amina") / "identity.key")
+
+
+@pytest.fixture(scope="module")
+def bimal(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    return load_identity(tmp_path_factory.mktemp("bimal") / "identity.key")
+
+
+def record(peer: PeerID, number: int = 1, **changes: Any) -> ContactRecord:
+    plain: dict[str, Any] = {
+        "name": "amina",
+        "shown_pass": b"",
+        "reachable": True,
+        "is_coordinator": False,
+        "left": False,
+    }
+    return ContactRecord(**{"session": f"{peer.to_base58()}.{number:08x}", **plain, **changes})
+
+
+def test_the_newest_session_of_a_peer_counts(amina: Identity):
+    listing = Listing(None, "")
+    listing.take([(amina.peer_id, record(amina.peer_id, 2), 20.0), (amina.peer_id, record(amina.peer_id, 1), 10.0)])
+    listing.take([(amina.peer_id, record(amina.peer_id, 1), 11.0)])
+    session = record(amina.peer_id, 2).session
+    assert listing.contacts(0.0) == {session: Contact(session, "amina", True)}
+
+
+def test_a_session_is_listed_until_it_withdraws_or_its_record_expires(amina: Identity, bimal: Identity):
+    listing = Listing(None, "")
+    listing.take([(one.peer_id, record(one.peer_id), 10.0) for one in (amina, bimal)])
+    listing.take([])
+    assert len(listing.contacts(9.9)) == 2
+    listing.take([(amina.peer_id, record(amina.peer_id, left=True), 12.0)])
+    assert list(listing.contacts(9.9)) == [record(bimal.peer_id).session]
+    assert not listing.contacts(10.0)
+
+
+def test_nobody_is_listed_under_anothers_session_nor_beside_itself(amina: Identity, bimal: Identity):
+    listing = Listing(None, record(amina.peer_id).session)
+    listing.take([(bimal.peer_id, record(amina.peer_id, 7), 10.0), (amina.peer_id, record(amina.peer_id), 10.0)])
+    assert not listing.contacts(0.0)
+
+
+@pytest.mark.parametrize("session", ["amina.00000001", "Qm.00000001", "x" * 1000, ""])
+def test_a_record_names_a_session(session: str):
+    with pytest.raises(ValueError):
+        ContactRecord(session=session, name="a", shown_pass=b"", reachable=True, is_coordinator=False, left=False)
+
+
+def test_in_a_guarded_run_the_pass_says_who_it_is(amina: Identity, bimal: Identity, tmp_path: Path):
+    guarded = Guarded(tmp_path)
+    gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
+    session = record(amina.peer_id).session
+    proven = PassCredentials(amina, gate).introduced(Contact(session, "amina", True))
+    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "name": "somebody"}
+    shown["proof"] = proven.proof
+    listing = Listing(other, "")
+    listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
+    listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])  # with a pass that is not its own
+    assert listing.contacts(0.0) == {session: proven}
+    guarded.ban("amina")
+    assert not listing.contacts(0.0)
+
+
+def test_the_coordinator_is_who_has_its_pass(amina: Identity, bimal: Identity, tmp_path: Path):
+    guarded = Guarded(tmp_path)
+    gate, other = guarded.gate(COORDINATOR, bimal.peer_id), guarded.gate("amina", amina.peer_id)
+    session = record(bimal.peer_id).session
+    proof = PassCredentials(bimal, gate).introduced(Contact(session, COORDINATOR, True, True)).proof
+    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "proof": proof}
+    listing = Listing(other, "")
+    listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])
+    (contact,) = listing.contacts(0.0).values()
+    assert contact.is_coordinator and contact.user == COORDINATOR
+
+
+def test_who_has_no_proof_for_others_is_not_listed(amina: Identity, bimal: Identity, tmp_path: Path):
+    guarded = Guarded(tmp_path)
+    gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
+    session = record(amina.peer_id).session
+    hidden = PassCredentials(amina, gate).introduced(Contact(session, "amina", False)).proof
+    for proof in (b"", b"x" * 600, hidden):  # the last one says that it accepts no connections
+        listing = Listing(other, "")
+        shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "proof": proof}
+        listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
+        assert not listing.contacts(0.0)
+
+
+@pytest.mark.swarm
+def test_sessions_find_each_other_and_see_each_other_go(tmp_path: Path):
+    runs_well(meet_and_part, tmp_path)
+
+
+def meet_and_part(folder: Path) -> None:
+    """Two peers of a guarded run with a DHT node each."""
+    guarded = Guarded(folder)
+    nodes, contacts = [], []
+    known: list[str] = []
+    for name in ("amina", "bimal"):
+        identity = load_identity(folder / f"{name}.key")
+        gate = guarded.gate(name, identity.peer_id)
+        node = join_dht("guarded-run", identity, Network(known, listen=("/ip4/127.0.0.1/tcp/0",)), gate)
+        known = known or addresses(node)
+        named = Contact(f"{identity.peer_id.to_base58()}.00000001", name, name == "amina")
+        me = PassCredentials(identity, gate).introduced(named)
+        nodes.append(node)
+        contacts.append(Discovery(node, "guarded-run", identity, me, gate))
+    amina, bimal = contacts
+
+    def others(one: Discovery) -> list[str]:
+        return [contact.user for contact in asyncio.run(one.look()).values()]
+
+    wait_until(lambda: asyncio.run(amina.tell()) and others(bimal) == ["amina"], "amina at bimal's", every=0.5)
+    wait_until(lambda: asyncio.run(bimal.tell()) and others(amina) == ["bimal"], "bimal at amina's", every=0.5)
+    (listed,) = asyncio.run(bimal.look()).values()
+    assert listed.reachable and not listed.is_coordinator
+    asyncio.run(amina.withdraw(60.0))
+    wait_until(lambda: not others(bimal), "end of amina's record", every=0.5)
+    for node in reversed(nodes):
+        node.shutdown()

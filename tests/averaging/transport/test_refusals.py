@@ -1,0 +1,183 @@
+"""Peers that are not heard: over real libp2p, each with a true peer id and a false word."""
+
+import asyncio
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from averaging.protocol.messages import Report
+from averaging.transport.frames import LONGEST_HELLO, Kind, Lane, frame
+from averaging.transport.limits import Limits
+from averaging.transport.wire import encode, pack
+from swarm.access.shut_out import MOST_REFUSALS
+from tests.averaging.transport.peers import Guarded, Intruder, Peer, Peers, chunk_of
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.swarm
+
+
+def is_refused(intruder: Intruder, at: Peer, lane: Lane = Lane.CONTROL, **hello: Any) -> bool:
+    async def attempt() -> bool:
+        try:
+            _, writer = await intruder.greeted(at, lane, **hello)
+        except (EOFError, OSError):
+            return True
+        writer.close()
+        return False
+
+    return intruder.loop.call(attempt())
+
+
+def answer(intruder: Intruder, at: Peer, sent: bytes, lane: Lane = Lane.CONTROL, greets: bool = True) -> bytes:
+    """What comes back until the other side closes the stream."""
+
+    async def attempt() -> bytes:
+        reader, writer = await (intruder.greeted(at, lane) if greets else intruder.opened(at, lane))
+        writer.write(sent)
+        try:
+            return await reader.read()
+        except OSError:
+            return b""
+        finally:
+            writer.close()
+
+    return intruder.loop.call(attempt(), timeout=200)
+
+
+def test_a_hello_that_is_not_true_is_refused(peers: Peers):
+    host, amina = peers.start(), peers.start()
+    intruder = Intruder(peers.loop, peers.daemon())
+    assert not is_refused(intruder, host)
+    for lane in Lane:
+        assert is_refused(intruder, host, lane, session=amina.session)
+        assert is_refused(intruder, host, lane, session=f"{amina.id}.00000000")
+        assert is_refused(intruder, host, lane, session=host.session)
+        assert is_refused(intruder, host, lane, session=intruder.session + "0")
+        assert is_refused(intruder, host, lane, run="another")
+        assert is_refused(intruder, host, lane, version=2)
+    assert host.transport.counts.refused == 12
+    assert amina.session not in host.transport._remotes
+    amina.tells(host)
+
+
+NO_HELLOS = {
+    "message": frame(Kind.MESSAGE, b"before the hello"),
+    "4 GiB": struct.pack(">BI", Kind.HELLO, 2**32 - 1),
+    "long": frame(Kind.HELLO, b"x" * (LONGEST_HELLO + 1)),
+    "malformed": frame(Kind.HELLO, b"\x93\x01\x02\x03"),
+    "huge list": frame(Kind.HELLO, b"\xdd\xff\xff\xff\xff"),
+    "HTTP": b"GET / HTTP/1.1\r\n\r\n",
+}
+
+
+def test_a_stream_that_does_not_begin_with_a_hello_is_closed(peers: Peers):
+    host, stranger = peers.start(Limits(hello=3600.0)), Intruder(peers.loop, peers.daemon())
+    for count, sent in enumerate(NO_HELLOS.values(), 1):
+        assert answer(stranger, host, sent, greets=False) == b""
+        assert host.transport.counts.refused == count
+
+
+def test_a_stranger_that_says_nothing_is_not_waited_for(peers: Peers):
+    host = peers.start(Limits(hello=0.2))
+    assert answer(Intruder(peers.loop, peers.daemon()), host, b"\0", greets=False) == b""
+    assert host.transport._strangers == 0
+
+
+FALSE_FRAMES = {
+    "4 GiB": (Lane.CONTROL, struct.pack(">BI", Kind.MESSAGE, 2**32 - 1)),
+    "4 GiB of bulk": (Lane.BULK, struct.pack(">BI", Kind.MESSAGE, 2**32 - 1)),
+    "ping of 1 MiB": (Lane.CONTROL, struct.pack(">BI", Kind.PING, 2**20)),
+    "noise": (Lane.CONTROL, frame(Kind.MESSAGE, b"\0\0\0\0")),
+    "bulk as control": (Lane.CONTROL, frame(Kind.MESSAGE, pack(encode(chunk_of(b"x")), b"x"))),
+    "control as bulk": (Lane.BULK, frame(Kind.MESSAGE, pack(encode(Report(None, 1))))),
+    "receipt of nothing": (Lane.BULK, frame(Kind.RECEIVED)),
+    "no kind": (Lane.CONTROL, b"\xff\0\0\0\0"),
+}
+
+
+def test_a_frame_that_no_honest_peer_sends_costs_the_stream(peers: Peers):
+    host, intruder = peers.start(), Intruder(peers.loop, peers.daemon())
+    for count, (lane, sent) in enumerate(FALSE_FRAMES.values(), 1):
+        assert answer(intruder, host, sent, lane) == b""
+        assert host.transport.counts.refused == count and not host.inbox
+
+
+def test_a_chunk_with_another_digest_is_dropped_and_who_goes_on_is_shut_out(peers: Peers):
+    host, amina = peers.start(), peers.start()
+    liar = Intruder(peers.loop, peers.daemon())
+    wrong = frame(Kind.MESSAGE, pack(encode(chunk_of(b"one")), b"another"))
+    right = frame(Kind.MESSAGE, pack(encode(chunk_of(b"one")), b"one"))
+    answer(liar, host, wrong + right + wrong * MOST_REFUSALS, Lane.BULK)
+    assert host.inbox == [(liar.session, chunk_of(b"one"), b"one")]
+    assert host.transport.counts.wrong_chunks == MOST_REFUSALS
+    assert is_refused(liar, host)
+    amina.tells(host)
+
+
+def test_a_peer_has_a_few_streams_only(peers: Peers):
+    host, amina = peers.start(Limits(streams_of_a_peer=3)), peers.start()
+    greedy = Intruder(peers.loop, peers.daemon())
+    opened = [peers.loop.call(greedy.greeted(host)) for _ in range(3)]
+    assert is_refused(greedy, host)
+    amina.tells(host)
+    for _, writer in opened:
+        peers.loop.soon(writer.close)
+
+
+def test_only_peers_with_a_pass_are_heard_and_none_after_its_ban(peers: Peers, tmp_path: Path):
+    guarded = Guarded(tmp_path)
+    daemons = [peers.daemon() for _ in range(3)]
+    amina, bimal = (
+        peers.start(p2p=daemon, gate=guarded.gate(name, daemon.peer_id))
+        for name, daemon in zip(("amina", "bimal"), daemons[:2], strict=True)
+    )
+    stranger = Intruder(peers.loop, daemons[2])
+    theirs = guarded.gate("chandra", daemons[2].peer_id, lifetime=0.0)
+    assert is_refused(stranger, amina)
+    assert is_refused(stranger, amina, shown=b"x" * 100)
+    assert is_refused(stranger, amina, shown=bimal.gate.own.to_bytes() if bimal.gate else b"")
+    assert is_refused(stranger, amina, shown=theirs.own.to_bytes())
+    amina.tells(bimal)
+    bimal.tells(amina)
+    guarded.ban("bimal")
+    wait_until(lambda: not amina.transport.connected, "end of the banned peer's streams")
+    count = len(amina.inbox)
+    refused = amina.transport.counts.refused
+    bimal.send(amina, bimal.vote)
+    wait_until(lambda: amina.transport.counts.refused > refused, "another refusal")
+    assert len(amina.inbox) == count
+
+
+def test_a_renewed_pass_is_shown_on_the_streams_that_there_are(peers: Peers, tmp_path: Path):
+    guarded = Guarded(tmp_path)
+    daemons = [peers.daemon(), peers.daemon()]
+    amina, bimal = (
+        peers.start(p2p=daemon, gate=guarded.gate(name, daemon.peer_id))
+        for name, daemon in zip(("amina", "bimal"), daemons, strict=True)
+    )
+    amina.tells(bimal)
+    renewed = guarded.authority.issue("guarded-run", "amina", daemons[0].peer_id, 7200.0)
+    assert amina.gate is not None
+    amina.gate.renew(renewed)
+    before = bimal.streams(amina)
+    wait_until(lambda: bimal.transport._remotes[amina.session].shown == renewed.to_bytes(), "the renewed pass")
+    assert bimal.streams(amina) == before
+
+
+def test_a_peer_that_answers_with_a_false_hello_is_not_told_anything(peers: Peers):
+    amina = peers.start()
+    daemon = peers.daemon()
+    heard: list[bytes] = []
+
+    async def pretend(_: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(2000))
+        writer.write(frame(Kind.HELLO, b"\x94\x01\xa8" + amina.run.encode() + b"\xa1x\xc4\x00"))
+        heard.append(await reader.read())
+        writer.close()
+
+    peers.loop.call(daemon.add_binary_stream_handler("sahaj.control", pretend))
+    amina.send(f"{daemon.peer_id.to_base58()}.00000001", amina.vote)
+    wait_until(lambda: len(heard) == 2, "end of the stream")
+    assert heard[1] == b"" and amina.transport.counts.dropped == 1

@@ -1,0 +1,211 @@
+"""Streams over real libp2p: who is reached, over which stream, and how much of one peer there is in memory."""
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from averaging.log.header import Ballot
+from averaging.protocol.messages import Piece
+from averaging.transport.frames import Kind, Lane, frame
+from averaging.transport.limits import Limits
+from averaging.transport.wire import encode, pack
+from tests.averaging.transport.peers import QUICK, Intruder, Peers, chunk_of
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.swarm
+PAYLOAD = bytes(range(256)) * 1024  # 256 KiB
+BOTH = {("control", False), ("bulk", False)}
+
+
+def test_both_lanes_carry_messages_both_ways_over_the_streams_of_one_side(peers: Peers):
+    amina, bimal = peers.start(), peers.start()
+    amina.tells(bimal)
+    amina.tells(bimal, chunk_of(PAYLOAD), PAYLOAD)
+    assert bimal.inbox[-1] == (amina.session, chunk_of(PAYLOAD), PAYLOAD)
+    assert set(bimal.streams(amina)) == BOTH
+    bimal.tells(amina)
+    bimal.tells(amina, Piece(Ballot(1, bimal.session), 3, 0), lambda: PAYLOAD)
+    assert amina.inbox[-1][2] == PAYLOAD
+    assert set(bimal.streams(amina)) == BOTH
+
+
+def test_a_peer_in_client_mode_is_reached_over_streams_that_it_has_opened(peers: Peers):
+    amina, client = peers.start(), peers.client()
+    amina.send(client, amina.vote)
+    wait_until(lambda: amina.transport.counts.dropped, "the end of the first try")
+    assert not client.inbox
+    client.tells(amina)  # in one lane
+    amina.tells(client)
+    amina.tells(client, chunk_of(PAYLOAD), PAYLOAD)  # in the other one, for which it asks
+    assert set(amina.streams(client)) == BOTH
+
+
+def test_a_peer_whose_process_was_killed_is_reached_again_as_another_session(peers: Peers, tmp_path: Path):
+    amina, bimal = peers.start(), peers.start(p2p=peers.daemon(tmp_path / "identity"))
+    bimal.tells(amina)
+    amina.tells(bimal)
+    assert bimal.p2p._child is not None
+    bimal.p2p._child.kill()
+    wait_until(lambda: not amina.streams(bimal), "end of the streams to the killed peer")
+    amina.send(bimal, amina.vote)
+    again = peers.start(p2p=peers.daemon(tmp_path / "identity"))
+    assert again.id == bimal.id
+    amina.tells(again)
+    again.tells(amina)
+    wait_until(lambda: amina.transport.connected == {again.session}, "end of the old session")
+
+
+def test_a_connection_that_broke_is_made_again(peers: Peers):
+    amina, bimal = peers.start(), peers.start()
+    amina.tells(bimal)
+    amina.loop.call(amina.p2p._client.disconnect(bimal.p2p.peer_id))
+    wait_until(lambda: not amina.streams(bimal), "end of the streams")
+    bimal.inbox.clear()
+    amina.tells(bimal)
+
+
+def test_a_peer_goes_on_as_another_session_over_the_same_daemon(peers: Peers):
+    amina, bimal = peers.start(), peers.start()
+    bimal.tells(amina)
+    bimal.loop.call(bimal.transport.stop())
+    again = peers.start(p2p=bimal.p2p)
+    again.tells(amina)
+    amina.tells(again)
+    heard, dropped = len(again.inbox), amina.transport.counts.dropped
+    amina.send(bimal, amina.vote)  # to the session that is over
+    wait_until(lambda: amina.transport.counts.dropped > dropped, "end of the message to the old session")
+    assert len(again.inbox) == heard
+
+
+def test_a_newer_session_of_a_peer_ends_the_streams_of_the_older_one(peers: Peers):
+    host, other = peers.start(), Intruder(peers.loop, peers.daemon())
+    reader, first = peers.loop.call(other.greeted(host))
+    wait_until(lambda: other.session in host.transport.connected, "the first session")
+    newer = other.session[:-8] + "00000002"
+    _, writer = peers.loop.call(other.greeted(host, session=newer))
+    assert peers.loop.call(reader.read(), timeout=200) == b""
+    wait_until(lambda: host.transport.connected == {newer}, "the second session alone")
+    for one in (first, writer):  # asyncio closes those that nobody refers to
+        peers.loop.soon(one.close)
+
+
+def test_what_was_sent_before_the_end_has_been_taken_in(peers: Peers):
+    amina, bimal = peers.start(), peers.start()
+    bimal.tells(amina)
+    taken_in = asyncio.Event()
+    amina.held_up_by = lambda session: taken_in.wait()
+    pieces = [Piece(Ballot(1, bimal.session), number, 0) for number in range(20)]
+    bimal.send(amina, bimal.vote)
+    assert not bimal.loop.call(bimal.transport.flush(0.3))
+    for piece in pieces:
+        bimal.send(amina, piece, PAYLOAD)
+    assert not bimal.loop.call(bimal.transport.flush(0.3))
+    peers.loop.soon(taken_in.set)
+    assert bimal.loop.call(bimal.transport.flush(200.0))
+    bimal.loop.call(bimal.transport.stop())
+    assert [message for _, message, _ in amina.inbox if isinstance(message, Piece)] == pieces
+
+
+def test_streams_of_silent_peers_are_closed(peers: Peers):
+    limits = Limits(tend=0.05, idle=0.2)
+    amina, bimal = peers.start(limits), peers.start()
+    bimal.tells(amina)
+    wait_until(lambda: not amina.transport._remotes, "end of the idle streams")
+    bimal.inbox.clear()
+    amina.tells(bimal)
+
+
+def test_nobody_waits_for_a_peer_that_sends_ten_thousand_messages(peers: Peers):
+    host, amina = peers.start(), peers.start()
+    flooder = Intruder(peers.loop, peers.daemon())
+    has_voted = asyncio.Event()
+    host.held_up_by = lambda session: has_voted.wait() if session == flooder.session else None
+
+    async def flood() -> asyncio.StreamWriter:
+        _, writer = await flooder.greeted(host)
+        for _ in range(10_000):
+            writer.write(frame(Kind.MESSAGE, pack(encode(amina.vote))))
+        return writer
+
+    writer = peers.loop.call(flood())
+
+    def of_the_flooder() -> int:
+        return sum(session == flooder.session for session, _, _ in host.inbox)
+
+    wait_until(of_the_flooder, "first message of the flood")
+    amina.tells(host)
+    assert of_the_flooder() == 1  # the others wait on their way
+    (stream,) = host.transport._remotes[flooder.session].streams
+    # The flood has 2 MB; asyncio stops to read at twice its limit of 64 KiB, and uvloop reads up to 256 KB at once.
+    assert len(stream._reader._buffer) <= 2**19  # type: ignore[attr-defined]
+    peers.loop.soon(has_voted.set)
+    wait_until(lambda: of_the_flooder() == 10_000, "the rest of the flood")
+    peers.loop.soon(writer.close)
+
+
+def test_others_have_their_turn_after_each_message_of_a_flood(peers: Peers):
+    host, flooder = peers.start(), Intruder(peers.loop, peers.daemon())
+    turns: list[int] = [0]
+
+    async def flood() -> None:
+        _, writer = await flooder.greeted(host)
+        writer.write(frame(Kind.MESSAGE, pack(encode(host.vote))) * 2000)
+
+        def turn() -> None:
+            turns.append(len(host.inbox))
+            if len(host.inbox) < 2000:
+                asyncio.get_running_loop().call_soon(turn)
+
+        turn()
+
+    peers.loop.call(flood())
+    wait_until(lambda: turns[-1] == 2000, "the whole flood")
+    assert max(later - before for before, later in pairwise(turns)) <= 2
+
+
+def test_a_peer_that_never_reads_takes_up_no_more_than_its_queues(peers: Peers):
+    limits = Limits(tend=0.05, bulk_queue=2**20, control_queue=2**16)
+    host, amina = peers.start(limits), peers.start()
+    deaf = Intruder(peers.loop, peers.daemon())
+    writers = [peers.loop.call(deaf.greeted(host, lane))[1] for lane in Lane]
+    wait_until(lambda: len(host.transport._remotes[deaf.session].streams) == 2, "both streams")
+    for number in range(400):  # 100 MiB
+        host.send(deaf.session, Piece(Ballot(1, host.session), number, 0), PAYLOAD)
+    for _ in range(20_000):
+        host.loop.soon(host.transport.send, deaf.session, host.vote)
+    host.tells(amina)  # while the other one reads nothing
+    remote = host.transport._remotes[deaf.session]
+    assert remote.outboxes[Lane.BULK].size <= limits.bulk_queue
+    assert remote.outboxes[Lane.CONTROL].size <= limits.control_queue
+    for stream in remote.streams:
+        assert stream.window.in_flight <= stream.window.size + len(PAYLOAD) + 1024
+        assert stream._writer.transport.get_write_buffer_size() <= len(PAYLOAD) + 2**17
+    assert host.transport.counts.dropped > 380
+    assert len(host.transport._tasks) < 20
+    for writer in writers:
+        peers.loop.soon(writer.close)
+
+
+def test_a_vote_does_not_wait_behind_pieces_that_are_not_taken_in(peers: Peers):
+    amina, bimal = peers.start(), peers.start()
+    taken_in = asyncio.Event()
+    bimal.held_up_by = lambda session: taken_in.wait() if len(bimal.inbox) == 1 else None
+    for number in range(100):
+        amina.send(bimal, Piece(Ballot(1, amina.session), number, 0), PAYLOAD)
+    wait_until(lambda: bimal.inbox, "the first piece")
+    amina.tells(bimal)
+    assert sum(isinstance(message, Piece) for _, message, _ in bimal.inbox) == 1
+    peers.loop.soon(taken_in.set)
+    wait_until(lambda: sum(isinstance(one[1], Piece) for one in bimal.inbox) == 100, "all pieces")
+
+
+def test_a_stream_that_stands_still_is_given_up(peers: Peers):
+    amina = peers.start(Limits(tend=0.05, stall=0.2, slowest=2**30))
+    slow = Intruder(peers.loop, peers.daemon())
+    reader, writer = peers.loop.call(slow.greeted(amina))
+    peers.loop.soon(writer.write, frame(Kind.MESSAGE, b"x" * 1000)[:-1])
+    assert peers.loop.call(reader.read(), timeout=200) == b""
+    assert QUICK.stall > 1
+    peers.loop.soon(writer.close)
