@@ -82,7 +82,7 @@ def main(
             measured: dict[str, list[Measured]] = {side: [] for side in SIDES}
             for _ in range(repeats):
                 for side in SIDES:
-                    measured[side].append(Measured(**json.loads(_in_a_process(f"measure_{side}", setting, run))))
+                    measured[side].append(measure(side, setting, run))
             figures[setting] = summary(measured)
     if json_file is not None:
         write_file(json_file, json.dumps(figures, indent=2) + "\n")
@@ -146,6 +146,11 @@ def table(figures: dict[str, dict[str, Any]]) -> Table:
         memory = [f"{row[f'{side}_memory_mb']:,}" for side in SIDES]
         shown.add_row(setting, *speeds, f"{row['ratio']:.2f}", *memory, row["dtype"])
     return shown
+
+
+def measure(side: str, setting: str, run: RunFile) -> Measured:
+    """One side, in a process of its own. The tokenizer of the run must be there."""
+    return Measured(**json.loads(_in_a_process(f"measure_{side}", setting, run)))
 
 
 def _in_a_process(task: str, setting: str, run: RunFile) -> str:
@@ -232,16 +237,16 @@ def measure_stock(run: RunFile) -> None:
     _report(step, str(torch.float32))
 
 
-def stock_samples(run: RunFile, tokenizer: "PreTrainedTokenizerFast") -> Iterator[dict[str, Any]]:
+def stock_samples(run: RunFile, tokenizer: "PreTrainedTokenizerFast", seed: int = 0) -> Iterator[dict[str, Any]]:
     """Whole sentences until a sample is full, in two segments, swapped half of the time; without end."""
     import numpy as np
 
     from tokenizer.documents import open_documents
     from trainer.data.sentences import split_sentences
 
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     longest = run.data.max_length - 3  # [CLS] A [SEP] B [SEP]
-    for document in open_documents(run, run.data.train, seed=0, repeat=True):
+    for document in open_documents(run, run.data.train, seed=seed, repeat=True):
         sentences: list[list[int]] = []
         for sentence in split_sentences(document, run.language):
             tokens = tokenizer(sentence, add_special_tokens=False)["input_ids"][:longest]

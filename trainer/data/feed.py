@@ -17,6 +17,7 @@ from trainer.data.sentences import tokenized_documents
 
 BATCHES_READY = 16  # batches in the queue
 HOPELESS = 10_000  # documents without a sample among them: there will be none
+HELD_OUT_FRACTION = 0.15  # of held-out tokens are masked, as BERT does
 POOL = 8  # batches whose instances are sorted by length together, so that most batches need no padding
 
 
@@ -156,10 +157,12 @@ def validation_batches(
 ) -> list[Batch]:
     """The held-out batches, the same for everyone: fixed order, fixed masks, no short samples.
 
+    15 % of the tokens are masked, however many are in training, so that losses can be compared.
+
     Raises:
         DataError: the held-out sources have no usable text.
     """
-    settings = run.data.model_copy(update={"short_sample_probability": 0.0})
+    settings = run.data.model_copy(update={"short_sample_probability": 0.0, "masked_fraction": HELD_OUT_FRACTION})
     rng = np.random.default_rng(0)
     instances: list[Instance] = []
     for sentences in tokenized_documents(documents, tokenizer, run.language):

@@ -1,0 +1,112 @@
+"""One process that trains as a whole swarm does: the same batches, losses, optimizer step and held-out text."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from averaging.log.state import Layout
+from averaging.optimizers.state_step import StateOptimizer, initial_state
+from coordinator.evaluation import evaluate
+from coordinator.unigram import unigram_loss
+from coordinator.unigram_count import count_tokens, masked_tokens, training_documents
+from swarm.run_file import RunFile
+from tokenizer.documents import open_documents
+from tokenizer.loading import load_tokenizer
+from trainer.data import Batch, Feed, validation_batches
+from trainer.model import PretrainingModel, build_model
+
+MICRO_BATCH = 32  # samples
+HELD_OUT_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Point:
+    """Of a learning curve."""
+
+    samples: int
+    loss: float  # of held-out masked tokens, in nats
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What a model learned from some text."""
+
+    points: tuple[Point, ...]
+    optimizer_seconds: float  # of a global step, median
+
+    @property
+    def end(self) -> Point:
+        """After the last step."""
+        return self.points[-1]
+
+    def samples_to(self, loss: float) -> int | None:
+        """Samples until the held-out loss was first as low; None if it never was."""
+        return next((point.samples for point in self.points if point.loss <= loss), None)
+
+
+class HeldOut:
+    """The held-out text of a run, masked in the same way for all that are compared."""
+
+    def __init__(self, run: RunFile):
+        tokenizer = load_tokenizer(run)
+        documents = open_documents(run, run.data.validation, seed=0, repeat=False, shuffle=False)
+        self._batches = validation_batches(run, documents, tokenizer, HELD_OUT_BATCH)
+        counts = count_tokens(training_documents(run), tokenizer, run.language)
+        self.unigram = unigram_loss(counts, masked_tokens(self._batches))
+
+    def loss(self, model: PretrainingModel) -> float:
+        """Of masked tokens, in nats."""
+        return evaluate(model, self._batches).masked_lm_loss
+
+
+def our_batches(run: RunFile, seed: int) -> Iterator[Batch]:
+    """Those of a trainer."""
+    documents = open_documents(run, run.data.train, seed=seed, repeat=True)
+    with Feed(documents, load_tokenizer(run), run, batch_size=MICRO_BATCH, seed=seed) as feed:
+        while True:
+            yield feed.next()
+
+
+def learn(
+    run: RunFile,
+    batches: Iterator[Batch],
+    held_out: HeldOut,
+    evaluate_every: int,
+    see: Callable[[Point], None] = lambda point: None,
+) -> Curve:
+    """Train for the run's global steps, in float32, with gradients of the newest parameters.
+
+    Args:
+        evaluate_every: global steps.
+        see: is told each point of the curve.
+    """
+    model = build_model(run, load_tokenizer(run))
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    shapes = tuple(tuple(one.shape) for one in parameters)
+    layout = Layout(tuple(names), shapes, has_muon=run.optimizer.name == "muon")
+    state, optimizer = initial_state(layout, parameters), StateOptimizer(layout, run.optimizer)
+    points, seconds, samples = [Point(0, held_out.loss(model))], [], 0
+    for step in range(1, run.optimizer.total_steps + 1):
+        gathered = masked = 0
+        total = torch.zeros(layout.size)
+        while gathered < run.averaging.target_batch_size:
+            batch = next(batches)
+            model.zero_grad()
+            model(batch).loss.backward()
+            gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
+            total.add_(layout.flat(gradients), alpha=batch.masked)
+            gathered, masked = gathered + batch.samples, masked + batch.masked
+        began = time.perf_counter()
+        optimizer.step_in_place(state, total / masked)
+        seconds.append(time.perf_counter() - began)
+        with torch.no_grad():
+            for parameter, value in zip(parameters, layout.views(state.parameters), strict=True):
+                parameter.copy_(value)
+        samples += gathered
+        if step % evaluate_every == 0 or step == run.optimizer.total_steps:
+            points.append(Point(samples, held_out.loss(model)))
+            see(points[-1])
+    return Curve(tuple(points), statistics.median(seconds))
