@@ -9,9 +9,9 @@ import torch
 
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from coordinator.evaluation import evaluate
-from coordinator.unigram import unigram_loss
-from coordinator.unigram_count import count_tokens, masked_tokens, training_documents
+from coordinator.evaluation.held_out import evaluate
+from coordinator.evaluation.unigram import unigram_loss
+from coordinator.evaluation.unigram_count import count_tokens, masked_tokens, training_documents
 from swarm.run_file import RunFile
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer

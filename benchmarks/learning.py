@@ -33,11 +33,11 @@ from rich.console import Console
 from rich.table import Table
 from transformers import DataCollatorForLanguageModeling
 
-from app.demo import DEFAULT_RUN
-from app.demo_corpus import prepare_corpus
+from app.demo.corpus import prepare_corpus
+from app.demo.demo import DEFAULT_RUN
 from benchmarks import command, step
 from benchmarks.learner import MICRO_BATCH, Curve, HeldOut, learn, our_batches
-from swarm.durable import write_file
+from swarm.files import write_file
 from swarm.run_file import RunFile, load_run, parse_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, save_tokenizer
