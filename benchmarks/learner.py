@@ -16,7 +16,7 @@ from swarm.run_file import RunFile
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer
 from trainer.data import Batch, Feed, validation_batches
-from trainer.model import PretrainingModel, build_model
+from trainer.model import PretrainingModel
 
 MICRO_BATCH = 32  # samples
 HELD_OUT_BATCH = 32
@@ -72,18 +72,18 @@ def our_batches(run: RunFile, seed: int) -> Iterator[Batch]:
 
 def learn(
     run: RunFile,
+    model: PretrainingModel,
     batches: Iterator[Batch],
     held_out: HeldOut,
     evaluate_every: int,
     see: Callable[[Point], None] = lambda point: None,
 ) -> Curve:
-    """Train for the run's global steps, in float32, with gradients of the newest parameters.
+    """Train a model for the run's global steps, in float32, with gradients of the newest parameters.
 
     Args:
         evaluate_every: global steps.
         see: is told each point of the curve.
     """
-    model = build_model(run, load_tokenizer(run))
     names, parameters = zip(*model.named_parameters(), strict=True)
     shapes = tuple(tuple(one.shape) for one in parameters)
     layout = Layout(tuple(names), shapes, has_muon=run.optimizer.name == "muon")

@@ -43,6 +43,7 @@ from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch
+from trainer.model import PretrainingModel, build_model, model_config
 
 FEWER = 4  # ours has so many times fewer steps
 TURNS = 3  # of measuring speed
@@ -92,16 +93,15 @@ def compare(name: str, text: Text, folder: Path, seeds: int) -> dict[str, Any]:
     held_out = HeldOut(stock)
     console = Console(stderr=True)
 
-    def curve(side: str, run: RunFile, batches: Iterator[Batch]) -> Curve:
+    def curve(side: str, run: RunFile, seed: int) -> Curve:
+        run = with_changes(run, {"model": {"seed": seed}})
+        make, batches = (stock_model, stock_batches) if side == "stock" else (our_model, our_batches)
         every = max(1, run.optimizer.total_steps // EVALUATIONS)
-        found = learn(run, batches, held_out, every)
+        found = learn(run, make(run), batches(run, seed), held_out, every)
         console.print(f"{name}, {side}: {found.end.loss:.3f} nats after {found.end.samples:,} samples")
         return found
 
-    curves = [
-        (curve("stock", stock, stock_batches(stock, seed)), curve("ours", ours, our_batches(ours, seed)))
-        for seed in range(seeds)
-    ]
+    curves = [(curve("stock", stock, seed), curve("ours", ours, seed)) for seed in range(seeds)]
     speeds = [
         tuple(step.measure(side, name, run) for side, run in (("stock", stock), ("ours", ours))) for _ in range(TURNS)
     ]
@@ -165,6 +165,17 @@ def with_changes(run: RunFile, changes: dict[str, dict[str, Any]], path: Path | 
     for section, values in changes.items():
         content[section] |= values
     return parse_run(content, path or run.folder / "run.yaml")
+
+
+def our_model(run: RunFile) -> PretrainingModel:
+    """As all peers of a run begin."""
+    return build_model(run, load_tokenizer(run))
+
+
+def stock_model(run: RunFile) -> PretrainingModel:
+    """With the initial weights of Transformers."""
+    torch.manual_seed(run.model.seed)
+    return PretrainingModel(model_config(run, load_tokenizer(run)))
 
 
 def stock_batches(run: RunFile, seed: int) -> Iterator[Batch]:

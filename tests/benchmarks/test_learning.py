@@ -10,8 +10,6 @@ from transformers import AlbertForPreTraining
 from benchmarks import learning
 from benchmarks.learner import HeldOut, learn, our_batches
 from swarm.run_file import RunFile
-from tokenizer.loading import load_tokenizer
-from trainer.model import build_model
 
 SENTENCE = "The {} of a {} is the {}. "
 WORDS = ("name", "list", "value", "file", "object", "number", "key", "result", "string", "index")
@@ -37,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFile:
 
 def test_the_stock_curve_has_the_loss_of_the_stock_model(run: RunFile) -> None:
     stock_run = learning.stock_of(run, 8, 0.01)
-    model = build_model(stock_run, load_tokenizer(stock_run)).eval()
+    model = learning.stock_model(stock_run).eval()
     stock = AlbertForPreTraining(type(model.config)(**model.config.to_diff_dict())).eval()
     stock.load_state_dict(model.state_dict())
     batch = next(learning.stock_batches(stock_run, seed=0))
@@ -61,8 +59,8 @@ def test_both_sides_are_measured_on_the_same_held_out_text_and_take_as_many_samp
     assert stock.data.validation == ours.data.validation
     held_out = HeldOut(stock)
     curves = [
-        learn(stock, learning.stock_batches(stock, 0), held_out, 4),
-        learn(ours, our_batches(ours, 0), held_out, 1),
+        learn(stock, learning.stock_model(stock), learning.stock_batches(stock, 0), held_out, 4),
+        learn(ours, learning.our_model(ours), our_batches(ours, 0), held_out, 1),
     ]
     assert [[point.samples for point in curve.points] for curve in curves] == [[0, 256, 512], [0, 64, 128]]
     assert curves[1].samples_to(curves[1].end.loss) in (64, 128)
