@@ -3,12 +3,16 @@
 from pathlib import Path
 
 from swarm.run_file import CoordinatorSection, RunFile
+from tokenizer.loading import is_hub_name
 
 
 def without_secrets(run: RunFile) -> RunFile:
-    """The run file as it may be published: the ledger's address can hold a password."""
+    """The run file as it may be published: the ledger's address can hold a password, a folder the name of a person."""
     public = run.coordinator.model_copy(update={"ledger": CoordinatorSection().ledger})
-    return run.model_copy(update={"coordinator": public})
+    model = run.model
+    if model.start_from is not None and not is_hub_name(model.start_from):
+        model = model.model_copy(update={"start_from": Path(model.start_from).name})
+    return run.model_copy(update={"coordinator": public, "model": model})
 
 
 def for_everybody(run: RunFile) -> RunFile:
