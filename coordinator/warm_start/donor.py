@@ -44,11 +44,12 @@ def open_donor(run: RunFile, name: str) -> Donor:
             f"model.start_from: {folder}: no such folder; name a model's folder, as "
             "NAME-state/checkpoints/checkpoint-500, or a Hub repository, as owner/name"
         )
+    albert: Any = AlbertForPreTraining  # what it returns depends on an argument, which its types do not know
     try:
         with quiet_transformers():
             config = AutoConfig.from_pretrained(source, token=hub_token())
             check_shape(run, config, name)
-            model, report = AlbertForPreTraining.from_pretrained(
+            model, report = albert.from_pretrained(
                 source, config=config, dtype=torch.float32, token=hub_token(), output_loading_info=True
             )
             tokenizer = read_tokenizer(source)

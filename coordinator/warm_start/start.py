@@ -2,13 +2,14 @@
 
 Only the coordinator does this, once: the result is the first snapshot of the log, from which all other peers begin.
 Layers, positions and heads are copied. Where the vocabularies differ, the embedding and the bias of a token that both
-have are copied, too; the other tokens get theirs from static vectors of the run's own text (`embeddings`).
+have are copied, too; the other tokens get theirs with the help of static vectors of the run's own text.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.unigram_count import COUNTED, training_documents
@@ -22,7 +23,7 @@ from trainer.model import PretrainingModel
 
 EMBEDDINGS = "albert.embeddings.word_embeddings.weight"
 BIAS = "predictions.bias"
-# of the vocabulary: two tokenizers of one script share a fifth and more, those of two scripts a hundredth
+# of the vocabulary, in the text: two tokenizers of one script share a fifth and more, those of two scripts a hundredth
 ENOUGH_SHARED = 0.05
 
 
@@ -38,35 +39,49 @@ def warm_start(
     assert run.model.start_from is not None, "the run begins with random weights"
     donor = open_donor(run, run.model.start_from)
     shared = shared_tokens(donor.tokenizer, tokenizer)
-    tensors = dict(donor.tensors)
-    size, width = model.albert.embeddings.word_embeddings.weight.shape
-    # a token's embedding and its bias belong together: one row
-    old = torch.cat([tensors[EMBEDDINGS], tensors.get(BIAS, torch.zeros(len(tensors[EMBEDDINGS])))[:, None]], 1)
+    size = len(tokenizer)
     if len(shared) == size:
-        rows, others = old[list(shared.values())], ""
+        tensors, others = with_vocabulary(donor.tensors, lambda old: old[list(shared.values())]), ""
     else:
-        vectors = token_vectors(text_of(run, tokenizer), size)
-        enough = len(shared) >= ENOUGH_SHARED * size
-        rows = (means_of_similar if enough else with_old_moments)(old, shared, vectors)
-        others = (
-            "; the others begin as means of similar ones"
-            if enough
-            else "; too few to compare the others with, so these begin like its embeddings in mean and covariance alone"
-        )
-    tensors[EMBEDDINGS], tensors[BIAS] = rows[:, :width], rows[:, width]
+        text = text_of(run, tokenizer)
+        vectors = token_vectors(text, size)
+        if sum(bool(vectors[token].any()) for token in shared) >= ENOUGH_SHARED * size:
+            tensors = with_vocabulary(donor.tensors, lambda old: means_of_similar(old, shared, vectors))
+            others = "; the others begin as means of similar ones"
+        else:
+            tensors = with_vocabulary(donor.tensors, lambda old: with_old_moments(old, shared, vectors))
+            tensors[BIAS] = log_frequencies(text, size)
+            others = "; that is too few to compare the others with, which begin with vectors of the run's own text"
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name in tensors:  # of positions, the donor may have more
-                parameter.copy_(tensors[name][: len(parameter)])
+            if name in tensors:
+                parameter.copy_(tensors[name][: len(parameter)])  # of positions, the donor may have more
     say(f"The run begins with {donor.name}: {len(shared):,} of {size:,} tokens are its tokens too{others}.")
 
 
-def text_of(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> Iterable[list[int]]:
-    """The tokenized sentences of the training text, in the same order at each call, `COUNTED` tokens of them."""
+def with_vocabulary(tensors: Mapping[str, Tensor], carry: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    """The tensors of a model with another vocabulary: a token's embedding and its bias belong together, in one row."""
+    embeddings = tensors[EMBEDDINGS]
+    bias = tensors.get(BIAS, torch.zeros(len(embeddings)))
+    rows = carry(torch.cat([embeddings, bias[:, None]], 1))
+    return {**tensors, EMBEDDINGS: rows[:, :-1], BIAS: rows[:, -1]}
+
+
+def log_frequencies(sentences: Sequence[Sequence[int]], size: int) -> Tensor:
+    """Biases with which a head that knows nothing else predicts how frequent each token is, [size]; their mean is 0."""
+    tokens = torch.tensor(list(itertools.chain.from_iterable(sentences)), dtype=torch.int64)
+    logarithms = (torch.bincount(tokens, minlength=size) + 1.0).log()
+    return logarithms - logarithms.mean()
+
+
+def text_of(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:
+    """The tokenized sentences of the training text, in the same order at each call, about `COUNTED` tokens of them."""
+    sentences: list[list[int]] = []
     tokens = 0
     documents = tokenized_documents(training_documents(run), tokenizer, run.language)
     for sentence in itertools.chain.from_iterable(documents):
-        yield sentence
+        sentences.append(sentence)
         tokens += len(sentence)
         if tokens >= COUNTED:
-            return
+            break
+    return sentences

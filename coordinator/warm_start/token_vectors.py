@@ -34,12 +34,12 @@ def co_occurrences(sentences: Iterable[Sequence[int]], size: int) -> Tensor:
     """A symmetric sparse matrix [size, size]: how often two tokens are near each other in a sentence, by nearness."""
     border = [-1] * WINDOW
     flat = torch.tensor([token for sentence in sentences for token in (*sentence, *border)], dtype=torch.int64)
-    counts = torch.sparse_coo_tensor(torch.empty(2, 0, dtype=torch.int64), torch.empty(0), (size, size))
+    counts = _sparse(torch.empty(2, 0, dtype=torch.int64), torch.empty(0), size)
     for distance in range(1, min(WINDOW, len(flat) - 1) + 1):
         pairs = torch.stack([flat[:-distance], flat[distance:]])
         pairs = pairs[:, (pairs >= 0).all(0)]
         weights = torch.full((pairs.shape[1],), 1 / distance)
-        counts = (counts + torch.sparse_coo_tensor(pairs, weights, (size, size))).coalesce()
+        counts = (counts + _sparse(pairs, weights, size)).coalesce()
     return (counts + counts.t()).coalesce()
 
 
@@ -49,6 +49,8 @@ def positive_information(counts: Tensor) -> Tensor:
     totals = torch.sparse.sum(counts, 1).to_dense()
     smoothed = totals**SMOOTHING
     chance = totals[rows] * smoothed[columns] / smoothed.sum()
-    return torch.sparse_coo_tensor(
-        counts.indices(), (counts.values() / chance).log().clamp(min=0.0), counts.shape
-    ).coalesce()
+    return _sparse(counts.indices(), (counts.values() / chance).log().clamp(min=0.0), len(totals)).coalesce()
+
+
+def _sparse(places: Tensor, values: Tensor, size: int) -> Tensor:
+    return torch.sparse_coo_tensor(places, values, (size, size), check_invariants=False)  # said, or torch warns

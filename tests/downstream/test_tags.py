@@ -71,22 +71,26 @@ def test_a_label_that_training_lacks_is_said_and_counts_as_missed(task: str, pre
         (write_conll, "\nমেলা\tS-EVENT\n") if task == "ner" else (write_jsonl, '{"text": "নদী", "label": "neutral"}\n')
     )
     ending = "conll" if task == "ner" else "jsonl"
-    files = [write(tmp_path / f"{name}.{ending}", 24, seed) for seed, name in enumerate(("train", "val", "test"), 1)]
+    train, validation, test = (
+        write(tmp_path / f"{name}.{ending}", 24, seed) for seed, name in enumerate(("train", "val", "test"), 1)
+    )
     settings, results, console = replace(QUICK, epochs=1), [], Console(record=True, width=300)
     for addition in ("", extra):
-        for file in files[1:]:
+        for file in (validation, test):
             file.write_text(file.read_text(encoding="utf-8") + addition, encoding="utf-8")
         out = tmp_path / f"tuned-{len(results)}"
         results.append(
-            finetune(TASKS[task](), str(pretrained), DataOptions(*files), settings, out=out, console=console)
+            finetune(
+                TASKS[task](), str(pretrained), DataOptions(train, validation, test), settings, out=out, console=console
+            )
         )
     name = {"ner": "B-EVENT", "classify": "neutral"}[task]
     said = console.export_text()
-    for split, file in (("validation", files[1]), ("test", files[2])):
-        assert f"Not among the labels of {files[0]}: {name}; 1 in {split} count as missed, the first at {file}:" in said
+    for split, file in (("validation", validation), ("test", test)):
+        assert f"Not among the labels of {train}: {name}; 1 in {split} count as missed, the first at {file}:" in said
     before, after = (one.models[0].test("accuracy").mean for one in results)
-    test = open_corpus(TASKS[task](), DataOptions(test=files[2]), training=False).test
-    counted = sum(len(example.labels) for example in test.examples)
+    examples = open_corpus(TASKS[task](), DataOptions(test=test), training=False).test.examples
+    counted = sum(len(example.labels) for example in examples)
     assert before > 0
     assert after * counted == pytest.approx(before * (counted - 1))  # the same predictions, and one that is wrong
     assert name not in results[1].labels
@@ -98,7 +102,11 @@ def opened(folder: Path, **splits: str) -> tuple[Corpus, list[str]]:
     for name, content in splits.items():
         files[name] = folder / f"{name}.conll"
         files[name].write_text(content, encoding="utf-8")
-    corpus = open_corpus(NamedEntities(), DataOptions(**files), training="train" in splits)
+    corpus = open_corpus(
+        NamedEntities(),
+        DataOptions(files.get("train"), files.get("validation"), files["test"]),
+        training="train" in splits,
+    )
     console = Console(record=True, width=300)
     Comparison(NamedEntities(), corpus, QUICK, console)
     return corpus, [line for line in console.export_text().splitlines() if line.startswith("The tags")]
