@@ -10,13 +10,20 @@ import pytest
 import torch
 from transformers import AlbertConfig, AlbertModel, BertConfig, PreTrainedTokenizerFast
 
+from averaging.log.disk import LOG_FILE
+from averaging.log.log_file import LogFile, Record
+from coordinator.checkpoint_folder import TrainerState
+from coordinator.checkpoints import LoadedCheckpoint
+from coordinator.coordinator import is_new
 from coordinator.public_run import without_secrets
+from coordinator.state_folder import LOG
 from coordinator.warm_start import start
 from coordinator.warm_start.shared_tokens import shared_tokens
 from coordinator.warm_start.start import BIAS, EMBEDDINGS, warm_start
 from swarm.errors import DataError, RunFileError
 from swarm.fingerprint import differences, fingerprint
 from swarm.run_file import RunFile
+from tests.averaging_log.headers import chain_of
 from tests.coordinator_warm_start.conftest import LENGTH, MakeRun
 from tests.hub_reader import read_from_hub
 from tests.hub_repositories import File
@@ -216,6 +223,17 @@ def test_a_model_comes_from_the_hub(hub_stand_in: HubStandIn, old: Path, make_ru
     from safetensors.torch import load_file
 
     assert found == load_file(old / "model.safetensors")["predictions.bias"].tolist()
+
+
+def test_a_run_begins_once(make_run: MakeRun, tmp_path: Path):
+    run, checkpoint = make_run("old"), LoadedCheckpoint({}, {}, TrainerState("new-run", 5, 100, None, "", "", ""))
+    assert is_new(run, tmp_path, None)
+    assert not is_new(run, tmp_path, checkpoint)
+    (tmp_path / LOG).mkdir()
+    LogFile(tmp_path / LOG / LOG_FILE).append([Record(one, is_applied=True) for one in chain_of(1)])
+    assert not is_new(run, tmp_path, None)
+    groups = run.model_copy(update={"averaging": run.averaging.model_copy(update={"target_group_size": 4})})
+    assert is_new(groups, tmp_path, None), "their log is for credit alone"
 
 
 def test_the_fingerprint_has_the_name_wherever_the_folder_is(make_run: MakeRun):
