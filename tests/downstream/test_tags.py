@@ -13,6 +13,7 @@ from downstream.corpus import DataOptions, open_corpus
 from downstream.examples import Corpus
 from downstream.finetune import finetune
 from downstream.ner import NamedEntities
+from downstream.results import Results
 from downstream.tags import as_bio
 from downstream.tasks import TASKS
 from swarm.errors import DataError
@@ -74,7 +75,8 @@ def test_a_label_that_training_lacks_is_said_and_counts_as_missed(task: str, pre
     train, validation, test = (
         write(tmp_path / f"{name}.{ending}", 24, seed) for seed, name in enumerate(("train", "val", "test"), 1)
     )
-    settings, results, console = replace(QUICK, epochs=1), [], Console(record=True, width=300)
+    settings, console = replace(QUICK, epochs=1), Console(record=True, width=300)
+    results: list[Results] = []
     for addition in ("", extra):
         for file in (validation, test):
             file.write_text(file.read_text(encoding="utf-8") + addition, encoding="utf-8")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoTokenizer
 
 from swarm.run_file import parse_run
 from tests.peers.small_swarm import SmallSwarm, run_content, text_of
 from tests.waiting import PATIENCE
+from tokenizer.loading import read_tokenizer
 from trainer.model import build_model
 
 pytestmark = pytest.mark.swarm
@@ -25,7 +25,7 @@ def test_peers_go_on_from_the_model_and_need_it_no_more(
     content = run_content(corpus, target_batch_size=64, total_steps=10)
     run = parse_run({**content, "model": content["model"] | {"seed": 7}}, tmp_path / "old.yaml")
     shutil.copytree(tokenizer_folder, tmp_path / "old")
-    build_model(run, AutoTokenizer.from_pretrained(tmp_path / "old")).save_pretrained(tmp_path / "old")
+    build_model(run, read_tokenizer(str(tmp_path / "old"))).save_pretrained(tmp_path / "old")
     began = load_file(tmp_path / "old" / "model.safetensors")
 
     swarm = small_swarm(total_steps=STEPS, target_batch_size=512, model={"start_from": "old"})
