@@ -221,8 +221,9 @@ def is_new(run: RunFile, folder: Path, newest: LoadedCheckpoint | None) -> bool:
     Raises:
         StorageError: the log cannot be read.
     """
-    has_log = run.averaging.target_group_size is None and newest_step(folder / LOG / LOG_FILE) is not None
-    return newest is None and not has_log
+    if newest is not None:
+        return False
+    return run.averaging.target_group_size is not None or newest_step(folder / LOG / LOG_FILE) is None
 
 
 def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Batch]:

@@ -47,7 +47,7 @@ def with_old_moments(old: Tensor, shared: Mapping[int, int], vectors: Tensor) ->
         torch.manual_seed(0)
         standard = torch.randn(len(vectors), old.shape[1])
     others = torch.tensor([token for token in range(len(vectors)) if token not in shared and vectors[token].any()])
-    if len(others):
+    if len(others) > 1:
         known_mean, known_scales, known_axes = moments(vectors[others])
         width = min(len(others) - 1, len(known_scales), standard.shape[1])
         whitened = (vectors[others] - known_mean) @ known_axes[:, :width] / known_scales[:width].clamp(min=1e-6)

@@ -23,11 +23,14 @@ def token_vectors(sentences: Iterable[Sequence[int]], size: int, dimensions: int
         size: of the vocabulary.
         dimensions: at most; a small vocabulary has fewer.
     """
-    information = positive_information(co_occurrences(sentences, size))
+    counts = co_occurrences(sentences, size)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        left, strengths, _ = torch.svd_lowrank(information, min(dimensions, size), niter=POWER_ITERATIONS)
-    return left * strengths.sqrt()
+        left, strengths, _ = torch.svd_lowrank(
+            positive_information(counts), min(dimensions, size), niter=POWER_ITERATIONS
+        )
+    has_neighbours = torch.sparse.sum(counts, 1).to_dense() > 0
+    return left * strengths.sqrt() * has_neighbours[:, None]  # without it rounding leaves them a direction
 
 
 def co_occurrences(sentences: Iterable[Sequence[int]], size: int) -> Tensor:
