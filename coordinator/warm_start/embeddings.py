@@ -11,8 +11,8 @@ ROWS = 1024  # tokens whose similarities are computed together: 1024 x 32,000 of
 def means_of_similar(old: Tensor, shared: Mapping[int, int], vectors: Tensor) -> Tensor:
     """Rows for all new tokens: shared ones keep theirs, the others have weighted means of shared tokens' (FOCUS).
 
-    The weights are sparsemax of the cosines between static vectors of the new tokens (Dobler and de Melo 2023, section
-    2.2).
+    The weights are sparsemax of the cosines between static vectors of the new tokens (Dobler and de Melo 2023,
+    arXiv:2305.14481).
 
     Args:
         old: [old vocabulary, width].
@@ -34,8 +34,9 @@ def means_of_similar(old: Tensor, shared: Mapping[int, int], vectors: Tensor) ->
 def with_old_moments(old: Tensor, shared: Mapping[int, int], vectors: Tensor) -> Tensor:
     """Rows for all new tokens: shared ones keep theirs, the others have mean and covariance of the old ones.
 
-    WECHSEL's baseline draws them at random (Minixhofer et al. 2022, section 4.2). Here static vectors of the new
-    tokens take the place of what is drawn, so that tokens that are alike in the text are alike from the first step.
+    WECHSEL (Minixhofer et al. 2022, arXiv:2112.06598) draws at random where it knows nothing else. Here static vectors
+    of the new tokens, scaled, take the place of what is drawn, as far as the text has the tokens: those that are alike
+    in the text are alike from the first step.
 
     Args:
         old: [old vocabulary, width].

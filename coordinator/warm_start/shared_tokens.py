@@ -1,7 +1,6 @@
 """Which tokens two tokenizers have in common, whatever way each has of writing them."""
 
 import json
-from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
@@ -39,5 +38,5 @@ def spellings(tokenizer: PreTrainedTokenizerFast) -> dict[int, str]:
     }
 
 
-def _with_space_mark(text: str, goes_on: str) -> Any:
+def _with_space_mark(text: str, goes_on: str) -> str:
     return text.removeprefix(goes_on) if text.startswith(goes_on) else SPACE + text
