@@ -18,6 +18,6 @@ def test_samples_are_those_of_the_first_time_between_two_evaluations():
 def test_losses_that_one_did_not_reach_are_left_out():
     warm = [Point(0, 8.0), Point(100, 6.0)]
     found = compare(FALLING, warm)
-    assert [one.loss for one in found] == [loss for loss in LOSSES if 6.2 <= loss]
+    assert [one.loss for one in found] == [loss for loss in LOSSES if loss >= 6.2]
     assert found[0] == Reached(7.0, pytest.approx(100), pytest.approx(50))  # type: ignore[arg-type]
     assert found[0].samples_ratio == pytest.approx(0.5)
