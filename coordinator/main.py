@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
+from averaging.log.disk import LOG_FILE
+from averaging.log.log_file import newest_step
 from coordinator.access.authority import Guard, post_guard
 from coordinator.access.reception import Reception, open_reception
 from coordinator.bookkeeping import Bookkeeper, Office
@@ -29,6 +31,7 @@ from coordinator.release.uploader import ReleaseOffice, Releaser
 from coordinator.run_log import RunLog, set_older_log_aside
 from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
+from coordinator.warm_start.start import warm_start
 from swarm.dht import known_peers
 from swarm.dht.node import Network, addresses, is_loopback, join_dht
 from swarm.dht.watch import DHTWatch
@@ -89,6 +92,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             "or leave out --resume to begin"
         )
     model = build_model(run, tokenizer)
+    if run.model.start_from is not None and is_new(run, folder, newest):
+        warm_start(model, run, tokenizer, say)
     ledger = open_ledger(run.coordinator.ledger, folder)
     identity = load_identity(folder / IDENTITY)  # whoever has it has the folder, and its logs, to itself
     if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):
@@ -209,6 +214,17 @@ def open_log(
         say(f"The log on the disk is older than the release and lies in {aside} now.")
     gate, authority = (guard.gate, guard.authority) if guard else (None, None)
     return RunLog(run, ours, dht, identity, model, newest, gate, authority, folder)
+
+
+def is_new(run: RunFile, folder: Path, newest: LoadedCheckpoint | None) -> bool:
+    """Whether the run begins now: there is no checkpoint, nor a log to go on from, which small groups do not have.
+
+    Raises:
+        StorageError: the log cannot be read.
+    """
+    if newest is not None:
+        return False
+    return run.averaging.target_group_size is not None or newest_step(folder / LOG / LOG_FILE) is None
 
 
 def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Batch]:

@@ -3,12 +3,22 @@
 from pathlib import Path
 
 from swarm.run_file import CoordinatorSection, RunFile
+from tokenizer.loading import is_hub_name
 
 
 def without_secrets(run: RunFile) -> RunFile:
-    """The run file as it may be published: the ledger's address can hold a password."""
+    """The run file as it may be published: the ledger's address can hold a password, a folder the name of a person."""
     public = run.coordinator.model_copy(update={"ledger": CoordinatorSection().ledger})
-    return run.model_copy(update={"coordinator": public})
+    model = run.model
+    if model.start_from is not None and base_model(run) is None:
+        model = model.model_copy(update={"start_from": Path(model.start_from).name})
+    return run.model_copy(update={"coordinator": public, "model": model})
+
+
+def base_model(run: RunFile) -> str | None:
+    """The Hub repository that the run begins with; None where it begins with a folder, or with random weights."""
+    name = run.model.start_from
+    return name if name is not None and is_hub_name(name) and not run.resolve(name).is_dir() else None
 
 
 def for_everybody(run: RunFile) -> RunFile:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from downstream.alignment import NO_LABEL
 from downstream.examples import Example, Split
 from downstream.rows import Row
 from downstream.task import Columns, Encoded, Scores, Task, encode_inputs
@@ -52,7 +53,7 @@ class Classification(Task):
         encoded = encode_inputs(examples, tokenizer, max_length, split_into_words=False)
         if numbers is not None:
             for example, feature in zip(encoded.examples, encoded.features, strict=True):
-                feature["labels"] = numbers[example.labels[0]]
+                feature["labels"] = numbers.get(example.labels[0], NO_LABEL)
         return encoded
 
     def predictions(self, encoded: Encoded, chosen: "NDArray[Any]", names: Mapping[int, str]) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from rich.console import Console
 from transformers import PreTrainedModel
 
-from downstream.corpus import TEST, TRAIN, VALIDATION, check_labels, seen_in_training
+from downstream.corpus import TEST, TRAIN, VALIDATION, seen_in_training, warnings_about_labels
 from downstream.examples import Corpus
 from downstream.heads import Reader, finished, label_names, new_head, open_reader
 from downstream.models import Model
@@ -48,23 +48,24 @@ class Comparison:
         """Check the labels of the data.
 
         Raises:
-            DataError: a label of validation or test does not occur in training, or there is but one.
+            DataError: no label of validation or test occurs in training, or there is but one.
         """
         self._task, self._corpus, self._settings = task, corpus, settings
         self._shown = FineTuningProgress(console, task.scores[0])
         self.labels: tuple[str, ...] = ()
+        warnings: list[str] = []
         if corpus.train is not None:
             self.labels = task.labels(corpus.train)
-            check_labels(self.labels, corpus.splits[1:], corpus.train.source)
+            warnings = warnings_about_labels(self.labels, corpus.splits[1:], corpus.train.source)
         self._results: list[ModelResult] = []
-        self._tell_about_data()
+        self._tell_about_data(warnings)
 
     def add(self, candidate: Candidate) -> Tuned | None:
         """Measure a model; return it as its best seed on the validation split left it, if it was fine-tuned here.
 
         Raises:
             ModelError: it cannot be used for the task.
-            DataError: the data has a label that a finished model does not know.
+            DataError: the data has no label that a finished model knows.
         """
         if candidate.how == AS_IT_IS:
             self._measure_as_it_is(candidate)
@@ -137,7 +138,9 @@ class Comparison:
     def _measure_as_it_is(self, candidate: Candidate) -> None:
         reader = open_reader(candidate.model, self._settings.max_length)
         model = finished(candidate.model, self._task)
-        check_labels(label_names(model).values(), (self._corpus.test,), candidate.name)
+        known = self._task.predictable(label_names(model).values())
+        for line in warnings_about_labels(known, (self._corpus.test,), candidate.name):
+            self._shown.say(line)
         encoded = {TEST: self._task.encode(self._corpus.test.examples, reader.tokenizer, reader.max_length)}
         test = self._task.score(_truth(encoded[TEST]), predict(model, self._task, reader, encoded[TEST]))
         self._keep(candidate, model, encoded, [SeedResult(test)])
@@ -165,7 +168,9 @@ class Comparison:
         parameters = model.num_parameters()
         self._results.append(ModelResult(candidate.name, candidate.how, step, parameters, cut, tuple(runs), run))
 
-    def _tell_about_data(self) -> None:
+    def _tell_about_data(self, warnings: Sequence[str]) -> None:
+        for line in (*self._corpus.notes, *warnings):
+            self._shown.say(line)
         for split in self._corpus.splits:
             if split.left_out:
                 self._shown.say(

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from downstream.bio import check_tag
 from downstream.examples import Example, Split
+from downstream.tags import check_tag
 from downstream.text_file import numbered_lines
 from swarm.errors import DataError
 
@@ -35,7 +35,7 @@ def read_conll(path: Path, name: str) -> Split:
     A sentence in which the column of a tag is there but empty is left out.
 
     Raises:
-        DataError: the file cannot be read, a line has no column for a tag, a tag is not BIO, or more than
+        DataError: the file cannot be read, a line has no column for a tag, a tag is of no scheme, or more than
             `MOST_LEFT_OUT` of the sentences would be left out.
     """
     examples, left_out = [], []

@@ -8,6 +8,7 @@ from downstream.conll import read_conll
 from downstream.examples import Corpus, Split
 from downstream.hub_dataset import load_splits, parse_name, rows_of_split
 from downstream.rows import JSONL_SUFFIXES, TABLE_SUFFIXES, Row, read_rows
+from downstream.tags import OUTSIDE
 from downstream.task import Columns, Task
 from swarm.errors import DataError
 
@@ -42,23 +43,38 @@ def open_corpus(task: Task, options: DataOptions, *, training: bool) -> Corpus:
     for split in found:
         if not split.examples:
             raise DataError(f"{split.source}: the {split.name} split is empty; give one with examples")
-    return Corpus(found[2], found[0], found[1]) if training else Corpus(found[0])
+    return task.unified(Corpus(found[2], found[0], found[1]) if training else Corpus(found[0]))
 
 
-def check_labels(known: Iterable[str], splits: Iterable[Split], learned_from: str) -> None:
-    """Refuse a label that a model cannot know.
+def warnings_about_labels(known: Iterable[str], splits: Iterable[Split], learned_from: str) -> list[str]:
+    """A line for each split with labels that a model cannot know: what has them counts as missed.
 
     Raises:
-        DataError: with the place of the first such label.
+        DataError: it cannot know any label of a split, with the place of the first one.
     """
-    allowed = set(known)
+    allowed, warnings = set(known), []
     for split in splits:
+        places: dict[str, str] = {}  # of the first of each unknown label
+        count = 0
         for example in split.examples:
-            if strange := next((label for label in example.labels if label not in allowed), None):
-                raise DataError(
-                    f"{example.place}: the label {strange!r} of the {split.name} split is not among those of "
-                    f"{learned_from} ({', '.join(sorted(allowed))}); correct it, or train with examples of it"
-                )
+            for label in example.labels:
+                if label not in allowed:
+                    places.setdefault(label, example.place)
+                    count += 1
+        if not places:
+            continue
+        label, place = next(iter(places.items()))
+        if not any(label in allowed and label != OUTSIDE for one in split.examples for label in one.labels):
+            raise DataError(
+                f"{place}: the label {label!r} of the {split.name} split is not among those of "
+                f"{learned_from} ({', '.join(sorted(allowed))}), nor is any other; correct it, or train with "
+                "examples of it"
+            )
+        warnings.append(
+            f"Not among the labels of {learned_from}: {', '.join(sorted(places))}; {count:,} in {split.name} count as "
+            f"missed, the first at {place}"
+        )
+    return warnings
 
 
 def seen_in_training(corpus: Corpus) -> int:

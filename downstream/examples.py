@@ -32,6 +32,8 @@ class Corpus:
     test: Split
     train: Split | None = None
     validation: Split | None = None
+    notes: tuple[str, ...] = ()
+    """Lines for people about how it was read."""
 
     @property
     def splits(self) -> tuple[Split, ...]:

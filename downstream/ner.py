@@ -1,12 +1,14 @@
-"""Named entities: a BIO tag for each word, scored by entity."""
+"""Named entities: a tag for each word, in BIO, scored by entity."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from downstream.alignment import align_labels, labels_of_words
-from downstream.bio import OUTSIDE, all_tags, check_tag
-from downstream.examples import Example, Split
+from downstream.alignment import NO_LABEL, align_labels, labels_of_words
+from downstream.examples import Corpus, Example, Split
 from downstream.rows import Row
+from downstream.tags import BIO, OUTSIDE, all_tags, as_bio, check_tag, scheme_of
 from downstream.task import Columns, Encoded, Scores, Task, encode_inputs
 from swarm.errors import DataError
 from tokenizer.normalization import SPACE
@@ -39,12 +41,24 @@ class NamedEntities(Task):
             check_tag(tag, row.place)
         return Example(words, tags, row.place)
 
+    def unified(self, corpus: Corpus) -> Corpus:
+        """BIOES and BILOU as BIO."""
+        scheme = scheme_of(itertools.chain.from_iterable(split.examples for split in corpus.splits))
+        if scheme == BIO:
+            return corpus
+        splits = {split.name: _split_in_bio(split) for split in corpus.splits}
+        return replace(corpus, **splits, notes=(*corpus.notes, f"The tags are {scheme}; they are read as {BIO}."))
+
     def labels(self, train: Split) -> tuple[str, ...]:
         """`O`, and B and I of each type of entity."""
         found = all_tags(tag for example in train.examples for tag in example.labels)
         if len(found) == 1:
             raise DataError(f"{train.source}: every tag is {OUTSIDE}; training needs sentences with entities")
         return found
+
+    def predictable(self, names: Iterable[str]) -> set[str]:
+        """The tags in BIO."""
+        return {as_bio((name,))[0] for name in names}
 
     def encode(
         self,
@@ -59,17 +73,19 @@ class NamedEntities(Task):
             space = tokenizer.get_vocab().get(SPACE)
             for example, feature, words in zip(encoded.examples, encoded.features, encoded.words, strict=True):
                 spaces = {position for position, token in enumerate(feature["input_ids"]) if token == space}
-                feature["labels"] = align_labels([numbers[tag] for tag in example.labels], words, spaces)
+                feature["labels"] = align_labels([numbers.get(tag, NO_LABEL) for tag in example.labels], words, spaces)
         return encoded
 
     def predictions(self, encoded: Encoded, chosen: "NDArray[Any]", names: Mapping[int, str]) -> list[tuple[str, ...]]:
-        """A tag for each word; words that were cut off, or of which no token is left, are outside of names."""
+        """A tag in BIO for each word; words that were cut off, or of which no token is left, are outside of names."""
         return [
-            labels_of_words(
-                [names.get(int(number), OUTSIDE) for number in row[: len(words)]],
-                words,
-                len(example.inputs),
-                absent=OUTSIDE,
+            as_bio(
+                labels_of_words(
+                    [names.get(int(number), OUTSIDE) for number in row[: len(words)]],
+                    words,
+                    len(example.inputs),
+                    absent=OUTSIDE,
+                )
             )
             for example, words, row in zip(encoded.examples, encoded.words, chosen, strict=True)
         ]
@@ -99,6 +115,10 @@ class NamedEntities(Task):
         from transformers import DataCollatorForTokenClassification
 
         return DataCollatorForTokenClassification(tokenizer)
+
+
+def _split_in_bio(split: Split) -> Split:
+    return replace(split, examples=tuple(replace(one, labels=as_bio(one.labels)) for one in split.examples))
 
 
 def _listed(value: Any, place: str, what: str) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
 """What a task is: how its rows become examples, examples tokens, and predictions a score."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from downstream.examples import Example, Split
+from downstream.examples import Corpus, Example, Split
 from downstream.rows import Row
 from swarm.errors import DataError
 
@@ -60,6 +60,14 @@ class Task(ABC):
             DataError: a column is missing or its value makes no sense.
         """
 
+    def unified(self, corpus: Corpus) -> Corpus:
+        """The same data with labels in the one way in which the task writes them.
+
+        Raises:
+            DataError: they contradict each other.
+        """
+        return corpus
+
     @abstractmethod
     def labels(self, train: Split) -> tuple[str, ...]:
         """The labels that a model learns from these examples, in the order of their numbers.
@@ -67,6 +75,10 @@ class Task(ABC):
         Raises:
             DataError: there is nothing to tell apart.
         """
+
+    def predictable(self, names: Iterable[str]) -> set[str]:
+        """What `predictions` can hold of a model that has these names for its labels."""
+        return set(names)
 
     @abstractmethod
     def encode(
@@ -76,7 +88,8 @@ class Task(ABC):
         max_length: int,
         numbers: Mapping[str, int] | None = None,
     ) -> Encoded:
-        """Cut the examples into tokens, at most `max_length` each; `numbers` gives labels to train with."""
+        """Cut the examples into tokens, at most `max_length` each; `numbers` gives labels to train with, those that it
+        lacks are left out of the loss."""
 
     @abstractmethod
     def predictions(self, encoded: Encoded, chosen: "NDArray[Any]", names: Mapping[int, str]) -> list[tuple[str, ...]]:

@@ -18,7 +18,7 @@ class TaskName(str, Enum):
 
 TaskArgument = Annotated[
     TaskName,
-    typer.Argument(metavar="TASK", help="ner (named entities, a BIO tag for each word) or classify (a label a text)"),
+    typer.Argument(metavar="TASK", help="ner (named entities, a tag for each word) or classify (a label a text)"),
 ]
 OptionalTaskArgument = Annotated[
     TaskName | None,

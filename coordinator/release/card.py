@@ -9,6 +9,7 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from coordinator.http.credit import HUB, plain
 from coordinator.notebook.build import FILE_NAME
+from coordinator.public_run import base_model
 from coordinator.release.card_text import (
     ALGORITHMS,
     CARBON_ASSUMPTIONS,
@@ -67,6 +68,7 @@ def metadata(facts: Facts) -> ModelCardData:
         pipeline_tag="fill-mask",
         mask_token=facts.mask,
         tags=["albert", "collaborative-training", "hivemind", "sahaj"],
+        base_model=base_model(run),
         datasets=datasets or None,
         model_name=facts.repo if results else None,
         eval_results=results or None,
@@ -83,10 +85,17 @@ def _head(facts: Facts) -> str:
     return (
         f"# {plain(run.name)}\n\n{about}"
         f"An ALBERT of {facts.parameters:,} parameters and {facts.vocabulary:,} tokens, for text in the language "
-        f"{plain(run.language)}, pretrained from random weights by volunteers on their own computers. This "
+        f"{plain(run.language)}, pretrained from {_beginning(run)} by volunteers on their own computers. This "
         f"is the model after global step {state.step:,} of {run.optimizer.total_steps:,}; older ones are in the "
         f"history of this repository.{buttons}{picture}"
     )
+
+
+def _beginning(run: RunFile) -> str:
+    if run.model.start_from is None:
+        return "random weights"
+    name = base_model(run)
+    return f"the weights of [{name}]({HUB}{name})" if name else "the weights of another model of the organizer"
 
 
 def _usage(facts: Facts) -> str:

@@ -38,6 +38,12 @@ class ModelSection(Section):
     attention_probs_dropout_prob: Probability = Field(0.0, description="dropout of attention weights")
     initializer_range: float = Field(0.02, gt=0, description="standard deviation of the initial weights")
     seed: int = Field(0, ge=0, description="seed of the initial weights, the same on all peers")
+    start_from: str | None = Field(
+        None,
+        min_length=1,
+        description="a trained ALBERT of the same shape to begin with: a folder, or a Hub repository; the coordinator "
+        "alone reads it",
+    )
 
     @model_validator(mode="after")
     def heads_divide_width(self) -> "ModelSection":

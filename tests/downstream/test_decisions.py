@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from downstream.bio import all_tags
 from downstream.classify import Classification
 from downstream.comparison import ways
 from downstream.errors import ModelError
@@ -26,6 +25,7 @@ from downstream.results import (
     spread,
     table_of,
 )
+from downstream.tags import all_tags
 from downstream.training import Epoch, best_epoch, epochs_without_progress
 
 

@@ -74,11 +74,30 @@ def test_a_finished_model_of_another_task_is_named(finished: Path, opinions: Dat
         evaluate("classify", [str(finished)], opinions, QUICK)
 
 
-def test_labels_that_a_finished_model_does_not_know_are_named(finished: Path, tmp_path: Path):
-    test = write_conll(tmp_path / "test.conll", 2, 0)
+def test_a_label_that_a_finished_model_does_not_know_counts_as_missed(finished: Path, tmp_path: Path):
+    test = write_conll(tmp_path / "test.conll", 20, 0)
+    known = evaluate("ner", [str(finished)], DataOptions(test=test), QUICK).models[0]
     test.write_text(test.read_text() + "\nমেলা\tB-EVENT\n")
-    with pytest.raises(DataError, match=r"test\.conll:\d+: the label 'B-EVENT' .* not among those of tagger"):
+    console = Console(record=True, width=100)
+    more = evaluate("ner", [str(finished)], DataOptions(test=test), QUICK, console=console).models[0]
+    assert more.test("recall").mean < known.test("recall").mean
+    said = " ".join(console.export_text().split())
+    assert "Not among the labels of tagger: B-EVENT; 1 in test count as missed, the first at" in said
+
+
+def test_a_finished_model_that_knows_no_label_of_the_data_is_an_end(finished: Path, tmp_path: Path):
+    test = tmp_path / "test.conll"
+    test.write_text("মেলা\tB-EVENT\n")
+    with pytest.raises(DataError, match=r"test\.conll:1: the label 'B-EVENT' .* not among those of tagger"):
         evaluate("ner", [str(finished)], DataOptions(test=test), QUICK)
+
+
+def test_a_finished_model_is_measured_on_tags_of_another_scheme(finished: Path, tmp_path: Path):
+    test = write_conll(tmp_path / "test.conll", 20, 0)
+    bio = evaluate("ner", [str(finished)], DataOptions(test=test), QUICK).models[0]
+    test.write_text(test.read_text().replace("B-", "U-"))  # all names are of one word
+    bilou = evaluate("ner", [str(finished)], DataOptions(test=test), QUICK).models[0]
+    assert bilou.test("f1") == bio.test("f1")
 
 
 def test_an_unknown_kind_of_picture_is_told_before_the_work(finished: Path, entities: DataOptions, tmp_path: Path):

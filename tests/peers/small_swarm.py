@@ -53,6 +53,7 @@ class SmallSwarm:
         release: dict[str, object] | None = None,
         averaging: dict[str, object] | None = None,
         coordinator: dict[str, object] | None = None,
+        model: dict[str, object] | None = None,
     ):
         self.folder, self.state, self.target = folder, folder / "state", target_batch_size
         self.run_file = folder / "run.yaml"
@@ -64,6 +65,7 @@ class SmallSwarm:
         content = run_content(corpus, target_batch_size=target_batch_size, total_steps=total_steps)
         content["averaging"] = {**content["averaging"], **(averaging or {})}
         content["coordinator"] = {**content["coordinator"], **(coordinator or {})}
+        content["model"] = {**content["model"], **(model or {})}
         if access is not None:
             content["access"] = {"host": "127.0.0.1", "port": 0} | access
         if release is not None:

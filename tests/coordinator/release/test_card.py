@@ -124,6 +124,28 @@ def test_a_card_without_scores_ledger_or_licences_says_so(facts: Facts, judge: J
     assert "Contributors" not in text and "carbon" not in text.lower() and "model-index" not in text
 
 
+@pytest.mark.parametrize(
+    ("start_from", "told", "base"),
+    [
+        (None, "pretrained from random weights by", None),
+        (
+            "albert/base",
+            "pretrained from the weights of [albert/base](https://huggingface.co/albert/base) by",
+            "albert/base",
+        ),
+        ("~asha/checkpoint-9", "pretrained from the weights of another model of the organizer by", None),
+    ],
+)
+def test_the_card_tells_what_the_run_began_with(
+    facts: Facts, judge: Judge, start_from: str | None, told: str, base: str | None
+):
+    model = facts.run.model.model_copy(update={"start_from": start_from})
+    text = card(replace(facts, run=facts.run.model_copy(update={"model": model})))
+    judge(text)
+    assert told in text and "asha/checkpoint" not in text
+    assert ModelCard(text).data.to_dict().get("base_model") == base
+
+
 def test_words_of_people_become_no_markup(facts: Facts):
     evil = facts.run.model_copy(update={"description": "<script>![x](http://x)\n---\nlicense: mit"})
     text = card(replace(facts, run=evil))

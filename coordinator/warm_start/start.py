@@ -1,0 +1,87 @@
+"""Beginning a run with a trained model instead of random weights (`model.start_from`).
+
+Only the coordinator does this, once: the result is the first snapshot of the log, from which all other peers begin.
+Layers, positions and heads are copied. Where the vocabularies differ, the embedding and the bias of a token that both
+have are copied, too; the other tokens get theirs with the help of static vectors of the run's own text.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from coordinator.evaluation.unigram_count import COUNTED, training_documents
+from coordinator.warm_start.donor import open_donor
+from coordinator.warm_start.embeddings import means_of_similar, with_old_moments
+from coordinator.warm_start.shared_tokens import shared_tokens
+from coordinator.warm_start.token_vectors import token_vectors
+from swarm.run_file import RunFile
+from trainer.data.sentences import tokenized_documents
+from trainer.model import PretrainingModel
+
+EMBEDDINGS = "albert.embeddings.word_embeddings.weight"
+BIAS = "predictions.bias"
+# of the vocabulary, in the text: two tokenizers of one script share a fifth and more, those of two scripts a hundredth
+ENOUGH_SHARED = 0.05
+
+
+def warm_start(
+    model: PretrainingModel, run: RunFile, tokenizer: PreTrainedTokenizerFast, say: Callable[[str], None]
+) -> None:
+    """Fill the run's model, in place, with what it takes over from the model that `model.start_from` names.
+
+    Raises:
+        RunFileError: there is no such model, or it does not fit.
+        DataError: the run's text, which is read where vocabularies differ, is not usable.
+    """
+    assert run.model.start_from is not None, "the run begins with random weights"
+    donor = open_donor(run, run.model.start_from)
+    shared = shared_tokens(donor.tokenizer, tokenizer)
+    size = len(tokenizer)
+    if len(shared) == size:
+        tensors, others = with_vocabulary(donor.tensors, lambda old: old[list(shared.values())]), ""
+    else:
+        text = text_of(run, tokenizer)
+        vectors = token_vectors(text, size)
+        if sum(bool(vectors[token].any()) for token in shared) >= ENOUGH_SHARED * size:
+            tensors = with_vocabulary(donor.tensors, lambda old: means_of_similar(old, shared, vectors))
+            others = "; the others begin as means of similar ones"
+        else:
+            tensors = with_vocabulary(donor.tensors, lambda old: with_old_moments(old, shared, vectors))
+            tensors[BIAS] = log_frequencies(text, size)
+            others = "; that is too few to compare the others with, which begin with vectors of the run's own text"
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name in tensors:
+                parameter.copy_(tensors[name][: len(parameter)])  # of positions, the donor may have more
+    say(f"The run begins with {donor.name}: {len(shared):,} of {size:,} tokens are its tokens too{others}.")
+
+
+def with_vocabulary(tensors: Mapping[str, Tensor], carry: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    """The tensors of a model with another vocabulary: a token's embedding and its bias belong together, in one row."""
+    embeddings = tensors[EMBEDDINGS]
+    bias = tensors.get(BIAS, torch.zeros(len(embeddings)))
+    rows = carry(torch.cat([embeddings, bias[:, None]], 1))
+    return {**tensors, EMBEDDINGS: rows[:, :-1], BIAS: rows[:, -1]}
+
+
+def log_frequencies(sentences: Sequence[Sequence[int]], size: int) -> Tensor:
+    """Biases with which a head that knows nothing else predicts how frequent each token is, [size]; their mean is 0."""
+    tokens = torch.tensor(list(itertools.chain.from_iterable(sentences)), dtype=torch.int64)
+    logarithms = (torch.bincount(tokens, minlength=size) + 1.0).log()
+    return logarithms - logarithms.mean()
+
+
+def text_of(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:
+    """The tokenized sentences of the training text, in the same order at each call, about `COUNTED` tokens of them."""
+    sentences: list[list[int]] = []
+    tokens = 0
+    documents = tokenized_documents(training_documents(run), tokenizer, run.language)
+    for sentence in itertools.chain.from_iterable(documents):
+        sentences.append(sentence)
+        tokens += len(sentence)
+        if tokens >= COUNTED:
+            break
+    return sentences
