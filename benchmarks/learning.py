@@ -9,7 +9,7 @@ held-out samples, 15 % of whose tokens are masked.
 - *stock* is what sahajBERT did: LAMB, ALBERT's initial weights, 15 % of the tokens masked, one by one, its order of the
   data (`benchmarks.step.stock_samples`), the loss of the whole vocabulary at every position, float32. Its peak learning
   rate is the best of those in `STOCK`, for steps as small as these; warm-up and decay span its run as they did there.
-- *ours* is the run file as it stands, with a quarter of the steps.
+- *ours* is the run file as it stands, begun as a coordinator begins it, with a quarter of the steps.
 
 Samples are computed by one process without overlap. The stock curve is computed with the projection at masked
 positions alone, which gives the same loss; what a stock sample costs is measured with the stock step
@@ -37,6 +37,7 @@ from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from benchmarks import command, step
 from benchmarks.learner import MICRO_BATCH, Curve, HeldOut, learn, our_batches
+from coordinator.initialization.initialize import initialize
 from swarm.files import write_file
 from swarm.run_file import RunFile, load_run, parse_run
 from tokenizer.documents import open_documents
@@ -169,7 +170,10 @@ def with_changes(run: RunFile, changes: dict[str, dict[str, Any]], path: Path | 
 
 def our_model(run: RunFile) -> PretrainingModel:
     """As all peers of a run begin."""
-    return build_model(run, load_tokenizer(run))
+    tokenizer = load_tokenizer(run)
+    model = build_model(run, tokenizer)
+    initialize(model, run, tokenizer, typer.echo)
+    return model
 
 
 def stock_model(run: RunFile) -> PretrainingModel:

@@ -24,8 +24,8 @@ from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from benchmarks import command
 from coordinator.evaluation.held_out import evaluate
+from coordinator.initialization.warm_start import warm_start
 from coordinator.main import held_out_batches
-from coordinator.warm_start.start import warm_start
 from swarm.errors import SahajError
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run

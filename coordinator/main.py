@@ -22,6 +22,7 @@ from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint, lis
 from coordinator.evaluation.held_out import bfloat16_is_faster
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram_count import UnigramBaseline
+from coordinator.initialization.initialize import initialize
 from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.minutes import Historian
 from coordinator.ledger.recorder import Recorder
@@ -31,7 +32,6 @@ from coordinator.release.uploader import ReleaseOffice, Releaser
 from coordinator.run_log import RunLog, set_older_log_aside
 from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
-from coordinator.warm_start.start import warm_start
 from swarm.dht import known_peers
 from swarm.dht.node import Network, addresses, is_loopback, join_dht
 from swarm.dht.watch import DHTWatch
@@ -92,8 +92,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             "or leave out --resume to begin"
         )
     model = build_model(run, tokenizer)
-    if run.model.start_from is not None and is_new(run, folder, newest):
-        warm_start(model, run, tokenizer, say)
+    if is_new(run, folder, newest):
+        initialize(model, run, tokenizer, say)
     ledger = open_ledger(run.coordinator.ledger, folder)
     identity = load_identity(folder / IDENTITY)  # whoever has it has the folder, and its logs, to itself
     if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):

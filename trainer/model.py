@@ -119,7 +119,7 @@ def model_config(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> AlbertConf
             f"{run.tokenizer.path}: the tokenizer has {len(tokenizer)} tokens, but tokenizer.vocab_size is "
             f"{run.tokenizer.vocab_size}; set it to {len(tokenizer)} or train another tokenizer"
         )
-    shape = run.model.model_dump(exclude={"seed", "start_from"})
+    shape = run.model.model_dump(exclude={"seed", "embeddings", "start_from"})
     return AlbertConfig(
         vocab_size=len(tokenizer),
         max_position_embeddings=run.data.max_length,

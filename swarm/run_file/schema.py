@@ -38,6 +38,11 @@ class ModelSection(Section):
     attention_probs_dropout_prob: Probability = Field(0.0, description="dropout of attention weights")
     initializer_range: float = Field(0.02, gt=0, description="standard deviation of the initial weights")
     seed: int = Field(0, ge=0, description="seed of the initial weights, the same on all peers")
+    embeddings: Literal["counted", "random"] = Field(
+        "counted",
+        description="of tokens, at the beginning: from counts of the run's text (which tokens are near each other, and "
+        "how frequent each is), or random",
+    )
     start_from: str | None = Field(
         None,
         min_length=1,

@@ -6,9 +6,9 @@ import random
 import pytest
 import torch
 
-from coordinator.warm_start.embeddings import means_of_similar, sparsemax, with_old_moments
-from coordinator.warm_start.shared_tokens import shared_tokens
-from coordinator.warm_start.token_vectors import co_occurrences, positive_information, token_vectors
+from coordinator.initialization.embeddings import means_of_similar, sparsemax, with_old_moments
+from coordinator.initialization.shared_tokens import shared_tokens
+from coordinator.initialization.token_vectors import co_occurrences, positive_information, token_vectors
 
 OLD, WIDTH = 300, 5
 SHARED = {7: 40, 3: 11, 20: 0, 21: 299}

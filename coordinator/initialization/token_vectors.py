@@ -12,7 +12,7 @@ from torch import Tensor
 WINDOW = 5  # tokens on each side; one at distance d counts 1/d, as in GloVe
 SMOOTHING = 0.75  # exponent of context counts: without it rare contexts are too similar to everything
 DIMENSIONS = 128
-POWER_ITERATIONS = 4  # of the randomized factorization (Halko, Martinsson and Tropp 2011)
+POWER_ITERATIONS = 2  # of the randomized factorization (Halko, Martinsson and Tropp 2011)
 
 
 def token_vectors(sentences: Iterable[Sequence[int]], size: int, dimensions: int = DIMENSIONS) -> Tensor:

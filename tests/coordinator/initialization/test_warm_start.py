@@ -14,17 +14,16 @@ from averaging.log.disk import LOG_FILE
 from averaging.log.log_file import LogFile, Record
 from coordinator.checkpoints.folder import TrainerState
 from coordinator.checkpoints.store import LoadedCheckpoint
+from coordinator.initialization.shared_tokens import shared_tokens
+from coordinator.initialization.warm_start import BIAS, EMBEDDINGS, warm_start
 from coordinator.main import is_new
 from coordinator.public_run import without_secrets
 from coordinator.state_folder import LOG
-from coordinator.warm_start import start
-from coordinator.warm_start.shared_tokens import shared_tokens
-from coordinator.warm_start.start import BIAS, EMBEDDINGS, warm_start
 from swarm.errors import DataError, RunFileError
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import differences, fingerprint
 from tests.averaging.log.headers import chain_of
-from tests.coordinator.warm_start.conftest import LENGTH, MakeRun
+from tests.coordinator.initialization.conftest import LENGTH, MakeRun
 from tests.hub_reader import read_from_hub
 from tests.hub_repositories import File
 from tests.hub_stand_in import HubStandIn
@@ -86,7 +85,7 @@ def test_another_script_begins_with_mean_and_covariance(
     tokenizer: PreTrainedTokenizerFast,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(start, "ENOUGH_SHARED", 1.0)
+    monkeypatch.setattr("coordinator.initialization.warm_start.ENOUGH_SHARED", 1.0)
     parameters, said = started(make_run(str(old)), tokenizer)
     assert "too few to compare the others with" in said
     shared = shared_tokens(old_tokenizer, tokenizer)
@@ -215,7 +214,7 @@ def test_a_model_comes_from_the_hub(hub_stand_in: HubStandIn, old: Path, make_ru
     content = make_run("asha/albert-nodi").model_dump(mode="json")
     program = (
         "from pathlib import Path; from swarm.run_file import parse_run; "
-        "from coordinator.warm_start.donor import open_donor; "
+        "from coordinator.initialization.donor import open_donor; "
         f"run = parse_run({content!r}, Path({str(tmp_path / 'run.yaml')!r})); "
         "print(open_donor(run, run.model.start_from).tensors['predictions.bias'].tolist())"
     )

@@ -1,24 +1,21 @@
 """Beginning a run with a trained model instead of random weights (`model.start_from`).
 
-Only the coordinator does this, once: the result is the first snapshot of the log, from which all other peers begin.
 Layers, positions and heads are copied. Where the vocabularies differ, the embedding and the bias of a token that both
 have are copied, too; the other tokens get theirs with the help of static vectors of the run's own text.
 """
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.evaluation.unigram_count import COUNTED, training_documents
-from coordinator.warm_start.donor import open_donor
-from coordinator.warm_start.embeddings import means_of_similar, with_old_moments
-from coordinator.warm_start.shared_tokens import shared_tokens
-from coordinator.warm_start.token_vectors import token_vectors
+from coordinator.initialization.counted import log_frequencies, text_of
+from coordinator.initialization.donor import open_donor
+from coordinator.initialization.embeddings import means_of_similar, with_old_moments
+from coordinator.initialization.shared_tokens import shared_tokens
+from coordinator.initialization.token_vectors import token_vectors
 from swarm.run_file import RunFile
-from trainer.data.sentences import tokenized_documents
 from trainer.model import PretrainingModel
 
 EMBEDDINGS = "albert.embeddings.word_embeddings.weight"
@@ -65,23 +62,3 @@ def with_vocabulary(tensors: Mapping[str, Tensor], carry: Callable[[Tensor], Ten
     bias = tensors.get(BIAS, torch.zeros(len(embeddings)))
     rows = carry(torch.cat([embeddings, bias[:, None]], 1))
     return {**tensors, EMBEDDINGS: rows[:, :-1], BIAS: rows[:, -1]}
-
-
-def log_frequencies(sentences: Sequence[Sequence[int]], size: int) -> Tensor:
-    """Biases with which a head that knows nothing else predicts how frequent each token is, [size]; their mean is 0."""
-    tokens = torch.tensor(list(itertools.chain.from_iterable(sentences)), dtype=torch.int64)
-    logarithms = (torch.bincount(tokens, minlength=size) + 1.0).log()
-    return logarithms - logarithms.mean()
-
-
-def text_of(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:
-    """The tokenized sentences of the training text, in the same order at each call, about `COUNTED` tokens of them."""
-    sentences: list[list[int]] = []
-    tokens = 0
-    documents = tokenized_documents(training_documents(run), tokenizer, run.language)
-    for sentence in itertools.chain.from_iterable(documents):
-        sentences.append(sentence)
-        tokens += len(sentence)
-        if tokens >= COUNTED:
-            break
-    return sentences

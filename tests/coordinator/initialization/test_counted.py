@@ -1,0 +1,72 @@
+"""A run that begins with what was counted in its text."""
+
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from coordinator.evaluation.held_out import evaluate
+from coordinator.evaluation.unigram import unigram_loss
+from coordinator.evaluation.unigram_count import count_tokens, masked_tokens, training_documents
+from coordinator.initialization.counted import begin_with_counts, text_of
+from swarm.run_file import RunFile
+from tests.coordinator.initialization.conftest import MakeRun
+from tokenizer.documents import open_documents
+from trainer.data import validation_batches
+from trainer.model import PretrainingModel, build_model
+
+
+@pytest.fixture
+def run(make_run: MakeRun) -> RunFile:
+    return make_run(None)
+
+
+def begun(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> tuple[PretrainingModel, list[str]]:
+    model, said = build_model(run, tokenizer), list[str]()
+    begin_with_counts(model, run, tokenizer, said.append)
+    return model, said
+
+
+def test_it_begins_near_the_loss_of_a_table_of_frequencies(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
+    held_out = validation_batches(run, open_documents(run, run.data.train, seed=0, repeat=False), tokenizer, 8)
+    table = unigram_loss(count_tokens(training_documents(run), tokenizer, run.language), masked_tokens(held_out))
+    drawn = evaluate(build_model(run, tokenizer), held_out).masked_lm_loss
+    model, said = begun(run, tokenizer)
+    counted = evaluate(model, held_out).masked_lm_loss
+    assert said == []
+    assert counted - table < 0.2 * (drawn - table)
+
+
+def test_tokens_with_the_same_neighbours_are_alike_and_sizes_are_those_that_were_drawn(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    rows = begun(run, tokenizer)[0].albert.embeddings.word_embeddings.weight.detach()
+    drawn = build_model(run, tokenizer).albert.embeddings.word_embeddings.weight.detach()
+    assert float(rows.std()) == pytest.approx(float(drawn.std()), rel=0.2)
+    frequent = (
+        torch.bincount(torch.tensor([*chain.from_iterable(text_of(run, tokenizer))]), minlength=len(tokenizer))
+        .topk(60)
+        .indices
+    )
+    cosines = [
+        torch.nn.functional.cosine_similarity(one[frequent, None], one[None, frequent], dim=2) for one in (rows, drawn)
+    ]
+    spread = [float(one.fill_diagonal_(0.0).std()) for one in cosines]
+    assert spread[0] > 1.2 * spread[1], "neighbours in the text tell which tokens are alike"
+
+
+def test_it_is_the_same_at_every_start(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
+    first, second = (begun(run, tokenizer)[0].state_dict() for _ in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_text_that_only_trainers_have_leaves_random_embeddings_and_is_told(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    Path(run.resolve("text.txt")).unlink()
+    model, (line,) = begun(run, tokenizer)
+    assert "random embeddings" in line
+    assert "text.txt" in line
+    assert torch.equal(model.predictions.bias, build_model(run, tokenizer).predictions.bias)
