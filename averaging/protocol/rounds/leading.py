@@ -76,7 +76,6 @@ class Leading:
         situation = Situation(
             session=self._session,
             contacts=self._contacts,
-            listed=self._contacts.others,
             objection=self._objection,
             ballot=ballot,
             previous=tip,

@@ -220,7 +220,7 @@ class Round:
     def _fetch(self, header: Header, now: float) -> None:
         self.header, self.phase = header, Phase.FETCHING
         holders = [one for one, call in self.meeting.calls.items() if call.accepted and call.accepted.header == header]
-        sources = first_of(holders, self.meeting.calls, self._situation.listed, but=self._me.session)
+        sources = first_of(holders, self.meeting.calls, self._situation.contacts.others, but=self._me.session)
         self._fetching.want_header(header, sources, now, is_new=not holders)
 
     def _have_chunks(self, now: float) -> None:
