@@ -166,11 +166,24 @@ def test_each_session_is_told_what_the_line_carries() -> None:
     async def course() -> None:
         connection, shell, transport = Connection(Mock(caps=Caps(5.0, 20.0))), Mock(), Mock(received={})
         for _ in range(2):
-            watching = asyncio.create_task(connection._watch(transport, shell))
+            watching = asyncio.create_task(connection._watch(transport, Mock(), shell))
             await asyncio.sleep(2 * LOOK_EVERY)
             watching.cancel()
             shell.measured.assert_called_with(Bandwidth(5.0, 5.0))
             shell.reset_mock()
+
+    in_virtual_time(course)
+
+
+def test_sessions_that_connect_are_looked_up() -> None:
+    async def course() -> None:
+        connection, discovery, transport = Connection(Mock(caps=NO_CAPS)), Mock(), Mock(received={"asha.0": 0})
+        watching = asyncio.create_task(connection._watch(transport, discovery, Mock()))
+        await asyncio.sleep(LOOK_EVERY / 2)
+        transport.received = {"asha.0": 0, "bela.0": 0}
+        await asyncio.sleep(2 * LOOK_EVERY)
+        watching.cancel()
+        assert [one.args for one in discovery.connected.call_args_list] == [("asha.0",), ("bela.0",)]
 
     in_virtual_time(course)
 

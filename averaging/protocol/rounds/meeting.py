@@ -49,9 +49,9 @@ class Meeting:
         self._absent: set[str] = set()  # they answered, and bring nothing
 
     def ask(self) -> None:
-        """Ask those that have not called yet; some are listed only now, and those that brought nothing may have caught up.
+        """Ask those that have not called yet.
 
-        After a restart a convener knows few of its voters at first.
+        Some are listed only now, of the voters too, where the convener was restarted; others may have caught up.
         """
         previous = self.situation.previous
         for session in self.situation.contacts.others:
