@@ -91,7 +91,7 @@ class Discovery:
                 self._listed = set(found)
                 heard(found)
             await asyncio.sleep(LOOK_AGAIN)
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._is_called.wait(), LOOK_EVERY - LOOK_AGAIN)
 
     def connected(self, session: str) -> None:
