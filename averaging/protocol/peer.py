@@ -69,14 +69,16 @@ class Peer:
         snapshots: Iterable[SnapshotName],
         accepted: messages.Accepted | None = None,
         gaps: Iterable[Gap] = (),
+        waited: float = 0.0,
     ) -> None:
         """Go on from a state that the process has: its own disk, or the beginning of a run.
 
         `accepted` was on the disk, too: one more header that may have been chosen, and no promise of this session.
-        `gaps` are older headers that a coordinator lacks.
+        `gaps` are older headers that a coordinator lacks, `waited` the seconds for which it had no quorum.
         """
         self.backfilling.gaps = list(gaps)
         self._components.go_on_from(chain, snapshots)
+        self.leading.waited_before = waited
         if (
             accepted is not None
             and accepted.header.previous == chain.tip.digest

@@ -28,6 +28,7 @@ from averaging.protocol.actions import (
     Load,
     Rejoin,
     SaveProposal,
+    SaveWaited,
     TakeParameters,
     WriteSnapshot,
 )
@@ -107,6 +108,9 @@ class Stepping:
             case SaveProposal(accepted):
                 assert isinstance(machine, Peer)
                 await self._save(machine, accepted)
+            case SaveWaited(instance, seconds):
+                save = partial(self._write, "its wait", lambda disk: disk.save_waited(instance, seconds))
+                await self._in_thread(save)
             case Credit(entries, gaps):
                 work = partial(self._credit, machine, entries, gaps)
                 await self._in_thread(partial(self._write, f"{len(entries)} older headers", work))

@@ -102,6 +102,34 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
     in_virtual_time(course)
 
 
+def test_a_run_without_voters_goes_on_though_its_coordinator_is_killed_again_and_again(tmp_path: Path) -> None:
+    """Its disk keeps how long the quorum has been missing, so that each session waits for one ballot only."""
+
+    async def course() -> None:
+        village = Village(tmp_path)
+        coordinator = village.add("coordinator", begins=True)
+        names = "asha", "bela", "chand"
+        for name in names:
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > 3)
+        for name in names:
+            await village.die(village.shells[f"{name}.0"])
+        for name in names:
+            village.train(village.add(name))
+        step = village.newest.step
+        for _ in range(4):
+            await asyncio.sleep(35.0)
+            await village.die(coordinator)
+            coordinator = village.add("coordinator", begins=True)
+        await village.until(lambda: village.newest.step > step + 1, seconds=10.0)
+        assert village.entries[step + 1].header.kind is Kind.RESET
+        assert village.entries[step + 1].certificate.ballot.convener != "coordinator.0"
+        await village.rest()
+        await village.end()
+
+    in_virtual_time(course)
+
+
 def test_a_connection_sends_nothing_of_a_session_that_is_not_open() -> None:
     connection = Connection(Mock(caps=NO_CAPS))
     connection._transport, connection._session = Mock(), "asha.0"

@@ -26,6 +26,7 @@ from averaging.protocol.actions import (
     Load,
     Rejoin,
     SaveProposal,
+    SaveWaited,
     Send,
 )
 from averaging.protocol.messages import Accepted, Chunk, Commit, Contact, Message, Piece, Propose
@@ -82,6 +83,7 @@ class Disk:
     contents: dict[str, Any] = field(default_factory=dict)
     snapshots: list[SnapshotName] = field(default_factory=list)
     accepted: Accepted | None = None
+    waited: tuple[str, float] = "", 0.0  # for a quorum
     is_full: bool = False
     since: int = 0  # step of the oldest header that a restart needs
 
@@ -106,7 +108,7 @@ class Disk:
         if accepted is not None:
             kept.update(accepted.header.needed)
         contents = {digest: content for digest, content in self.contents.items() if digest in kept}
-        return Disk(list(log), contents, snapshots, accepted, since=self.since)
+        return Disk(list(log), contents, snapshots, accepted, self.waited, since=self.since)
 
 
 class Process:
@@ -281,6 +283,9 @@ class Process:
                 self._average(action)
             case SaveProposal(accepted):
                 self._save_proposal(accepted)
+            case SaveWaited(instance, seconds):
+                assert self.disk is not None
+                self.disk.waited = instance, seconds
             case Forget(digests):
                 for digest in digests:
                     if not self.machine.fetching.holds([digest]):
@@ -467,7 +472,8 @@ class Process:
         self.oracle.check_state(tip, state)
         self.machine = self._new_machine(self.contents)
         gaps = next((one.gaps for one in reversed(disk.log) if one.gaps is not None), ())
-        self.machine.start(Chain(entries), disk.snapshots, disk.accepted, gaps)
+        waited = disk.waited[1] if disk.waited[0] == tip.digest else 0.0
+        self.machine.start(Chain(entries), disk.snapshots, disk.accepted, gaps, waited)
 
 
 def restarted(process: Process, disk: Disk | None = None, keeps_session: bool = False) -> Process:
