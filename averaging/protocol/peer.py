@@ -87,11 +87,11 @@ class Peer:
             self.voting.voter.accepted = accepted
             self._contacts.learn_of(accepted)
 
-    def rejoin(self, log: messages.Log, old: "Peer", now: float) -> None:
-        """Go on from the log that the session before this one has rejoined for."""
+    def rejoin(self, log: messages.Log | None, old: "Peer", now: float) -> None:
+        """Go on from the log that the session before this one has rejoined for; None: from what others will tell."""
         self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
         self.leading.rollback = self.log.pinned = old.leading.rollback  # an order stands until a header has it
-        self.catching_up.believed("", log, None, now)
+        self.catching_up.go_on_from(old.catching_up, log, now)
         self._after(now)
 
     def contacts(self, contacts: Iterable[Contact], now: float) -> None:
@@ -173,6 +173,13 @@ class Peer:
     def compared(self, other: SnapshotName, *, is_near: bool) -> None:
         """The process has done a `Compare`."""
         self.adopting.compared(other, is_near=is_near)
+
+    def cannot_load(self, snapshot: str, now: float) -> str:
+        """A snapshot is of no use; returns which session has told of it, if it was wanted. Another one is asked.
+
+        If the machine has gone on from it already, a session without a state has to follow: see `rejoin`.
+        """
+        return self.catching_up.cannot_load(snapshot, self.head, now)
 
     def reached(self, step: int, now: float) -> None:
         """The process has the state of a step. From the first call on the machine goes only a few steps ahead of it."""
