@@ -336,7 +336,8 @@ class Process:
         self.oracle.applied(self, entry)
         if header.kind is Kind.ROLLBACK:
             assert header.snapshot is not None
-            self._names[0].append(header.snapshot)
+            held = {header.snapshot, *self.machine.log.snapshots}
+            self._names = [one for one in (*self._names[0], header.snapshot) if one in held], self._names[1]
         elif header.step % self.world.settings.snapshot_every == 0:
             self._make_snapshot(header.step)
         if self.disk is not None:

@@ -63,8 +63,7 @@ class Leading:
         if now < self._began_at + timing.resend:
             return
         views, convening = self._reporting.views, self._reporting.convening
-        target = settings.target_samples
-        full = views.gathered(tip.digest, target, now) >= target or convening.is_stalled(now)
+        full = views.gathered(tip.digest, now) >= settings.target_samples or convening.is_stalled(now)
         full = full and tip.step < settings.last_step
         rollback = self.rollback if me.is_coordinator else None
         if not (full or rollback):
@@ -82,7 +81,7 @@ class Leading:
             ballot=ballot,
             previous=tip,
             recent=self._log.chain.last(quorum.WINDOW),
-            awaited=frozenset(views.expected(tip.digest, target, now)),
+            awaited=frozenset(views.expected(tip.digest, now)),
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
             may_reset=me.is_coordinator and waited,
@@ -100,6 +99,8 @@ class Leading:
         if current.phase is Phase.FAILED:
             if current.waits_for_disk:
                 self._reporting.convening.can_convene = False  # until the disk has answered
+            if current.lacks_samples:
+                self._reporting.convening.batch_is_not_full()
             if current.lacks_chunks or not current.meeting.has_promises:
                 self._has_no_quorum(now)
             self._reporting.views.round_closed(self._voting.instance, current.meeting.calls, now)
