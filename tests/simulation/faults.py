@@ -304,7 +304,7 @@ class Faults:
 
     def _disk_hangs(self) -> None:
         for process in self._coordinators():
-            process.disk_hangs(self.seconds(120.0))
+            process.disk_hangs(self.seconds(240.0))
 
     # -- the end
 

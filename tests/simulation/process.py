@@ -101,7 +101,7 @@ class Process:
         self._unsaved: list[Record] = []
         self._names: tuple[list[SnapshotName], int] = [], 0  # snapshots, and the oldest step that a restart needs
         self._hangs = False  # whatever is not done in the event loop
-        self._aside: deque[Action] = deque()  # that it has to do then
+        self.aside: deque[Action] = deque()  # that it has to do then
         self._contacts: list[Contact] = []  # that the machine knows of
         self.machine = self._new_machine()
         world.processes[self.session] = self
@@ -395,7 +395,7 @@ class Process:
         again = restarted(self)
         if self.disk is not None:
             again.disk = replace(self.disk, log=list(self.disk.log), is_full=False)
-            left = [one for one in self._aside if isinstance(one, Apply)]  # its chain has lost
+            left = [one for one in self.aside if isinstance(one, Apply)]  # its chain has lost
             again._unsaved = [*self._unsaved, *(Record(one.entry, False, is_proven=False) for one in left)]
         again.contents, again._names = self.contents, self._names
         again.ledger = self.ledger
@@ -455,9 +455,9 @@ class Process:
         self.world.after(seconds, self.disk_goes_on)
 
     def _put_aside(self, action: Action) -> None:
-        if isinstance(action, SaveProposal) and not self._aside and self.world.random.random() < 0.5:
+        if isinstance(action, SaveProposal) and not self.aside and self.world.random.random() < 0.5:
             self._write_proposal(action.accepted)  # it is written, and the answer does not come
-        self._aside.append(action)
+        self.aside.append(action)
 
     def disk_goes_on(self) -> None:
         """Do all that has waited, in its order."""
@@ -465,8 +465,8 @@ class Process:
             self.world.after(TICK, self.disk_goes_on)
             return
         self._hangs = False
-        while self._aside and self.is_alive:
-            self._do(self._aside.popleft())
+        while self.aside and self.is_alive:
+            self._do(self.aside.popleft())
         self._carry_out()
 
     def _resume_from_disk(self) -> None:
