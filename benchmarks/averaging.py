@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from averaging.bandwidth.cap import MEGABIT
-from averaging.load_balancing.plan import GlobalStep, Peer
+from averaging.load_balancing.plan import GlobalStep, Node
 from averaging.reduce.grid import Grid
 from benchmarks import command
 from benchmarks.averaging_worker import ELEMENT_BYTES, ROW, RULES, WARM_UP, Task, work
@@ -172,7 +172,7 @@ def _figures(tasks: list[Task], victim: int, lines: list[tuple[int, int]], round
     planned = {one["step"]: one["parts"] for one in tasks[0].events("planned")}
     grid = Grid(tasks[0].elements)
     peers = [
-        Peer(1.0, up * MEGABIT, down * MEGABIT, task.client_mode) for task, (down, up) in zip(tasks, lines, strict=True)
+        Node(1.0, up * MEGABIT, down * MEGABIT, task.client_mode) for task, (down, up) in zip(tasks, lines, strict=True)
     ]
     true = lines_of(peers, GlobalStep(grid.count, float(ELEMENT_BYTES * grid.elements), samples=1.0))
     return Figures(

@@ -26,7 +26,7 @@ from scipy.optimize import linprog
 
 from averaging.bandwidth.cap import MEGABIT
 from averaging.load_balancing.closed_form import Floats, Lines, round_seconds
-from averaging.load_balancing.plan import GlobalStep, Peer, equal_parts, make_plan
+from averaging.load_balancing.plan import GlobalStep, Node, equal_parts, make_plan
 from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from benchmarks import command
@@ -95,22 +95,22 @@ def main(
         write_file(json_file, json.dumps(content, indent=2) + "\n")
 
 
-def random_group(peers: int, seed: int) -> list[Peer]:
+def random_group(peers: int, seed: int) -> list[Node]:
     """Volunteers and a host."""
     rng = np.random.default_rng(seed)
-    group = [Peer(0.0, 1000 * MEGABIT, 1000 * MEGABIT)]
+    group = [Node(0.0, 1000 * MEGABIT, 1000 * MEGABIT)]
     for _ in range(peers - 1):
         down, up = (rate * MEGABIT * rng.uniform(0.8, 1.2) for rate in LINES[rng.integers(len(LINES))])
-        group.append(Peer(float(rng.uniform(1, 40)), up, down, client_mode=bool(rng.random() < 0.5)))
+        group.append(Node(float(rng.uniform(1, 40)), up, down, client_mode=bool(rng.random() < 0.5)))
     return group
 
 
-def peer_sets() -> dict[str, list[Peer]]:
+def peer_sets() -> dict[str, list[Node]]:
     """Eight peers alike; eight with four kinds of lines; eight of which five are in client mode."""
 
-    def peers(lines: Sequence[tuple[int, int]], clients: int = 0) -> list[Peer]:
+    def peers(lines: Sequence[tuple[int, int]], clients: int = 0) -> list[Node]:
         return [
-            Peer(10.0, up * MEGABIT, down * MEGABIT, client_mode=number >= len(lines) - clients)
+            Node(10.0, up * MEGABIT, down * MEGABIT, client_mode=number >= len(lines) - clients)
             for number, (down, up) in enumerate(lines)
         ]
 
@@ -159,7 +159,7 @@ def two_owners() -> TwoOwners:
     return TwoOwners(len(gains), round(better, 3), round(max(gains), 3))
 
 
-def bound(group: Sequence[Peer], step: GlobalStep, found: float) -> float:
+def bound(group: Sequence[Node], step: GlobalStep, found: float) -> float:
     """Seconds that every global step with overlap takes at least.
 
     Peers may train in part here, which makes the choice easy and no worse.
@@ -203,7 +203,7 @@ def _may_be_done(lines: Lines, speeds: Floats, samples: float, seconds: float) -
     return False
 
 
-def predict(group: Sequence[Peer]) -> Prediction:
+def predict(group: Sequence[Node]) -> Prediction:
     """Rounds in which all train, with the parts of three rules."""
     from hivemind.averaging.load_balancing import load_balance_peers
 
@@ -221,7 +221,7 @@ def predict(group: Sequence[Peer]) -> Prediction:
     )
 
 
-def lines_of(group: Sequence[Peer], step: GlobalStep) -> Lines:
+def lines_of(group: Sequence[Node], step: GlobalStep) -> Lines:
     """The group's lines in vectors of this step."""
     return Lines(
         upload=np.array([peer.upload for peer in group]) / step.wire_bytes,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from app.plan.table import Volunteers
 from averaging.bandwidth.cap import MEGABIT
-from averaging.load_balancing.plan import GlobalStep, NobodyReachable, Peer, Plan, Role, equal_parts, make_plan
+from averaging.load_balancing.plan import GlobalStep, NobodyReachable, Node, Plan, Role, equal_parts, make_plan
 from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from swarm.run_file import RunFile
@@ -22,7 +22,7 @@ GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # multiples of it, modulo 1, are spread e
 FAT_LINE = 1000.0  # Mbit/s of the host that is tried as an aggregator
 LARGER = 2  # times the batch that is tried
 
-Planner = Callable[[Sequence[Peer], GlobalStep], Plan]
+Planner = Callable[[Sequence[Node], GlobalStep], Plan]
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _outlook(
     ), tuple(_row_outlook(number, row, plans) for number, row in enumerate(rows))
 
 
-def _moments(rows: Sequence[Volunteers]) -> list[list[tuple[int, Peer]]]:
+def _moments(rows: Sequence[Volunteers]) -> list[list[tuple[int, Node]]]:
     """Who is there at each moment of the day, each with the number of the row."""
     everybody = [(number, row) for number, row in enumerate(rows) for _ in range(row.count)]
     if all(row.hours == 24.0 for row in rows):
@@ -172,13 +172,13 @@ def _moments(rows: Sequence[Volunteers]) -> list[list[tuple[int, Peer]]]:
     ]
 
 
-def _peer(row: Volunteers) -> Peer:
-    return Peer(row.samples_per_second, row.up * MEGABIT, row.down * MEGABIT, row.client_mode)
+def _peer(row: Volunteers) -> Node:
+    return Node(row.samples_per_second, row.up * MEGABIT, row.down * MEGABIT, row.client_mode)
 
 
 def _plan(
-    there: list[tuple[int, Peer]], step: GlobalStep, planner: Planner
-) -> tuple[list[tuple[int, Peer]], Plan | None]:
+    there: list[tuple[int, Node]], step: GlobalStep, planner: Planner
+) -> tuple[list[tuple[int, Node]], Plan | None]:
     peers = [peer for _, peer in there]
     if not any(peer.samples_per_second for peer in peers):
         return there, None
@@ -189,7 +189,7 @@ def _plan(
     return there, plan
 
 
-def _row_outlook(number: int, row: Volunteers, plans: Sequence[tuple[list[tuple[int, Peer]], Plan]]) -> RowOutlook:
+def _row_outlook(number: int, row: Volunteers, plans: Sequence[tuple[list[tuple[int, Node]], Plan]]) -> RowOutlook:
     roles: list[Role] = []
     parts, samples = [], []
     for there, plan in plans:

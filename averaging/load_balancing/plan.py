@@ -45,7 +45,7 @@ class Role(str, Enum):
 
 
 @dataclass(frozen=True)
-class Peer:
+class Node:
     """What is known of a member of a group. Its line carries something in both directions."""
 
     samples_per_second: float  # gradients that it computes, or would; 0: it cannot
@@ -87,7 +87,7 @@ class Plan:
         return self.averaging_seconds > self.computing_seconds
 
 
-def make_plan(peers: Sequence[Peer], step: GlobalStep, senders: Sequence[bool] | None = None) -> Plan:
+def make_plan(peers: Sequence[Node], step: GlobalStep, senders: Sequence[bool] | None = None) -> Plan:
     """The plan with the shortest global steps; roles stay as they were unless a change is worth it.
 
     Args:
@@ -106,7 +106,7 @@ def make_plan(peers: Sequence[Peer], step: GlobalStep, senders: Sequence[bool] |
     return _plan(peers, step, trains, whole_parts(best_shares(lines, trains, seconds), step.chunks))
 
 
-def equal_parts(peers: Sequence[Peer], step: GlobalStep, trains: Flags | None = None) -> Plan:
+def equal_parts(peers: Sequence[Node], step: GlobalStep, trains: Flags | None = None) -> Plan:
     """What peers do without a plan: all that can train, and all that can be reached reduce as much as the others.
 
     Raises:
@@ -130,7 +130,7 @@ def whole_parts(shares: Floats, chunks: int) -> tuple[int, ...]:
     return tuple(sizes.tolist())
 
 
-def _best_trainers(peers: Sequence[Peer], step: GlobalStep, lines: Lines) -> Flags:
+def _best_trainers(peers: Sequence[Node], step: GlobalStep, lines: Lines) -> Flags:
     speeds = np.array([peer.samples_per_second for peer in peers])
     best = choose_trainers(lines, speeds, step.samples, overlap=step.overlap)
     held = np.array([new if peer.trained is None else peer.trained for peer, new in zip(peers, best, strict=True)])
@@ -139,7 +139,7 @@ def _best_trainers(peers: Sequence[Peer], step: GlobalStep, lines: Lines) -> Fla
     return held if np.isfinite(before) and after > (1.0 - WORTH_A_CHANGE) * before else best
 
 
-def _plan(peers: Sequence[Peer], step: GlobalStep, trains: Flags, parts: tuple[int, ...]) -> Plan:
+def _plan(peers: Sequence[Node], step: GlobalStep, trains: Flags, parts: tuple[int, ...]) -> Plan:
     """Predict from whole parts."""
     lines, shares = _lines(peers, step), np.array(parts) / step.chunks
     up, down = traffic(shares, trains) if len(peers) > 1 else (np.zeros(1), np.zeros(1))
@@ -159,7 +159,7 @@ def _role(trains: bool, size: int) -> Role:
     return Role.AGGREGATOR if size else Role.LISTENER
 
 
-def _lines(peers: Sequence[Peer], step: GlobalStep) -> Lines:
+def _lines(peers: Sequence[Node], step: GlobalStep) -> Lines:
     """In whole vectors a second. Where many can reduce, those with the fattest lines do."""
     upload = np.array([peer.upload for peer in peers]) / step.wire_bytes
     download = np.array([peer.download for peer in peers]) / step.wire_bytes
@@ -168,7 +168,7 @@ def _lines(peers: Sequence[Peer], step: GlobalStep) -> Lines:
     return Lines(upload, download, np.isin(np.arange(len(peers)), fattest))
 
 
-def _reachable(peers: Sequence[Peer]) -> Flags:
+def _reachable(peers: Sequence[Node]) -> Flags:
     """Who can reduce."""
     can = np.array([not peer.client_mode or len(peers) == 1 for peer in peers])
     if not can.any():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from averaging.bandwidth.cap import MEGABIT
-from averaging.load_balancing.plan import GlobalStep, Peer, make_plan
+from averaging.load_balancing.plan import GlobalStep, Node, make_plan
 from averaging.protocol.messages import Assignment
 from averaging.protocol.rounds.parts import Line, Planned, equal_parts
 
@@ -37,7 +37,7 @@ def plan_round(step: GlobalStep, chunks: int, members: Sequence[Line]) -> Planne
     return Planned(parts, tuple(one.session for one in resting[needed:]), plan.step_seconds)
 
 
-def _peers(members: Sequence[Line]) -> list[Peer] | None:
+def _peers(members: Sequence[Line]) -> list[Node] | None:
     """As plans see them; one of whose line or processor nothing is known counts as a usual peer.
 
     None: of most lines nothing is known.
@@ -49,7 +49,7 @@ def _peers(members: Sequence[Line]) -> list[Peer] | None:
     usual_down = statistics.median_low(one.download for one in known)
     usual_speed = statistics.median_low([one.speed for one in members if one.speed] or [1.0])
     return [
-        Peer(
+        Node(
             samples_per_second=min(one.speed or one.sends * usual_speed, FASTER * usual_speed),
             upload=((one.bandwidth and one.bandwidth.upload) or usual_up) * MEGABIT,
             download=((one.bandwidth and one.bandwidth.download) or usual_down) * MEGABIT,

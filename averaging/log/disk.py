@@ -35,6 +35,7 @@ class Found:
     replay: tuple[Entry, ...]  # the last of the entries
     accepted: tuple[Ballot, Header] | None  # for the step after the last entry; its chunks are held
     gaps: tuple[Gap, ...]  # older headers that are missing
+    waited: float = 0.0  # seconds for which there was no quorum for the step after the last entry
 
 
 class Disk:
@@ -55,7 +56,7 @@ class Disk:
         self.contents = Store(folder / "contents", memory_limit)
         self._log = LogFile(folder / LOG_FILE)
         self._gaps: tuple[Gap, ...] = ()
-        self._snapshots, self._accepted = folder / "snapshots", folder / "accepted"
+        self._snapshots, self._accepted, self._waited = folder / "snapshots", folder / "accepted", folder / "waited"
 
     def load(self) -> Found | None:
         """What is whole: where something is missing, the log ends before it. None if it leads to no state.
@@ -109,6 +110,7 @@ class Disk:
             replay=tuple(entries[start + 1 : end]),
             accepted=self._load_accepted(entries[end - 1].header),
             gaps=self._gaps,
+            waited=self._load_waited(entries[end - 1].header),
         )
 
     def _named(self, found: Found) -> set[str]:
@@ -130,6 +132,10 @@ class Disk:
         self.contents.flush()
         encoded = msgpack.packb([ballot.number, ballot.convener, header.encoded])
         write_file(self._accepted, framed(encoded), mode=0o600)
+
+    def save_waited(self, instance: str, seconds: float) -> None:
+        """Write down for how long there was no quorum for what follows a header; no rule of safety reads it."""
+        write_file(self._waited, framed(msgpack.packb([instance, seconds])), mode=0o600)
 
     def take_over(self, entries: Sequence[Entry], snapshot: SnapshotName, gaps: tuple[Gap, ...]) -> None:
         """Go on from a snapshot that was loaded: it is the state after the last of these headers.
@@ -215,6 +221,10 @@ class Disk:
         header = Header.decode(encoded)
         is_next = header.previous == tip.digest and self._can_apply(header)
         return (Ballot(number, convener), header) if is_next else None
+
+    def _load_waited(self, tip: Header) -> float:
+        instance, seconds = _content(self._waited) or ("", 0.0)
+        return seconds if instance == tip.digest else 0.0
 
 
 def _content(path: Path) -> list[Any] | None:

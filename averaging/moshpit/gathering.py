@@ -62,9 +62,9 @@ class Gathering:
 
     def gathered(self, now: float) -> int:
         """Samples of all peers towards the next step, as far as this one knows."""
-        head, target = self._head(), self._settings.target_samples
+        head = self._head()
         if head is not None and self.counts(now):
-            return self.views.gathered(head.digest, target, now)
+            return self.views.gathered(head.digest, now)
         return max(self._gathered, self._buffers.samples)
 
     def newest(self, now: float) -> int:

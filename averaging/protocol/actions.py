@@ -33,6 +33,14 @@ class SaveProposal:
 
 
 @dataclass(frozen=True)
+class SaveWaited:
+    """Write to disk that a quorum for the next header has been missing for so long; a restart goes on counting."""
+
+    instance: str  # digest of the header before it
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Apply:
     """`state[s+1] = step(state[s], update)`; the chunks are there. A coordinator writes the entry to disk."""
 
@@ -112,6 +120,6 @@ class WriteSnapshot:
 
 
 Action: TypeAlias = (
-    Send | Average | SaveProposal | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin
+    Send | Average | SaveProposal | SaveWaited | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin
     | EncodeParameters | TakeParameters | WriteSnapshot
 )  # fmt: skip

@@ -69,14 +69,16 @@ class Peer:
         snapshots: Iterable[SnapshotName],
         accepted: messages.Accepted | None = None,
         gaps: Iterable[Gap] = (),
+        waited: float = 0.0,
     ) -> None:
         """Go on from a state that the process has: its own disk, or the beginning of a run.
 
         `accepted` was on the disk, too: one more header that may have been chosen, and no promise of this session.
-        `gaps` are older headers that a coordinator lacks.
+        `gaps` are older headers that a coordinator lacks, `waited` the seconds for which it had no quorum.
         """
         self.backfilling.gaps = list(gaps)
         self._components.go_on_from(chain, snapshots)
+        self.leading.waited_before = waited
         if (
             accepted is not None
             and accepted.header.previous == chain.tip.digest
@@ -85,11 +87,11 @@ class Peer:
             self.voting.voter.accepted = accepted
             self._contacts.learn_of(accepted)
 
-    def rejoin(self, log: messages.Log, old: "Peer", now: float) -> None:
-        """Go on from the log that the session before this one has rejoined for."""
+    def rejoin(self, log: messages.Log | None, old: "Peer", now: float) -> None:
+        """Go on from the log that the session before this one has rejoined for; None: from what others will tell."""
         self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
         self.leading.rollback = self.log.pinned = old.leading.rollback  # an order stands until a header has it
-        self.catching_up.believed("", log, None, now)
+        self.catching_up.go_on_from(old.catching_up, log, now)
         self._after(now)
 
     def contacts(self, contacts: Iterable[Contact], now: float) -> None:
@@ -171,6 +173,13 @@ class Peer:
     def compared(self, other: SnapshotName, *, is_near: bool) -> None:
         """The process has done a `Compare`."""
         self.adopting.compared(other, is_near=is_near)
+
+    def cannot_load(self, snapshot: str, now: float) -> str:
+        """A snapshot is of no use; returns which session has told of it, if it was wanted. Another one is asked.
+
+        If the machine has gone on from it already, a session without a state has to follow: see `rejoin`.
+        """
+        return self.catching_up.cannot_load(snapshot, self.head, now)
 
     def reached(self, step: int, now: float) -> None:
         """The process has the state of a step. From the first call on the machine goes only a few steps ahead of it."""

@@ -22,7 +22,7 @@ def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None
     if found is not None:
         shell.replay.restore(found.base, found.replay)
         accepted = Accepted(*found.accepted) if found.accepted is not None else None
-        _begin(shell, Chain(found.entries), found.snapshots, accepted, found.gaps)
+        _begin(shell, Chain(found.entries), found.snapshots, accepted, found.gaps, found.waited)
     elif shell.machine.me.is_coordinator:
         state = first()
         manifest = shell.replay.begin(state)
@@ -48,6 +48,7 @@ def _begin(
     snapshots: Sequence[SnapshotName],
     accepted: Accepted | None = None,
     gaps: Sequence[Gap] = (),
+    waited: float = 0.0,
 ) -> None:
     """Tell the machine of the state that is in the replay, and of what the store has."""
     machine, now = shell.machine, asyncio.get_running_loop().time()
@@ -57,5 +58,5 @@ def _begin(
         for digest in header.chunks:
             if shell.store.has(digest):
                 machine.fetching.arrived(digest, now)
-    machine.start(chain, snapshots, accepted, gaps)
+    machine.start(chain, snapshots, accepted, gaps, waited)
     machine.reached(chain.tip.step, now)

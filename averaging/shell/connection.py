@@ -88,7 +88,8 @@ class Connection:
             await self._transport.start()
             self._discovery = Discovery(one.dht, one.run.name, one.identity, me, one.gate)
             tell = self._discovery.keep(lambda found: shell.contacts(found.values()))
-            self._tasks = [asyncio.create_task(tell), asyncio.create_task(self._watch(self._transport, shell))]
+            watch = self._watch(self._transport, self._discovery, shell)
+            self._tasks = [asyncio.create_task(tell), asyncio.create_task(watch)]
             for task in self._tasks:
                 task.add_done_callback(partial(_tell_failure, shell))
 
@@ -107,12 +108,14 @@ class Connection:
         async with self._changing:
             await self._close()
 
-    async def _watch(self, transport: Transport, shell: Shell) -> None:
+    async def _watch(self, transport: Transport, discovery: Discovery, shell: Shell) -> None:
         before: dict[str, int] = {}
         while True:
             now = transport.received
             for session in before.keys() - now.keys():
                 shell.lost(session)
+            for session in now.keys() - before.keys():
+                discovery.connected(session)
             shell.moving([session for session, received in now.items() if received != before.get(session, 0)])
             before = now
             bandwidth = self._line.bandwidth()

@@ -79,10 +79,7 @@ class Exchange:
             chunks = self._replay.checked(content).chunks if fetching.is_snapshot(digest) else None
             self._store.put(digest, content)
         except ValueError as error:
-            if isinstance(machine, GroupPeer):
-                self._guarded.cannot_load(machine, digest, error, now)
-            else:
-                logger.warning("snapshot %s cannot be used: %s", digest, error)
+            self._guarded.cannot_load(machine, digest, error, now)
             return False
         except StorageError as error:  # it will be asked for again
             if self._has_room:

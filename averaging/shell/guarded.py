@@ -54,21 +54,25 @@ class Guarded:
         is_state = isinstance(self.machine, GroupPeer) and is_of_parameters(ballot.number)
         return "none" if is_state else self.gradients.kind
 
-    def cannot_load(self, machine: GroupPeer, snapshot: str, error: ValueError, now: float) -> None:
-        """A snapshot that a peer has given is of no use."""
+    def cannot_load(self, machine: Machine, snapshot: str, error: ValueError, now: float) -> None:
+        """A snapshot that a peer has given, or told of, is of no use."""
         with self.lock:
             source = machine.cannot_load(snapshot, now)
-        logger.warning("the state of %s cannot be used, so another peer is asked: %s", peer_of(source), error)
+        whose = f"the state of {peer_of(source)}" if source else f"snapshot {snapshot}"
+        logger.warning("%s cannot be used, so another peer is asked: %s", whose, error)
 
-    def begin_again(self, me: Contact, log: Log, chunks: Iterable[str], loads: int, now: float) -> None:
-        """Another session, from a log whose snapshot is here: its chunks are given, and the loads that were done."""
+    def begin_again(self, me: Contact, log: Log | None, chunks: Iterable[str], loads: int, now: float) -> None:
+        """Another session, from a log whose snapshot is here: its chunks are given, and the loads that were done.
+
+        Without a log it begins like a newcomer.
+        """
         old = self.machine
         assert isinstance(old, Peer)
         self._loads_before = loads  # what the old session has ordered since is not done any more
         self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
         self.machine = new = Peer(me, self.settings, now, old.fetching.held, self._planner, self._credentials)
         new.computes_at(old.voting.speed)
-        if log.snapshot is not None:
+        if log is not None and log.snapshot is not None:
             new.fetching.made(log.snapshot.digest, chunks, now)
         new.reached(-1, now)
         new.rejoin(log, old, now)

@@ -28,6 +28,7 @@ from averaging.protocol.actions import (
     Load,
     Rejoin,
     SaveProposal,
+    SaveWaited,
     TakeParameters,
     WriteSnapshot,
 )
@@ -107,6 +108,9 @@ class Stepping:
             case SaveProposal(accepted):
                 assert isinstance(machine, Peer)
                 await self._save(machine, accepted)
+            case SaveWaited(instance, seconds):
+                save = partial(self._write, "its wait", lambda disk: disk.save_waited(instance, seconds))
+                await self._in_thread(save)
             case Credit(entries, gaps):
                 work = partial(self._credit, machine, entries, gaps)
                 await self._in_thread(partial(self._write, f"{len(entries)} older headers", work))
@@ -122,9 +126,11 @@ class Stepping:
         try:
             await self._in_thread(partial(self._load, load))
         except ValueError as error:
-            if not isinstance(machine, GroupPeer):
-                raise  # it is that of committed headers
             self._guarded.cannot_load(machine, load.snapshot, error, self._loop.time())
+            if self._is_log:  # the machine has gone on from there already
+                self._carry_out()
+                self._rejoin(None)
+                await self._do(machine, Credit(load.entries, load.gaps))
         else:
             self._reached(machine, load.entries[-1])
 
@@ -192,9 +198,8 @@ class Stepping:
             except StorageError as error:
                 logger.warning("old chunks stay on the disk: %s", error)
 
-    def _rejoin(self, log: Log) -> None:
-        assert log.snapshot is not None
-        chunks = self._replay.manifest(log.snapshot.digest).chunks
+    def _rejoin(self, log: Log | None) -> None:
+        chunks = self._replay.manifest(log.snapshot.digest).chunks if log is not None and log.snapshot else ()
         with self._guarded.lock:
             self._guarded.begin_again(self._renew(), log, chunks, self._replay.loaded, self._loop.time())
 

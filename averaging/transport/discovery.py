@@ -1,6 +1,7 @@
 """Who takes part: each session tells the DHT that it is there, and looks who else is."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 
 from hivemind.dht import DHT
@@ -20,6 +21,7 @@ logger = get_logger(__name__)
 
 TELL_EVERY = 10.0  # seconds; a third of the time for which a record lives
 LOOK_EVERY = 5.0
+LOOK_AGAIN = 1.0  # between two looks for sessions that have connected
 
 
 class Listing:
@@ -70,11 +72,14 @@ class Discovery:
     def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate | None):
         self._dht, self._run_name, self._identity, self._me, self._gate = dht, run_name, identity, me, gate
         self._listing = Listing(gate, me.session)
+        self._listed: set[str] = set()  # sessions
+        self._is_called = asyncio.Event()  # by a session that is not listed
 
     async def keep(self, heard: Callable[[dict[str, Contact]], object]) -> None:
         """Go on for ever, and call back with all contacts after each look that was answered."""
         told_at = float("-inf")
         while True:
+            self._is_called.clear()
             try:
                 if clock.now() >= told_at + TELL_EVERY:
                     await self.tell()
@@ -83,8 +88,16 @@ class Discovery:
             except Exception as error:  # nobody is there, or the DHT is slow: the next attempt will tell
                 logger.debug(f"no word from the DHT about contacts: {error!r}")
             else:
+                self._listed = set(found)
                 heard(found)
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(LOOK_AGAIN)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._is_called.wait(), LOOK_EVERY - LOOK_AGAIN)
+
+    def connected(self, session: str) -> None:
+        """A session has opened a stream: look soon if it is a new one, which was listed a moment before."""
+        if session not in self._listed:
+            self._is_called.set()
 
     async def tell(self) -> bool:
         """Have our session listed for the next while; whether that could be stored."""

@@ -31,7 +31,7 @@ class Lane(str, Enum):
     BULK = "bulk"
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame is."""
 
     HELLO = 0  # who speaks; later on, with a renewed pass
@@ -80,12 +80,12 @@ class Hello:
         return Hello(run, session, shown, version)
 
 
-def frame(kind: Kind, body: bytes = b"") -> bytes:
+def frame(kind: FrameKind, body: bytes = b"") -> bytes:
     """A frame as it is sent."""
     return _HEAD.pack(kind, len(body)) + body
 
 
-async def read_head(reader: asyncio.StreamReader) -> tuple[Kind, int]:
+async def read_head(reader: asyncio.StreamReader) -> tuple[FrameKind, int]:
     """The kind of the next frame, and the length of its body in bytes.
 
     Raises:
@@ -94,7 +94,7 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[Kind, int]:
     """
     kind, size = _HEAD.unpack(await reader.readexactly(_HEAD.size))
     try:
-        return Kind(kind), size
+        return FrameKind(kind), size
     except ValueError:
         raise FrameRefused(f"a frame of kind {kind}") from None
 
@@ -107,7 +107,7 @@ async def read_hello(reader: asyncio.StreamReader) -> Hello:
         asyncio.IncompleteReadError: the stream has ended.
     """
     kind, size = await read_head(reader)
-    if kind is not Kind.HELLO or size > LONGEST_HELLO:
+    if kind is not FrameKind.HELLO or size > LONGEST_HELLO:
         raise FrameRefused(f"a stream that begins with {kind.name} of {size:,} bytes")
     return Hello.from_bytes(await reader.readexactly(size))
 

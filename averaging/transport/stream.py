@@ -13,7 +13,7 @@ from hivemind.utils import get_logger
 
 from averaging.bandwidth.own_line import OwnLine
 from averaging.protocol.messages import Message
-from averaging.transport.frames import LONGEST_HELLO, FrameRefused, Kind, Lane, frame, read_head
+from averaging.transport.frames import LONGEST_HELLO, FrameKind, FrameRefused, Lane, frame, read_head
 from averaging.transport.limits import Budget, Limits
 from averaging.transport.window import Window
 from averaging.transport.wire import BULKY, fits, pack, unpack
@@ -27,7 +27,7 @@ ROOM_FOR_LENGTH = 16  # bytes that a frame has beside message and payload, and s
 # bytes, or what makes them when their turn has come, and nothing if they are not needed any more
 Payload: TypeAlias = bytes | Callable[[], bytes | None] | None
 Receive = Callable[[Message, bytes | None], Awaitable[None] | None]
-OtherFrame = Callable[[Kind, bytes], None]
+OtherFrame = Callable[[FrameKind, bytes], None]
 
 
 class Outbox:
@@ -146,7 +146,7 @@ class Stream:
         """Have `run` return; what is on its way may be lost."""
         self._closed.set()
 
-    def say(self, kind: Kind, body: bytes = b"") -> None:
+    def say(self, kind: FrameKind, body: bytes = b"") -> None:
         """Send a frame past the queue; a peer that does not read them loses its stream."""
         if self._writer.transport.is_closing():
             return
@@ -170,7 +170,7 @@ class Stream:
     async def _read(self) -> None:
         while not self._closed.is_set():
             kind, size = await read_head(self._reader)
-            if size > (self._largest if kind is Kind.MESSAGE else LONGEST_HELLO):
+            if size > (self._largest if kind is FrameKind.MESSAGE else LONGEST_HELLO):
                 raise FrameRefused(f"a frame of {size:,} bytes")
             async with self._budget.hold(self._peer, size):
                 self._reading_until = self._clock() + self._limits.patience(size)
@@ -202,15 +202,15 @@ class Stream:
             download.meter.carried(part)
         return b"".join(slices)
 
-    async def _take_in(self, kind: Kind, body: bytes) -> None:
-        if kind is Kind.MESSAGE:
+    async def _take_in(self, kind: FrameKind, body: bytes) -> None:
+        if kind is FrameKind.MESSAGE:
             await self._take_in_message(body)
-        elif kind is Kind.RECEIVED:
+        elif kind is FrameKind.RECEIVED:
             if not self.window.received():
                 raise FrameRefused("an acknowledgement of nothing")
-        elif kind is Kind.PING:
-            self.say(Kind.PONG)
-        elif kind is Kind.PONG:
+        elif kind is FrameKind.PING:
+            self.say(FrameKind.PONG)
+        elif kind is FrameKind.PONG:
             self.pongs += 1
         else:
             self._other_frame(kind, body)
@@ -231,7 +231,7 @@ class Stream:
         else:
             self._wrong_chunk()
         if self.lane is Lane.BULK:
-            self.say(Kind.RECEIVED)
+            self.say(FrameKind.RECEIVED)
 
     async def _write(self, outbox: Outbox) -> None:
         while True:
@@ -240,7 +240,7 @@ class Stream:
             body = await outbox.take()
             if self.lane is Lane.BULK:
                 self.window.sent(len(body))
-            await self._write_frame(memoryview(frame(Kind.MESSAGE, body)))
+            await self._write_frame(memoryview(frame(FrameKind.MESSAGE, body)))
 
     async def _write_frame(self, framed: memoryview) -> None:
         upload = self._line.upload

@@ -22,7 +22,7 @@ from hivemind.utils import get_logger
 
 from averaging.bandwidth.own_line import OwnLine
 from averaging.protocol.messages import Message
-from averaging.transport.frames import REFUSALS, FrameRefused, Greeting, Hello, Kind, Lane, frame, read_hello
+from averaging.transport.frames import REFUSALS, FrameKind, FrameRefused, Greeting, Hello, Lane, frame, read_hello
 from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
 from averaging.transport.remote import Remote
 from averaging.transport.stream import Payload, Stream
@@ -160,7 +160,7 @@ class Transport:
         self._tasks.add(task)
         try:
             remote = await self._welcomed(info.peer_id, reader)
-            writer.write(frame(Kind.HELLO, self._greeting.hello))
+            writer.write(frame(FrameKind.HELLO, self._greeting.hello))
             await self._serve(remote, lane, reader, writer, opened_here=False)
         except (*UNREACHED, *REFUSALS) as error:
             self._refuse(info.peer_id, error)
@@ -200,7 +200,7 @@ class Transport:
             return
         if lane is Lane.BULK and remote.opens_itself() and not is_asked:
             if remote.may_ask():
-                remote.on(Lane.CONTROL)[0].say(Kind.OPEN_BULK)
+                remote.on(Lane.CONTROL)[0].say(FrameKind.OPEN_BULK)
             return
         remote.opening.add(lane)
         self._begin(self._open(remote, lane))
@@ -224,7 +224,7 @@ class Transport:
         opened = self._p2p.call_binary_stream_handler(remote.peer_id, HANDLES[lane])
         _, reader, writer = await asyncio.wait_for(opened, limits.hello)
         try:
-            writer.write(frame(Kind.HELLO, self._greeting.hello))
+            writer.write(frame(FrameKind.HELLO, self._greeting.hello))
             hello = await asyncio.wait_for(read_hello(reader), limits.hello)
             self._greeting.check(hello, remote.peer_id)
             if self._greeted(hello, remote.peer_id) is not remote:
@@ -272,8 +272,8 @@ class Transport:
         self.counts.wrong_chunks += 1
         self._refuse(remote.peer_id, FrameRefused("a chunk without the digest that it was sent under"))
 
-    def _other_frame(self, remote: Remote, kind: Kind, body: bytes) -> None:
-        if kind is Kind.OPEN_BULK:
+    def _other_frame(self, remote: Remote, kind: FrameKind, body: bytes) -> None:
+        if kind is FrameKind.OPEN_BULK:
             self._reach(remote, Lane.BULK, is_asked=True)
             return
         hello = Hello.from_bytes(body)
@@ -312,7 +312,7 @@ class Transport:
                 self._reach(remote, lane)
         if is_renewed:
             for stream in remote.on(Lane.CONTROL):
-                stream.say(Kind.HELLO, self._greeting.hello)
+                stream.say(FrameKind.HELLO, self._greeting.hello)
 
     def _forget(self, remote: Remote) -> None:
         """Close its streams and drop what waits for it; its next message begins anew."""
@@ -328,7 +328,7 @@ class Transport:
             await asyncio.sleep(LOOK_EVERY)
         pinged = [(stream, stream.pongs) for remote in remotes for stream in remote.streams]
         for stream, _ in pinged:
-            stream.say(Kind.PING)
+            stream.say(FrameKind.PING)
         while any(stream.is_open and stream.pongs == before for stream, before in pinged):
             await asyncio.sleep(LOOK_EVERY)
 

@@ -10,7 +10,7 @@ from hivemind.p2p import PeerID
 from hivemind.proto import dht_pb2
 from hivemind.utils import MSGPackSerializer, get_dht_time
 
-from averaging.transport.frames import Hello, Kind, frame
+from averaging.transport.frames import FrameKind, Hello, frame
 from averaging.transport.streams import HANDLES
 from tests.access.credentials import Scene, key_of
 from tests.access.intruder import DEEP, Intruder
@@ -53,15 +53,15 @@ def _streams(intruder: Intruder, source: random.Random) -> list[bytes]:
         b"",
         b"\x00",
         b"\x07" + large[:1000],
-        frame(Kind.HELLO, large[:1000]),
-        frame(Kind.HELLO, large),
-        frame(Kind.HELLO, DEEP),
-        frame(Kind.HELLO, stranger)[:-1],
-        frame(Kind.HELLO, stranger) + frame(Kind.MESSAGE, large),
-        frame(Kind.MESSAGE, large),
-        frame(Kind.PING) * 10_000,
-        bytes([Kind.HELLO]) + b"\xff" * 4 + large[:1000],
-        bytes([Kind.MESSAGE]) + b"\xff" * 4 + large,
+        frame(FrameKind.HELLO, large[:1000]),
+        frame(FrameKind.HELLO, large),
+        frame(FrameKind.HELLO, DEEP),
+        frame(FrameKind.HELLO, stranger)[:-1],
+        frame(FrameKind.HELLO, stranger) + frame(FrameKind.MESSAGE, large),
+        frame(FrameKind.MESSAGE, large),
+        frame(FrameKind.PING) * 10_000,
+        bytes([FrameKind.HELLO]) + b"\xff" * 4 + large[:1000],
+        bytes([FrameKind.MESSAGE]) + b"\xff" * 4 + large,
     ]
 
 
@@ -132,7 +132,7 @@ async def endless(scene: Scene) -> dict[str, Any]:
         peer, chunk = intruder.targets[0], bytes(MEGABYTE)
         _, _, writer = await intruder.p2p.call_binary_stream_handler(peer, next(iter(HANDLES.values())))
         with contextlib.closing(writer):
-            writer.write(bytes([Kind.MESSAGE]) + b"\xff" * 4)
+            writer.write(bytes([FrameKind.MESSAGE]) + b"\xff" * 4)
             while poured < FLOOD:
                 writer.write(chunk)
                 await writer.drain()

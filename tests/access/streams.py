@@ -8,7 +8,7 @@ from typing import TypeVar
 from hivemind.p2p import P2P, PeerID
 
 from averaging.protocol.messages import Message
-from averaging.transport.frames import Hello, Kind, Lane, frame, read_head, read_hello
+from averaging.transport.frames import FrameKind, Hello, Lane, frame, read_head, read_hello
 from averaging.transport.streams import HANDLES
 from averaging.transport.wire import BULKY, encode, pack, unpack
 
@@ -24,7 +24,7 @@ class Conversation:
     def tell(self, message: Message, payload: bytes | None = None) -> None:
         """Send a message."""
         lane = Lane.BULK if isinstance(message, BULKY) else Lane.CONTROL
-        self._streams[lane][1].write(frame(Kind.MESSAGE, pack(encode(message), payload)))
+        self._streams[lane][1].write(frame(FrameKind.MESSAGE, pack(encode(message), payload)))
 
     async def ask(self, message: Message, answer: type[M]) -> tuple[M, bytes]:
         """Send a message and wait for one of this kind, with its payload."""
@@ -34,9 +34,9 @@ class Conversation:
         while True:
             kind, size = await read_head(reader)
             body = await reader.readexactly(size)
-            if kind is Kind.MESSAGE:
+            if kind is FrameKind.MESSAGE:
                 if lane is Lane.BULK:
-                    writer.write(frame(Kind.RECEIVED))
+                    writer.write(frame(FrameKind.RECEIVED))
                 found, payload = unpack(body)
                 if isinstance(found, answer):
                     return found, payload or b""
@@ -50,7 +50,7 @@ async def conversation(p2p: P2P, peer: PeerID, hello: Hello) -> AsyncIterator[Co
         for lane in Lane:
             _, reader, writer = await p2p.call_binary_stream_handler(peer, HANDLES[lane])
             streams[lane] = reader, writer
-            writer.write(frame(Kind.HELLO, hello.to_bytes()))
+            writer.write(frame(FrameKind.HELLO, hello.to_bytes()))
             await read_hello(reader)
         yield Conversation(streams)
     finally:

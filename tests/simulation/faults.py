@@ -4,8 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.simulation.ambushes import Ambushes
+from tests.simulation.disk import Disk
 from tests.simulation.lying import Liar
-from tests.simulation.process import Disk, Process, restarted
+from tests.simulation.process import Process, restarted
 from tests.simulation.schedules import leave_between_ballots, play
 from tests.simulation.world import World
 
@@ -48,6 +49,7 @@ class Faults:
             (3, self._leave),
             (2, self._new_trainer),
             (1, self._disk_full),
+            (2, self._disk_hangs),
             (1, self._second_incarnation),
             (1, self._kill_all_trainers),
             (1, self._long_absence),
@@ -300,6 +302,10 @@ class Faults:
             disk.is_full = True
             self._world.after(self.seconds(60.0), process.disk_has_room)
 
+    def _disk_hangs(self) -> None:
+        for process in self._coordinators():
+            process.disk_hangs(self.seconds(240.0))
+
     # -- the end
 
     def heal(self) -> None:
@@ -312,4 +318,5 @@ class Faults:
         for process in world.living():
             process.dies_in = None
             if process.disk is not None:
+                process.disk_goes_on()
                 process.disk_has_room()

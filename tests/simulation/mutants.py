@@ -307,6 +307,11 @@ MUTANTS = (
         30,
         (lambda: patch.object(Adopting, "go_on", _only_compares),),
     ),
+    Mutant(
+        "steps pile up before a disk that hangs",
+        1,
+        (lambda: patch.object(catching_up.CatchingUp, "_lags", lambda *heads: False),),
+    ),
     Mutant("only newcomers rebase", 1, (_only_newcomers_rebase,)),
     Mutant("any signature is believed", 11, (lambda: patch.object(Signatures, "has", lambda *asked: True),)),
     Mutant("goodbyes of others are believed", 18, (_goodbyes_of_others,)),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from averaging.log import credit
 from averaging.log.header import Ballot, Entry, Header, Kind
-from averaging.protocol.catching_up.catching_up import DOUBT
+from averaging.protocol.actions import Apply, Load
+from averaging.protocol.catching_up.catching_up import AHEAD, DOUBT
 from averaging.protocol.commit.voting import Voter
 from averaging.protocol.messages import Accepted, Log
 
@@ -274,6 +275,8 @@ class Oracle:
             raise Violation(f"{process.session} holds {len(process.contents)} chunks, {most} at most are allowed")
         if len(fetching.wanted) > most + 64 * self._chunks:
             raise Violation(f"{process.session} asks for {len(fetching.wanted)} chunks")
+        if sum(isinstance(action, Apply | Load) for action in process.aside) > AHEAD:
+            raise Violation(f"{process.session} lets {len(process.aside)} actions pile up before a disk that hangs")
         if chain is not None and len(chain) > 4 * self._snapshot_every + 60:
             raise Violation(f"{process.session} holds {len(chain)} headers")
         self._check_forgotten(process)

@@ -9,12 +9,12 @@ import hashlib
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, SnapshotName
-from averaging.log.log_file import Record, chain_of
+from averaging.log.log_file import Record
 from averaging.protocol.actions import (
     Action,
     Adopt,
@@ -26,10 +26,12 @@ from averaging.protocol.actions import (
     Load,
     Rejoin,
     SaveProposal,
+    SaveWaited,
     Send,
 )
-from averaging.protocol.messages import Accepted, Chunk, Commit, Contact, Message, Piece, Propose
+from averaging.protocol.messages import Accepted, Chunk, Commit, Contact, Message, Piece, Plan, Propose
 from averaging.protocol.peer import Peer
+from tests.simulation.disk import Disk
 from tests.simulation.ledger import Ledger
 from tests.simulation.oracle import Oracle, loss_of
 from tests.simulation.signatures import Credentials
@@ -74,41 +76,6 @@ class State:
 FIRST = State("zero", "coarse zero")
 
 
-@dataclass
-class Disk:
-    """What a coordinator finds again after a crash."""
-
-    log: list[Record] = field(default_factory=list)  # all that it ever knew of, in that order
-    contents: dict[str, Any] = field(default_factory=dict)
-    snapshots: list[SnapshotName] = field(default_factory=list)
-    accepted: Accepted | None = None
-    is_full: bool = False
-    since: int = 0  # step of the oldest header that a restart needs
-
-    def aged(self, steps: int) -> "Disk":
-        """As it was some steps ago, but not before its oldest snapshot."""
-        log = self.log
-        for _ in range(steps):
-            newest = max(at for at, one in enumerate(log) if one.is_applied)
-            earlier = chain_of(log[:newest])
-            tip = earlier[-1].header if earlier else None
-            if tip is None or tip.digest != log[newest].entry.header.previous or tip.step < self.snapshots[0].step:
-                break  # it has opened the run, or loaded a snapshot
-            log = log[:newest]
-        entries = chain_of(log)
-        tip = entries[-1].header
-        snapshots = [one for one in self.snapshots if one.step <= tip.step]
-        kept = {one.digest for one in snapshots}
-        kept.update(digest for entry in entries for digest in entry.header.needed)
-        accepted = (
-            self.accepted if not steps and self.accepted and self.accepted.header.previous == tip.digest else None
-        )
-        if accepted is not None:
-            kept.update(accepted.header.needed)
-        contents = {digest: content for digest, content in self.contents.items() if digest in kept}
-        return Disk(list(log), contents, snapshots, accepted, since=self.since)
-
-
 class Process:
     """One session of one peer; a restart makes another process."""
 
@@ -132,6 +99,9 @@ class Process:
         self._frozen_until = 0.0
         self._waiting: deque[tuple[str, Message, Any]] = deque()
         self._unsaved: list[Record] = []
+        self._names: tuple[list[SnapshotName], int] = [], 0  # snapshots, and the oldest step that a restart needs
+        self._hangs = False  # whatever is not done in the event loop
+        self.aside: deque[Action] = deque()  # that it has to do then
         self._contacts: list[Contact] = []  # that the machine knows of
         self.machine = self._new_machine()
         world.processes[self.session] = self
@@ -145,6 +115,7 @@ class Process:
         world = self.world
         machine = Peer(self.contact, world.settings, world.now, held, world.planner, self.credentials)
         machine.computes_at(self.speed)
+        machine.reached(-1, world.now)
         return machine
 
     # -- life and death
@@ -263,7 +234,10 @@ class Process:
             for action in actions:
                 if not self.is_alive:
                     return
-                self._do(action)
+                if self._hangs and not isinstance(action, Send):
+                    self._put_aside(action)
+                else:
+                    self._do(action)
                 if self.dies_in is not None:
                     self.dies_in -= 1
                     if self.dies_in <= 0 and self.is_alive:
@@ -281,6 +255,9 @@ class Process:
                 self._average(action)
             case SaveProposal(accepted):
                 self._save_proposal(accepted)
+            case SaveWaited(instance, seconds):
+                assert self.disk is not None
+                self.disk.waited = instance, seconds
             case Forget(digests):
                 for digest in digests:
                     if not self.machine.fetching.holds([digest]):
@@ -305,11 +282,12 @@ class Process:
                 self._credit(entries, gaps)
 
     def _payload(self, message: Message) -> Any:
-        return self.contents[message.digest] if isinstance(message, Chunk) else self._own_piece()
+        if isinstance(message, Chunk):
+            return self.contents[message.digest]
+        assert self.machine.reducing.plan is not None
+        return self._own_piece(self.machine.reducing.plan)
 
-    def _own_piece(self) -> tuple[Any, ...]:
-        plan = self.machine.reducing.plan
-        assert plan is not None
+    def _own_piece(self, plan: Plan) -> tuple[Any, ...]:
         numbers = plan.buffers_of(self.session)
         return tuple(batch for number in numbers for batch in self.batches_in(number))
 
@@ -322,7 +300,7 @@ class Process:
         pieces = tuple(
             (
                 sender,
-                self._own_piece()
+                self._own_piece(action.plan)
                 if sender == self.session
                 else self.pieces[sender, ballot, action.chunk, action.attempt],
             )
@@ -356,13 +334,18 @@ class Process:
         self.state = self._after(self.state, header)
         self.pieces = {key: piece for key, piece in self.pieces.items() if key[1] > entry.certificate.ballot}
         self.oracle.applied(self, entry)
-        if header.kind is not Kind.ROLLBACK and header.step % self.world.settings.snapshot_every == 0:
+        if header.kind is Kind.ROLLBACK:
+            assert header.snapshot is not None
+            held = {header.snapshot, *self.machine.log.snapshots}
+            self._names = [one for one in (*self._names[0], header.snapshot) if one in held], self._names[1]
+        elif header.step % self.world.settings.snapshot_every == 0:
             self._make_snapshot(header.step)
         if self.disk is not None:
             self._unsaved.append(Record(entry, is_applied=True))
             self._write_down()
             if not self._unsaved:
                 self.oracle.check_ledger(self, header)
+        self.machine.reached(header.step, self.world.now)
 
     def _make_snapshot(self, step: int) -> None:
         assert self.state is not None
@@ -370,6 +353,11 @@ class Process:
         digest = digest_of(content)
         self.contents[digest] = content
         self.machine.snapshot_made(step, digest, (), self.world.now)
+        self._name_snapshots()
+
+    def _name_snapshots(self) -> None:
+        assert self.machine.log.chain is not None
+        self._names = list(self.machine.log.snapshots), self.machine.log.chain.oldest.step
 
     def _load(self, load: Load) -> None:
         state: State = self.contents[load.snapshot]
@@ -380,7 +368,9 @@ class Process:
         if self.disk is not None:
             self._unsaved += [Record(one, is_applied=False) for one in before]
             self._unsaved.append(Record(entry, is_applied=True, gaps=load.gaps))
+            self._names = [SnapshotName(entry.header.step, load.snapshot)], load.entries[0].header.step
             self._write_down()
+        self.machine.reached(entry.header.step, self.world.now)
 
     def _adopt(self, snapshot: SnapshotName, following: Collection[Entry]) -> None:
         state: State = self.contents[snapshot.digest]
@@ -389,6 +379,7 @@ class Process:
         assert self.state is not None and state.exact == self.state.exact
         self.state = state
         self.oracle.adopted += 1
+        self._name_snapshots()
         if self.disk is not None:
             self._write_down()
 
@@ -403,8 +394,10 @@ class Process:
         self.world.unlist(self.session)
         again = restarted(self)
         if self.disk is not None:
-            again.disk, again._unsaved = replace(self.disk, log=list(self.disk.log), is_full=False), self._unsaved
-        again.contents = self.contents
+            again.disk = replace(self.disk, log=list(self.disk.log), is_full=False)
+            left = [one for one in self.aside if isinstance(one, Apply)]  # its chain has lost
+            again._unsaved = [*self._unsaved, *(Record(one.entry, False, is_proven=False) for one in left)]
+        again.contents, again._names = self.contents, self._names
         again.ledger = self.ledger
         again.machine = again._new_machine(self.contents)
         again.machine.rejoin(log, self.machine, self.world.now)
@@ -417,9 +410,7 @@ class Process:
         if self.disk.is_full:
             self.machine.saving_failed()
             return
-        self.disk.accepted = accepted
-        for digest in accepted.header.needed:
-            self.disk.contents[digest] = self.contents[digest]
+        self._write_proposal(accepted)
 
         def saved() -> None:
             if self.is_alive:
@@ -428,26 +419,55 @@ class Process:
 
         self.world.after(0.02, saved)
 
+    def _write_proposal(self, accepted: Accepted) -> None:
+        assert self.disk is not None
+        self.disk.accepted = accepted
+        for digest in accepted.header.needed:
+            self.disk.contents[digest] = self.contents[digest]
+
     def _write_down(self) -> None:
         """What it knows, and into the ledger what it has written down."""
-        disk, chain = self.disk, self.machine.log.chain
-        assert disk is not None and chain is not None
+        disk = self.disk
+        assert disk is not None
         if disk.is_full:
             return
         for record in self._unsaved:
             self.ledger.enter(record.entry.header)
         disk.log, self._unsaved = [*disk.log, *self._unsaved], []
-        disk.since = chain.oldest.step
         disk.contents = dict(self.contents)
-        disk.snapshots = list(self.machine.log.snapshots)
+        disk.snapshots, disk.since = list(self._names[0]), self._names[1]
 
     def disk_has_room(self) -> None:
         """The disk takes writes again."""
         assert self.disk is not None
+        if self._hangs:
+            self.world.after(TICK, self.disk_has_room)
+            return
         self.disk.is_full = False
         if self.is_alive and self.machine.log.chain is not None:
             self._write_down()
             self.machine.saving_works()
+
+    def disk_hangs(self, seconds: float) -> None:
+        """Nothing that it is asked for from now on returns before a time: no save, no step, no mean."""
+        self._hangs = True
+        self.world.note(f"hangs {self.session} {seconds}")
+        self.world.after(seconds, self.disk_goes_on)
+
+    def _put_aside(self, action: Action) -> None:
+        if isinstance(action, SaveProposal) and not self.aside and self.world.random.random() < 0.5:
+            self._write_proposal(action.accepted)  # it is written, and the answer does not come
+        self.aside.append(action)
+
+    def disk_goes_on(self) -> None:
+        """Do all that has waited, in its order."""
+        if self.is_frozen and self._hangs:
+            self.world.after(TICK, self.disk_goes_on)
+            return
+        self._hangs = False
+        while self.aside and self.is_alive:
+            self._do(self.aside.popleft())
+        self._carry_out()
 
     def _resume_from_disk(self) -> None:
         disk = self.disk
@@ -456,9 +476,8 @@ class Process:
         self.contents = dict(disk.contents)
         for record in disk.log:
             self.ledger.enter(record.entry.header)
-        entries = [one for one in chain_of(disk.log) if one.header.step >= disk.since]
+        entries, base = disk.found()
         tip = entries[-1].header
-        base = disk.snapshots[-1]
         state: State = self.contents[base.digest]
         for entry in entries:
             if entry.header.step > base.step:
@@ -467,7 +486,11 @@ class Process:
         self.oracle.check_state(tip, state)
         self.machine = self._new_machine(self.contents)
         gaps = next((one.gaps for one in reversed(disk.log) if one.gaps is not None), ())
-        self.machine.start(Chain(entries), disk.snapshots, disk.accepted, gaps)
+        waited = disk.waited[1] if disk.waited[0] == tip.digest else 0.0
+        held = [one for one in disk.snapshots if one.step <= base.step and one.digest in disk.contents]
+        self.machine.start(Chain(entries), held, disk.accepted, gaps, waited)
+        self._names = held, disk.since
+        self.machine.reached(tip.step, self.world.now)
 
 
 def restarted(process: Process, disk: Disk | None = None, keeps_session: bool = False) -> Process:

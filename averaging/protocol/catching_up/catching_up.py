@@ -20,6 +20,7 @@ CLAIM = 10.0  # seconds for which a claim to be ahead counts
 AHEAD = 8  # steps that may be applied before the process has taken them, and updates that are fetched at a time
 VAIN = 4  # times that a peer is asked for the log of which it tells, before it is not believed
 DOUBT = 30.0  # seconds after the last of them
+IGNORED = 120.0  # seconds in which no log of a peer is followed whose snapshot could not be taken over
 
 
 @dataclass
@@ -37,11 +38,13 @@ class CatchingUp:
         self._fetching, self._trust, self._also_wanted = fetching, trust, also_wanted
         self._claims: dict[str, _Claim] = {}
         self._vain: dict[str, tuple[int, float]] = {}  # how often a peer was asked in vain, and when last; by peer id
+        self._ignored: dict[str, float] = {}  # until when, by peer id
         self._asked_at = -1e9
         self._asked = 0
         self._told_at = -1e9  # when the entries or the log came
         self._log: Log | None = None  # with a snapshot that has to be loaded first
         self._source = ""
+        self._loaded = "", ""  # digest of the snapshot that was loaded last, and who has told of it
         self.entries: list[Entry] = []  # that follow our head, in order
         self._checked: Entry | None = None  # the last one that was found to follow our head
         self._abandoned: set[str] = set()  # digests of a log that was given up when its holders had gone
@@ -74,7 +77,10 @@ class CatchingUp:
     def _is_doubted(self, session: str, now: float) -> bool:
         """Whether it tells of a log that it does not show; such a peer must not hold up the others."""
         times, at = self._vain.get(peer_of(session), (0, now))
-        return times >= VAIN and now < at + DOUBT
+        return (times >= VAIN and now < at + DOUBT) or self._is_ignored(session, now)
+
+    def _is_ignored(self, session: str, now: float) -> bool:
+        return now < self._ignored.get(peer_of(session), now)
 
     def tick(self, ours: Head | None, now: float) -> None:
         """Ask for the log of a peer that is ahead, each time another one."""
@@ -110,8 +116,8 @@ class CatchingUp:
 
     def log(self, session: str, log: Log, chain: Chain | None, now: float) -> None:
         """An answer: entries that follow ours, or a snapshot and what follows it."""
-        if not log.entries or peer_of(session) not in self._vain:  # it was not asked
-            return
+        if not log.entries or peer_of(session) not in self._vain or self._is_ignored(session, now):
+            return  # it was not asked, or is not believed
         ours = chain.head if chain else None
         if _is_ahead(log.entries[-1].header.head, ours) and self._trust.believes(session, log, chain, now):
             del self._vain[peer_of(session)]
@@ -174,7 +180,7 @@ class CatchingUp:
         log = self._log
         if log is None or log.snapshot is None or self._lags(ours) or not self._fetching.holds([log.snapshot.digest]):
             return None
-        self._log = None
+        self._log, self._loaded = None, (log.snapshot.digest, self._source)
         base = next(index for index, entry in enumerate(log.entries) if entry.header.step == log.snapshot.step)
         if ours is not None and not extends(log.entries[base].header.head, ours):
             ends = [entry.header.digest for entry in log.entries if entry.header.step == ours.step]
@@ -184,6 +190,31 @@ class CatchingUp:
         self.entries = list(log.entries[base + 1 :])
         self._fetch(now)
         return Chain(log.entries[: base + 1]), log
+
+    def cannot_load(self, snapshot: str, ours: Head | None, now: float) -> str:
+        """A snapshot is of no use: leave its log, and ignore the peer that has told of it for a while.
+
+        Returns that peer's session; empty: it is not followed.
+        """
+        wanted = self._log.snapshot.digest if self._log is not None and self._log.snapshot is not None else ""
+        digest, source = (wanted, self._source) if wanted == snapshot else self._loaded
+        if digest != snapshot:
+            return ""
+        self._ignored = {peer: until for peer, until in self._ignored.items() if now < until}
+        self._ignored[peer_of(source)] = now + IGNORED
+        self._claims.pop(source, None)
+        abandoned, useless = self.wanted(), {snapshot, *self._fetching.parts_of([snapshot])}
+        self._act(Forget(tuple(sorted(self._fetching.held & useless))))
+        self._fetching.forget(useless)
+        self._log, self.entries, self._loaded = None, [], ("", "")
+        self._begin_anew(abandoned, ours)
+        return source
+
+    def go_on_from(self, old: "CatchingUp", log: Log | None, now: float) -> None:
+        """The session before this one knew whom to ignore, and who has told of the log that it has rejoined for."""
+        self._ignored = dict(old._ignored)
+        if log is not None:
+            self.believed(old._loaded[1], log, None, now)
 
     def next_entry(self, chain: Chain) -> Entry | None:
         """The entry that can be applied now."""

@@ -42,11 +42,17 @@ class Convening:
             self._full_since = math.inf  # it gets the time that its predecessor had
         self._convener = contact.session
         if gathered_all:
-            self._full_since = min(self._full_since, now)
+            self.batch_is_full(now)
+        else:
+            self.batch_is_not_full()
 
     def batch_is_full(self, now: float) -> None:
         """This peer has found so itself."""
         self._full_since = min(self._full_since, now)
+
+    def batch_is_not_full(self) -> None:
+        """Peers have brought less than they had reported."""
+        self._full_since = math.inf
 
     def round_moves(self, now: float) -> None:
         """Pieces or means of the open round have come: the convener is at work, however thin its members' lines."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from averaging.log.header import Ballot, Entry, Header
+from averaging.protocol.actions import SaveWaited
 from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.commit import quorum
 from averaging.protocol.commit.voting import Voting
@@ -36,11 +37,12 @@ class Leading:
         self._session, self._contacts, self._plan, self._objection = session, contacts, plan, objection
         self._log, self._reporting, self._voting, self._fetching = log, reporting, voting, fetching
         self._began_at = -1e9  # the last ballot
-        self._no_quorum_since: float | None = None
+        self._no_quorum_since: float | None = None  # of this session's ballots one has failed; see `waited_before`
+        self.waited_before = 0.0  # seconds in which earlier sessions of this coordinator had none for this step
 
     def new_step(self) -> None:
         """A header was applied."""
-        self.round, self._no_quorum_since = None, None
+        self.round, self._no_quorum_since, self.waited_before = None, None, 0.0
 
     def rolled_back(self, snapshot: str) -> None:
         """A header has taken the state of a snapshot."""
@@ -61,8 +63,7 @@ class Leading:
         if now < self._began_at + timing.resend:
             return
         views, convening = self._reporting.views, self._reporting.convening
-        target = settings.target_samples
-        full = views.gathered(tip.digest, target, now) >= target or convening.is_stalled(now)
+        full = views.gathered(tip.digest, now) >= settings.target_samples or convening.is_stalled(now)
         full = full and tip.step < settings.last_step
         rollback = self.rollback if me.is_coordinator else None
         if not (full or rollback):
@@ -76,12 +77,11 @@ class Leading:
         situation = Situation(
             session=self._session,
             contacts=self._contacts,
-            listed=self._contacts.others,
             objection=self._objection,
             ballot=ballot,
             previous=tip,
             recent=self._log.chain.last(quorum.WINDOW),
-            awaited=frozenset(views.expected(tip.digest, target, now)),
+            awaited=frozenset(views.expected(tip.digest, now)),
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
             may_reset=me.is_coordinator and waited,
@@ -99,12 +99,19 @@ class Leading:
         if current.phase is Phase.FAILED:
             if current.waits_for_disk:
                 self._reporting.convening.can_convene = False  # until the disk has answered
-            is_stuck = current.lacks_chunks or not current.meeting.has_promises
-            if is_stuck and self._no_quorum_since is None:
-                self._no_quorum_since = self._began_at  # this ballot's time was without one, too
+            if current.lacks_samples:
+                self._reporting.convening.batch_is_not_full()
+            if current.lacks_chunks or not current.meeting.has_promises:
+                self._has_no_quorum(now)
             self._reporting.views.round_closed(self._voting.instance, current.meeting.calls, now)
             self.round = None
         return None
+
+    def _has_no_quorum(self, now: float) -> None:
+        if self._no_quorum_since is None:
+            self._no_quorum_since = self._began_at - self.waited_before  # this ballot's time was without one, too
+        if self._session.me.is_coordinator:
+            self._session.act(SaveWaited(self._voting.instance, now - self._no_quorum_since))
 
     # -- what others say
 

@@ -3,7 +3,7 @@
 What headers may come of it: pure functions of its situation and its members.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from averaging.log.header import Ballot, Exclusion, Header, Kind, Member, Part, Reset, SnapshotName
@@ -20,7 +20,6 @@ class Situation:
 
     session: Session
     contacts: Contacts  # which go on changing
-    listed: Mapping[str, Contact]  # those of them that were there when the ballot began
     objection: Callable[[Header], str]  # to a header that others say to have accepted; empty: there is none
     ballot: Ballot
     previous: Header
@@ -50,9 +49,12 @@ class Meeting:
         self._absent: set[str] = set()  # they answered, and bring nothing
 
     def ask(self) -> None:
-        """Ask the peers that have not called yet; one that brought nothing may have caught up in the meantime."""
+        """Ask those that have not called yet.
+
+        Some are listed only now, of the voters too, where the convener was restarted; others may have caught up.
+        """
         previous = self.situation.previous
-        for session in self.situation.listed:
+        for session in self.situation.contacts.others:
             if session not in self.calls:
                 self._send(session, Meet(previous.digest, previous.step, self.situation.ballot))
 

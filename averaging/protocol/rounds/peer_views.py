@@ -23,6 +23,7 @@ class PeerView:
     heard_at: float
     missed: int = 0  # rounds in a row
     missed_at: float = float("-inf")  # the last of them
+    brings: bool = False  # it has had samples once: it is a trainer
 
     def is_counted_on(self, now: float) -> bool:
         """Whether it can be expected to call."""
@@ -39,11 +40,9 @@ class PeerViews:
 
     def note(self, session: str, head: Head | None, samples: int, now: float) -> None:
         """Take in a report."""
-        known = self.peers.get(session)
-        if known is None:
-            self.peers[session] = PeerView(head, samples, now)
-        else:
-            known.head, known.samples, known.heard_at = head, samples, now
+        known = self.peers.setdefault(session, PeerView(head, samples, now))
+        known.head, known.samples, known.heard_at = head, samples, now
+        known.brings = known.brings or samples > 0
 
     def heard(self, session: str, now: float) -> None:
         """Take in any other word of a peer that has reported before."""
@@ -58,20 +57,19 @@ class PeerViews:
             if peer.head is not None and peer.head.digest == instance and now - peer.heard_at <= HEARD
         }
 
-    def expected(self, instance: str, target: int, now: float) -> dict[str, PeerView]:
-        """The peers for which a meeting stays open: those that are counted on, or all if they have not the `target`."""
+    def expected(self, instance: str, now: float) -> dict[str, PeerView]:
+        """The peers for which a meeting stays open: those that are counted on, or all if none of these brings anything.
+
+        So one that reports samples and does not call spoils a few rounds: what it reports counts nothing then, until it
+        has been in a round or is forgiven.
+        """
         sending = self._sending(instance, now)
         reliable = {session: peer for session, peer in sending.items() if peer.is_counted_on(now)}
-        return reliable if sum(peer.samples for peer in reliable.values()) >= target else sending
+        return reliable if any(peer.brings for peer in reliable.values()) else sending
 
-    def gathered(self, instance: str, target: int, now: float) -> int:
+    def gathered(self, instance: str, now: float) -> int:
         """Samples of the peers that are expected."""
-        samples = reliable = 0
-        for peer in self._sending(instance, now).values():
-            samples += peer.samples
-            if not peer.missed or peer.is_counted_on(now):
-                reliable += peer.samples
-        return reliable if reliable >= target else samples
+        return sum(peer.samples for peer in self.expected(instance, now).values())
 
     def _sending(self, instance: str, now: float) -> dict[str, PeerView]:
         present = self.present(instance, now)

@@ -93,7 +93,7 @@ class Reporting:
         return max(self._gathered, self._buffers.samples)
 
     def _gathered_here(self, now: float) -> int:
-        return self.views.gathered(self._voting.instance, self._settings.target_samples, now)
+        return self.views.gathered(self._voting.instance, now)
 
     def status(self, now: float) -> Status:
         """Where this peer stands, and whether it leads."""

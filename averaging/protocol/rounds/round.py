@@ -55,6 +55,7 @@ class Round:
         self.phase = Phase.MEETING
         self.failure = ""
         self.lacks_chunks = False  # it failed because nobody sent those of an accepted header
+        self.lacks_samples = False  # it failed because peers brought less than they had reported
         self.waits_for_disk = False  # it failed while the disk had not answered
         self.meeting = Meeting(situation)
         self._assignments: Assignments | None = None
@@ -187,6 +188,7 @@ class Round:
         calls = self.meeting.calls
         samples = sum(offer.samples for call in calls.values() for offer in call.buffers)
         if samples < self._settings.target_samples:
+            self.lacks_samples = True
             self._fail(f"peers brought {samples} of {self._settings.target_samples} samples")
             return
         lines = [
@@ -220,7 +222,7 @@ class Round:
     def _fetch(self, header: Header, now: float) -> None:
         self.header, self.phase = header, Phase.FETCHING
         holders = [one for one, call in self.meeting.calls.items() if call.accepted and call.accepted.header == header]
-        sources = first_of(holders, self.meeting.calls, self._situation.listed, but=self._me.session)
+        sources = first_of(holders, self.meeting.calls, self._situation.contacts.others, but=self._me.session)
         self._fetching.want_header(header, sources, now, is_new=not holders)
 
     def _have_chunks(self, now: float) -> None:

@@ -15,7 +15,7 @@ from app.plan.forecast import DAY, MEGABIT, Forecast, forecast, global_step
 from app.plan.picture import svg
 from app.plan.plan import plan, render
 from app.plan.table import TableError, Volunteers, read_table
-from averaging.load_balancing.plan import Peer, Role, equal_parts, make_plan
+from averaging.load_balancing.plan import Node, Role, equal_parts, make_plan
 from swarm.run_file import RunFile, load_run, parse_run
 from tests.waiting import PATIENCE
 
@@ -50,7 +50,7 @@ def averaging(run: RunFile, **changes: object) -> RunFile:
 
 def test_the_forecast_is_the_plan_of_a_round(run: RunFile):
     rows = [volunteers(count=5), volunteers(samples_per_second=0.0, up=500.0, down=500.0)]
-    peers = [Peer(10.0, 20 * MEGABIT, 100 * MEGABIT)] * 5 + [Peer(0.0, 500 * MEGABIT, 500 * MEGABIT)]
+    peers = [Node(10.0, 20 * MEGABIT, 100 * MEGABIT)] * 5 + [Node(0.0, 500 * MEGABIT, 500 * MEGABIT)]
     found, step = forecast(run, rows), global_step(run)
     made = make_plan(peers, step)
     assert found.planned.step_seconds == pytest.approx(made.step_seconds)

@@ -14,7 +14,7 @@ from averaging.load_balancing.plan import (
     MOST_REDUCERS,
     GlobalStep,
     NobodyReachable,
-    Peer,
+    Node,
     Plan,
     Role,
     equal_parts,
@@ -25,12 +25,12 @@ from averaging.load_balancing.plan import (
 MODEL = GlobalStep(chunks=144, wire_bytes=18e6, samples=4096)
 
 
-def peer(speed: float, down: float, up: float, **more: Any) -> Peer:
+def peer(speed: float, down: float, up: float, **more: Any) -> Node:
     """Lines in Mbit/s, as people know them."""
-    return replace(Peer(speed, upload=up * MEGABIT, download=down * MEGABIT), **more)
+    return replace(Node(speed, upload=up * MEGABIT, download=down * MEGABIT), **more)
 
 
-def volunteers(number: int, seed: int = 0) -> list[Peer]:
+def volunteers(number: int, seed: int = 0) -> list[Node]:
     rng = np.random.default_rng(seed)
     lines = ((100, 20), (50, 10), (20, 5), (10, 2))
     return [
@@ -164,7 +164,7 @@ def test_the_plan_is_never_slower_than_equal_parts(seed: int):
     assert make_plan(group, step).step_seconds <= equal_parts(group, step).step_seconds * 1.001
 
 
-def with_roles(group: list[Peer], plan: Plan) -> list[Peer]:
+def with_roles(group: list[Node], plan: Plan) -> list[Node]:
     return [replace(one, trained=role.trains) for one, role in zip(group, plan.roles, strict=True)]
 
 

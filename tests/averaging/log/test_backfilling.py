@@ -5,7 +5,7 @@ from dataclasses import replace
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Entry, Gap, Kind, Reset, SnapshotName
 from averaging.protocol.actions import Credit, Load, Send
-from averaging.protocol.catching_up.backfilling import MOST_HEADERS
+from averaging.protocol.catching_up.backfilling import MOST_HEADERS, RAREST
 from averaging.protocol.commit import quorum
 from averaging.protocol.messages import Contact, Headers, Log, Status, WantHeaders
 from averaging.protocol.peer import Peer
@@ -94,6 +94,20 @@ def test_each_gap_is_asked_for_in_its_turn() -> None:
     machine.backfilling.gaps = [Gap(200, "lost", 100), gap]
     wanted = [asked(machine, 10.0 * turn) for turn in range(1, 5)]
     assert [one.step for one in wanted if one is not None] == [200, gap.step, 200, gap.step]
+
+
+def test_what_no_peer_has_is_asked_for_ever_more_rarely_but_at_once_where_one_is_new() -> None:
+    machine = away_for_long()
+    (gap,) = machine.backfilling.gaps
+    machine.backfilling.gaps = [Gap(200, "lost", 100)]
+    times = [at for at in range(2, 3600) if asked(machine, float(at))]
+    assert times[:4] == [2, 4, 6, 9] and times[-1] - times[-2] == RAREST
+    assert len(times) < 24
+    machine.contacts([ANN, Contact("bela.0", "bela", reachable=True)], 3600.0)
+    sent = [(one.to, one.message) for one in machine.take_actions() if isinstance(one, Send)]
+    assert ("bela.0", WantHeaders(200, "lost")) in sent
+    machine.backfilling.lacks([gap])
+    assert asked(machine, 3602.0) == WantHeaders(gap.step, gap.digest)
 
 
 def test_what_a_chain_that_has_won_has_since_the_chains_parted_is_missing() -> None:

@@ -293,6 +293,13 @@ def test_an_entry_that_the_disk_has_lost_costs_no_more_than_need_be(
     assert entries_after(path, None, 99)[0][: len(others)] == others
 
 
+def test_how_long_a_quorum_was_missing_counts_for_the_newest_step_alone(course: Course) -> None:
+    for instance, seconds in ((course.entries[-1].header.digest, 40.5), (course.entries[-2].header.digest, 0.0)):
+        course.disk.save_waited(instance, 40.5)
+        found = course.restarted()
+        assert found is not None and found.waited == seconds
+
+
 def test_a_gap_that_is_found_later_is_on_the_disk_at_once(course: Course) -> None:
     course.disk.credit([], gaps := (Gap(3, "digest", 1),))
     found = course.restarted()

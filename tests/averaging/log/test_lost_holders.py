@@ -64,7 +64,6 @@ def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
     situation = Situation(
         session=session,
         contacts=contacts,
-        listed={},
         objection=lambda header: "",
         ballot=ballot,
         previous=GENESIS,

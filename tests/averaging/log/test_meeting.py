@@ -1,9 +1,12 @@
-"""What a call may bring: a peer that says to have more than it can have is there, and counts with nothing."""
+"""Who is asked to call, and what a call may bring: of more than a peer can have nothing counts."""
 
 import pytest
 
+from averaging.log.chain import Chain
+from averaging.log.header import Ballot, SnapshotName
+from averaging.protocol.actions import Send
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.messages import Call, Contact, Offer
+from averaging.protocol.messages import Call, Contact, Meet, Offer, Plan, Report
 from averaging.protocol.peer import Peer
 from averaging.protocol.rounds.meeting import Meeting, Situation
 from averaging.protocol.session import Session
@@ -19,7 +22,6 @@ def meeting() -> Meeting:
     situation = Situation(
         session=Session(ME, SETTINGS),
         contacts=Contacts(ME),
-        listed={},
         objection=lambda header: "",
         ballot=FIRST,
         previous=ENTRY.header,
@@ -59,3 +61,29 @@ def test_a_peer_gathers_no_more_than_it_may_bring() -> None:
     for samples in (30, 11, 10, 1):
         peer.computed(samples, 1.0, samples=samples)
     assert peer.buffers.samples == SETTINGS.most_samples
+
+
+def test_a_voter_that_is_listed_while_the_meeting_is_open_is_asked() -> None:
+    """A coordinator that was restarted knows only some of its voters when the first of them have the batch."""
+    coordinator = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
+    ann, bela = (Contact(f"{name}.0", name, reachable=True) for name in ("ann", "bela"))
+    machine = Peer(coordinator, SETTINGS, 0.0, held=("first",))
+    entries = chain_of(3, voters=("ann.0", "bela.0"), tie_breaker="coordinator.0")
+    machine.start(Chain(entries), [SnapshotName(0, "first")])
+
+    def asked() -> list[str]:
+        return [one.to for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, Meet)]
+
+    def calls(contact: Contact, now: float) -> None:
+        offers = (Offer(0, weight=10, samples=10, loss=None),)
+        machine.receive(contact.session, Call(machine.log.tip.digest, Ballot(1, machine.me.session), offers, None), now)
+
+    machine.contacts([ann], 0.0)
+    machine.receive("ann.0", Report(machine.head, 10), 0.5)
+    assert asked() == ["ann.0"]
+    calls(ann, 0.6)
+    machine.contacts([ann, bela], 5.0)
+    assert asked() == ["bela.0"]
+    calls(bela, 5.1)
+    plans = [one for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, Plan)]
+    assert {one.to for one in plans} == {"ann.0", "bela.0"}

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 from averaging.log.chain import Chain
-from averaging.log.header import Head, Kind, SnapshotName
+from averaging.log.header import Ballot, Head, Kind, SnapshotName
 from averaging.protocol.actions import Apply, Average, SaveProposal, Send
 from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Vote
 from averaging.protocol.peer import Peer
@@ -27,10 +27,14 @@ def told(**samples: int) -> PeerViews:
     return views
 
 
-def test_who_has_missed_rounds_is_not_waited_for_if_the_others_have_enough() -> None:
-    views = told(_asha=6, _bela=4, chand=9)
-    assert set(views.expected("here", 10, now=11.0)) == {"_asha", "_bela"}
-    assert views.gathered("here", 10, now=11.0) == 10
+def test_who_has_missed_rounds_counts_nothing_while_others_bring_something() -> None:
+    views = told(_asha=6, _bela=0, chand=9)
+    assert set(views.expected("here", now=11.0)) == {"_asha", "_bela"}
+    assert views.gathered("here", now=11.0) == 6
+    views.note("_asha", HERE, 0, now=11.0)  # after a step
+    assert views.gathered("here", now=11.0) == 0
+    views.round_closed("here", ["_asha", "_bela", "chand"], now=12.0)
+    assert views.gathered("here", now=12.0) == 9
 
 
 def test_it_is_counted_on_again_after_a_while_and_later_each_time() -> None:
@@ -50,10 +54,10 @@ def test_it_is_counted_on_again_after_a_while_and_later_each_time() -> None:
     assert not peer.missed
 
 
-def test_it_is_waited_for_if_they_have_not() -> None:
-    views = told(_asha=6, _bela=3, chand=9)
-    assert set(views.expected("here", 10, now=11.0)) == {"_asha", "_bela", "chand"}
-    assert views.gathered("here", 10, now=11.0) == 18
+def test_it_counts_where_no_other_brings_anything() -> None:
+    views = told(_coordinator=0, bela=4, chand=9)
+    assert set(views.expected("here", now=11.0)) == {"_coordinator", "bela", "chand"}
+    assert views.gathered("here", now=11.0) == 13
 
 
 def test_rounds_that_did_not_wait_for_it_are_not_held_against_it() -> None:
@@ -62,7 +66,7 @@ def test_rounds_that_did_not_wait_for_it_are_not_held_against_it() -> None:
     views.round_closed("here", ["_asha"], now=later)
     for name in ("_asha", "chand"):
         views.note(name, HERE, 10, now=10.0 + FORGIVEN)
-    assert set(views.expected("here", 10, now=10.0 + FORGIVEN)) == {"_asha", "chand"}
+    assert set(views.expected("here", now=10.0 + FORGIVEN)) == {"_asha", "chand"}
 
 
 def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while() -> None:
@@ -109,6 +113,28 @@ def test_a_report_of_more_than_any_peer_can_bring_counts_nothing() -> None:
     for samples, counted in ((17, 0), (16, 16)):
         machine.receive(ASHA.session, Report(machine.head, samples), 1.0)
         assert machine.reporting.gathered(1.0) == counted
+
+
+def test_a_peer_that_reports_a_batch_and_never_calls_opens_ever_fewer_rounds() -> None:
+    """While the others have not gathered the batch by themselves."""
+    machine = Peer(ME, Settings("run", target_samples=1000, chunks=1, snapshot_every=99), 0.0, held=("old",))
+    machine.start(Chain(chain_of(1, kind=Kind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine.contacts([ASHA, Contact("eve.0", "eve", reachable=True)], 0.0)
+    opened: dict[Ballot, float] = {}
+    for tick in range(4 * 900):
+        now = tick / 4
+        for session, samples in ((ASHA.session, int(now)), ("eve.0", 1000)):
+            machine.receive(session, Report(machine.head, samples), now)
+        machine.tick(now)
+        for action in machine.take_actions():
+            match action:
+                case Send(ASHA.session, Meet() as meet):
+                    opened.setdefault(meet.ballot, now)
+                    offers = (Offer(0, weight=int(now), samples=int(now), loss=0.0),) if now >= 1.0 else ()
+                    machine.receive(ASHA.session, Call(meet.instance, meet.ballot, offers, None), now)
+    pauses = [later - before for before, later in itertools.pairwise(opened.values())]
+    assert len(opened) < MISSES + MOST_DOUBLINGS + 900 / (FORGIVEN * 2**MOST_DOUBLINGS)
+    assert sorted(pauses) == pauses and pauses[-1] >= FORGIVEN * 2**MOST_DOUBLINGS
 
 
 def test_a_lone_trainer_that_was_late_again_and_again_gets_its_step() -> None:

@@ -102,6 +102,34 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
     in_virtual_time(course)
 
 
+def test_a_run_without_voters_goes_on_though_its_coordinator_is_killed_again_and_again(tmp_path: Path) -> None:
+    """Its disk keeps how long the quorum has been missing, so that each session waits for one ballot only."""
+
+    async def course() -> None:
+        village = Village(tmp_path)
+        coordinator = village.add("coordinator", begins=True)
+        names = "asha", "bela", "chand"
+        for name in names:
+            village.train(village.add(name))
+        await village.until(lambda: len(village.entries) > 3)
+        for name in names:
+            await village.die(village.shells[f"{name}.0"])
+        for name in names:
+            village.train(village.add(name))
+        step = village.newest.step
+        for _ in range(4):
+            await asyncio.sleep(35.0)
+            await village.die(coordinator)
+            coordinator = village.add("coordinator", begins=True)
+        await village.until(lambda: village.newest.step > step + 1, seconds=10.0)
+        assert village.entries[step + 1].header.kind is Kind.RESET
+        assert village.entries[step + 1].certificate.ballot.convener != "coordinator.0"
+        await village.rest()
+        await village.end()
+
+    in_virtual_time(course)
+
+
 def test_a_connection_sends_nothing_of_a_session_that_is_not_open() -> None:
     connection = Connection(Mock(caps=NO_CAPS))
     connection._transport, connection._session = Mock(), "asha.0"
@@ -166,11 +194,24 @@ def test_each_session_is_told_what_the_line_carries() -> None:
     async def course() -> None:
         connection, shell, transport = Connection(Mock(caps=Caps(5.0, 20.0))), Mock(), Mock(received={})
         for _ in range(2):
-            watching = asyncio.create_task(connection._watch(transport, shell))
+            watching = asyncio.create_task(connection._watch(transport, Mock(), shell))
             await asyncio.sleep(2 * LOOK_EVERY)
             watching.cancel()
             shell.measured.assert_called_with(Bandwidth(5.0, 5.0))
             shell.reset_mock()
+
+    in_virtual_time(course)
+
+
+def test_sessions_that_connect_are_looked_up() -> None:
+    async def course() -> None:
+        connection, discovery, transport = Connection(Mock(caps=NO_CAPS)), Mock(), Mock(received={"asha.0": 0})
+        watching = asyncio.create_task(connection._watch(transport, discovery, Mock()))
+        await asyncio.sleep(LOOK_EVERY / 2)
+        transport.received = {"asha.0": 0, "bela.0": 0}
+        await asyncio.sleep(2 * LOOK_EVERY)
+        watching.cancel()
+        assert [one.args for one in discovery.connected.call_args_list] == [("asha.0",), ("bela.0",)]
 
     in_virtual_time(course)
 

@@ -11,7 +11,7 @@ from hivemind.p2p import P2P, PeerID
 from averaging.bandwidth.own_line import OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Chunk, Message, Vote
-from averaging.transport.frames import Hello, Kind, Lane, frame, read_hello
+from averaging.transport.frames import FrameKind, Hello, Lane, frame, read_hello
 from averaging.transport.limits import Limits
 from averaging.transport.loop import LoopThread
 from averaging.transport.streams import HANDLES, Transport
@@ -177,6 +177,6 @@ class Intruder:
         """A stream after the hellos; raises EOFError if the other side closes it."""
         reader, writer = await self.opened(at, lane)
         hello = {"run": RUN, "session": self.session, "shown": b"", **changes}
-        writer.write(frame(Kind.HELLO, Hello(**hello).to_bytes()))
+        writer.write(frame(FrameKind.HELLO, Hello(**hello).to_bytes()))
         await read_hello(reader)
         return reader, writer

@@ -9,7 +9,7 @@ from averaging.bandwidth.meter import Meter
 from averaging.bandwidth.own_line import OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.transport.frames import Kind, Lane, frame
+from averaging.transport.frames import FrameKind, Lane, frame
 from averaging.transport.limits import SMALL, Budget, Limits, allow_open_files
 from averaging.transport.stream import SLICE, Outbox, Stream
 from averaging.transport.window import FIRST, LARGEST, SMALLEST, Window
@@ -172,7 +172,7 @@ def test_bytes_of_a_message_count_before_it_is_whole():
             other_frame=lambda kind, body: None,
         )
         reading = asyncio.create_task(stream._read())
-        whole = frame(Kind.MESSAGE, bytes(2**20))
+        whole = frame(FrameKind.MESSAGE, bytes(2**20))
         clock.now = 7.0
         reader.feed_data(whole[: 2**18])
         for _ in range(20):

@@ -3,12 +3,13 @@
 import asyncio
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from hivemind.p2p import PeerID
 
 from averaging.protocol.messages import Contact
-from averaging.transport.discovery import Discovery, Listing
+from averaging.transport.discovery import LOOK_AGAIN, LOOK_EVERY, Discovery, Listing
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.access.passes import COORDINATOR
 from swarm.dht.node import Network, addresses, join_dht
@@ -16,6 +17,7 @@ from swarm.dht.records import ContactRecord
 from swarm.identity import Identity, load_identity
 from tests.averaging.transport.peers import Guarded
 from tests.forked import runs_well
+from tests.virtual_time import in_virtual_time
 from tests.waiting import wait_until
 
 
@@ -107,6 +109,44 @@ def test_who_has_no_proof_for_others_is_not_listed(amina: Identity, bimal: Ident
         shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "proof": proof}
         listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
         assert not listing.contacts(0.0)
+
+
+def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_second(
+    amina: Identity, monkeypatch: pytest.MonkeyPatch
+):
+    async def course() -> None:
+        ann = Contact("ann.0", "ann", reachable=True)
+        listed: dict[str, Contact] = {}
+        looks: list[float] = []
+        heard: list[float] = []  # when ann was
+        loop = asyncio.get_running_loop()
+        discovery = Discovery(Mock(), "run", amina, ann, None)
+
+        async def look() -> dict[str, Contact]:
+            looks.append(loop.time())
+            return dict(listed)
+
+        def hear(found: dict[str, Contact]) -> None:
+            heard.extend([loop.time()] if found else [])
+
+        monkeypatch.setattr(discovery, "tell", AsyncMock())
+        monkeypatch.setattr(discovery, "look", look)
+        keeping = loop.create_task(discovery.keep(hear))
+        await asyncio.sleep(2 * LOOK_EVERY + 3.0)
+        assert len(looks) == 3
+        listed[ann.session] = ann
+        discovery.connected(ann.session)
+        await asyncio.sleep(0.1)
+        assert heard == [2 * LOOK_EVERY + 3.0]
+        discovery.connected(ann.session)  # who is known needs no look
+        before = len(looks)
+        for _ in range(40):
+            await asyncio.sleep(0.1)
+            discovery.connected("stranger.0")
+        assert len(looks) - before <= 4.1 / LOOK_AGAIN
+        keeping.cancel()
+
+    in_virtual_time(course)
 
 
 @pytest.mark.swarm

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from averaging.protocol.messages import Report
-from averaging.transport.frames import LONGEST_HELLO, Kind, Lane, frame
+from averaging.transport.frames import LONGEST_HELLO, FrameKind, Lane, frame
 from averaging.transport.limits import Limits
 from averaging.transport.wire import encode, pack
 from swarm.access.shut_out import MOST_REFUSALS
@@ -63,11 +63,11 @@ def test_a_hello_that_is_not_true_is_refused(peers: Peers):
 
 
 NO_HELLOS = {
-    "message": frame(Kind.MESSAGE, b"before the hello"),
-    "4 GiB": struct.pack(">BI", Kind.HELLO, 2**32 - 1),
-    "long": frame(Kind.HELLO, b"x" * (LONGEST_HELLO + 1)),
-    "malformed": frame(Kind.HELLO, b"\x93\x01\x02\x03"),
-    "huge list": frame(Kind.HELLO, b"\xdd\xff\xff\xff\xff"),
+    "message": frame(FrameKind.MESSAGE, b"before the hello"),
+    "4 GiB": struct.pack(">BI", FrameKind.HELLO, 2**32 - 1),
+    "long": frame(FrameKind.HELLO, b"x" * (LONGEST_HELLO + 1)),
+    "malformed": frame(FrameKind.HELLO, b"\x93\x01\x02\x03"),
+    "huge list": frame(FrameKind.HELLO, b"\xdd\xff\xff\xff\xff"),
     "HTTP": b"GET / HTTP/1.1\r\n\r\n",
 }
 
@@ -86,13 +86,13 @@ def test_a_stranger_that_says_nothing_is_not_waited_for(peers: Peers):
 
 
 FALSE_FRAMES = {
-    "4 GiB": (Lane.CONTROL, struct.pack(">BI", Kind.MESSAGE, 2**32 - 1)),
-    "4 GiB of bulk": (Lane.BULK, struct.pack(">BI", Kind.MESSAGE, 2**32 - 1)),
-    "ping of 1 MiB": (Lane.CONTROL, struct.pack(">BI", Kind.PING, 2**20)),
-    "noise": (Lane.CONTROL, frame(Kind.MESSAGE, b"\0\0\0\0")),
-    "bulk as control": (Lane.CONTROL, frame(Kind.MESSAGE, pack(encode(chunk_of(b"x")), b"x"))),
-    "control as bulk": (Lane.BULK, frame(Kind.MESSAGE, pack(encode(Report(None, 1))))),
-    "receipt of nothing": (Lane.BULK, frame(Kind.RECEIVED)),
+    "4 GiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.MESSAGE, 2**32 - 1)),
+    "4 GiB of bulk": (Lane.BULK, struct.pack(">BI", FrameKind.MESSAGE, 2**32 - 1)),
+    "ping of 1 MiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.PING, 2**20)),
+    "noise": (Lane.CONTROL, frame(FrameKind.MESSAGE, b"\0\0\0\0")),
+    "bulk as control": (Lane.CONTROL, frame(FrameKind.MESSAGE, pack(encode(chunk_of(b"x")), b"x"))),
+    "control as bulk": (Lane.BULK, frame(FrameKind.MESSAGE, pack(encode(Report(None, 1))))),
+    "receipt of nothing": (Lane.BULK, frame(FrameKind.RECEIVED)),
     "no kind": (Lane.CONTROL, b"\xff\0\0\0\0"),
 }
 
@@ -107,8 +107,8 @@ def test_a_frame_that_no_honest_peer_sends_costs_the_stream(peers: Peers):
 def test_a_chunk_with_another_digest_is_dropped_and_who_goes_on_is_shut_out(peers: Peers):
     host, amina = peers.start(), peers.start()
     liar = Intruder(peers.loop, peers.daemon())
-    wrong = frame(Kind.MESSAGE, pack(encode(chunk_of(b"one")), b"another"))
-    right = frame(Kind.MESSAGE, pack(encode(chunk_of(b"one")), b"one"))
+    wrong = frame(FrameKind.MESSAGE, pack(encode(chunk_of(b"one")), b"another"))
+    right = frame(FrameKind.MESSAGE, pack(encode(chunk_of(b"one")), b"one"))
     answer(liar, host, wrong + right + wrong * MOST_REFUSALS, Lane.BULK)
     assert host.inbox == [(liar.session, chunk_of(b"one"), b"one")]
     assert host.transport.counts.wrong_chunks == MOST_REFUSALS
@@ -173,7 +173,7 @@ def test_a_peer_that_answers_with_a_false_hello_is_not_told_anything(peers: Peer
 
     async def pretend(_: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(await reader.read(2000))
-        writer.write(frame(Kind.HELLO, b"\x94\x01\xa8" + amina.run.encode() + b"\xa1x\xc4\x00"))
+        writer.write(frame(FrameKind.HELLO, b"\x94\x01\xa8" + amina.run.encode() + b"\xa1x\xc4\x00"))
         heard.append(await reader.read())
         writer.close()
 
