@@ -1,5 +1,6 @@
 """One process that trains as a whole swarm does: the same batches, losses, optimizer step and held-out text."""
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -42,9 +43,13 @@ class Curve:
         """After the last step."""
         return self.points[-1]
 
-    def samples_to(self, loss: float) -> int | None:
-        """Samples until the held-out loss was first as low; None if it never was."""
-        return next((point.samples for point in self.points if point.loss <= loss), None)
+    def samples_to(self, loss: float) -> float | None:
+        """Samples until the held-out loss was first as low, between two evaluations in a line; None: it never was."""
+        for before, after in itertools.pairwise(self.points):
+            if after.loss <= loss < before.loss:
+                part = (before.loss - loss) / (before.loss - after.loss)
+                return before.samples + part * (after.samples - before.samples)
+        return None
 
 
 class HeldOut:

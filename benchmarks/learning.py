@@ -132,7 +132,7 @@ def compare(name: str, text: Text, folder: Path, seeds: int) -> dict[str, Any]:
     }
 
 
-def _seconds(run: RunFile, curve: Curve, samples: int, speed: float) -> float:
+def _seconds(run: RunFile, curve: Curve, samples: float, speed: float) -> float:
     """That so many samples take, global steps included."""
     return samples / speed + samples / run.averaging.target_batch_size * curve.optimizer_seconds
 

@@ -7,7 +7,6 @@ The model is pretrained on the demo's English text (Python's documentation) and 
 of a run; both starts see the same samples in the same order. `--donor` takes a model that was trained before.
 """
 
-import itertools
 import json
 import tempfile
 from dataclasses import asdict, dataclass
@@ -20,22 +19,17 @@ from rich.console import Console
 from rich.table import Table
 
 from app.demo.corpus import prepare_corpus
-from averaging.log.state import Layout
-from averaging.optimizers.state_step import StateOptimizer, initial_state
 from benchmarks import command
-from coordinator.evaluation.held_out import evaluate
-from coordinator.initialization.warm_start import warm_start
-from coordinator.main import held_out_batches
+from benchmarks.learner import Curve, HeldOut, Point, learn, our_batches
+from coordinator.initialization.initialize import initialize
 from swarm.errors import SahajError
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
-from trainer.data import Feed
 from trainer.model import PretrainingModel, build_model
 
-MICRO_BATCH = 32  # samples
 BATCH = 320  # samples of a global step
 EVERY = 10  # global steps between two evaluations
 LOSSES = (7.0, 6.75, 6.5, 6.25, 6.0, 5.75, 5.5)  # nats; a table of word frequencies has 7.2 on the Bengali text
@@ -47,14 +41,6 @@ SHAPE = {  # of runs/bengali-hour.yaml
     "embedding_size": 128,
     "initializer_range": 0.08,
 }
-
-
-@dataclass(frozen=True)
-class Point:
-    """The loss of predicting masked held-out tokens after so many samples, in nats."""
-
-    samples: int
-    loss: float
 
 
 @dataclass(frozen=True)
@@ -74,7 +60,7 @@ class Reached:
 def main(
     corpus: Annotated[Path, typer.Argument(help="Folder with train.jsonl and validation.jsonl.", exists=True)],
     language: Annotated[str, typer.Option(help="Of the text.")] = "bn",
-    steps: Annotated[int, typer.Option(min=EVERY, help="Global steps from scratch; the other ends as low.")] = 300,
+    steps: Annotated[int, typer.Option(min=EVERY, help="Global steps of both.")] = 300,
     donor: Annotated[Path | None, typer.Option(help="A trained model; absent: train one.", file_okay=False)] = None,
     donor_steps: Annotated[int, typer.Option(min=EVERY, help="Global steps of the English model.")] = 400,
     learning_rate: Annotated[float, typer.Option(help="Of all three.")] = 0.008,
@@ -89,16 +75,17 @@ def main(
         folder = Path(scratch)
         if donor is None:
             donor = pretrained(folder / "english", donor_steps, rate)
-        settings = run_content("warm-start", language, rate, seed, str(corpus.resolve()))
+        settings = run_content("warm-start", language, rate, seed, str(corpus.resolve()), steps)
         cold = parse_run(settings, folder / "run.yaml")
         documents = open_documents(cold, cold.data.train, seed=0, repeat=False)
         save_tokenizer(train_tokenizer(cold, documents), cold.resolve(cold.tokenizer.path))
         warm = parse_run(
             {**settings, "model": settings["model"] | {"start_from": str(donor.resolve())}}, folder / "run.yaml"
         )
-        curves = {"scratch": train(cold, build(cold), steps, "from scratch")}
-        lowest = min(one.loss for one in curves["scratch"])
-        curves["warm"] = train(warm, build(warm), steps, "from the model", until=lowest)
+        curves = {
+            "scratch": train(cold, begun(cold), "from scratch"),
+            "warm": train(warm, begun(warm), "from the model"),
+        }
     reached = compare(curves["scratch"], curves["warm"])
     if not reached:
         raise SahajError(f"no loss of {LOSSES} was reached by both; raise --steps")
@@ -108,7 +95,7 @@ def main(
             "samples_ratio": last.samples_ratio,
             **asdict(last),
             "losses": [{**asdict(one), "samples_ratio": one.samples_ratio} for one in reached],
-            "curves": {name: [asdict(one) for one in curve] for name, curve in curves.items()},
+            "curves": {name: asdict(curve) for name, curve in curves.items()},
             "seed": seed,
             "learning_rate": learning_rate,
             "warmup_steps": warmup,
@@ -117,13 +104,13 @@ def main(
     Console().print(table(reached))
 
 
-def compare(scratch: list[Point], warm: list[Point]) -> list[Reached]:
+def compare(scratch: Curve, warm: Curve) -> list[Reached]:
     """The losses that both have reached."""
-    found = [(loss, samples_to(loss, scratch), samples_to(loss, warm)) for loss in LOSSES]
+    found = [(loss, scratch.samples_to(loss), warm.samples_to(loss)) for loss in LOSSES]
     return [Reached(loss, one, other) for loss, one, other in found if one is not None and other is not None]
 
 
-def run_content(name: str, language: str, rate: dict[str, Any], seed: int, corpus: str) -> dict[str, Any]:
+def run_content(name: str, language: str, rate: dict[str, Any], seed: int, corpus: str, steps: int) -> dict[str, Any]:
     """A run file whose tokenizer lies beside it."""
     sources = {part: [{"path": f"{corpus}/{part}.jsonl"}] for part in ("train", "validation")}
     return {
@@ -131,8 +118,8 @@ def run_content(name: str, language: str, rate: dict[str, Any], seed: int, corpu
         "language": language,
         "model": SHAPE | {"seed": seed},
         "tokenizer": {"vocab_size": 8000},
-        "data": {**sources, "max_length": 64, "max_ngram": 1, "shuffle_buffer": 2000},
-        "optimizer": {"name": "muon", "betas": [0.9, 0.98], "total_steps": 1000} | rate,
+        "data": {**sources, "max_length": 64, "max_ngram": 1, "masked_fraction": 0.3, "shuffle_buffer": 2000},
+        "optimizer": {"name": "muon", "betas": [0.9, 0.98], "total_steps": steps} | rate,
         "averaging": {"target_batch_size": BATCH},
     }
 
@@ -140,69 +127,32 @@ def run_content(name: str, language: str, rate: dict[str, Any], seed: int, corpu
 def pretrained(folder: Path, steps: int, rate: dict[str, Any]) -> Path:
     """A model of the demo's English text, in a folder of its own."""
     folder.mkdir()
-    run = parse_run(run_content("english", "en", rate, 0, str(folder)), folder / "run.yaml")
+    run = parse_run(run_content("english", "en", rate, 0, str(folder), steps), folder / "run.yaml")
     prepare_corpus(run, None, folder)
     documents = open_documents(run, run.data.train, seed=0, repeat=False)
     save_tokenizer(train_tokenizer(run, documents), run.resolve(run.tokenizer.path))
-    model = build(run)
-    train(run, model, steps, "English")
+    model = begun(run)
+    train(run, model, "English")
     model.save_pretrained(folder / "model")
     load_tokenizer(run).save_pretrained(folder / "model")
     return folder / "model"
 
 
-def build(run: RunFile) -> PretrainingModel:
-    """The run's model as its coordinator would begin with it."""
+def begun(run: RunFile) -> PretrainingModel:
+    """The run's model as its coordinator begins with it."""
     tokenizer = load_tokenizer(run)
     model = build_model(run, tokenizer)
-    if run.model.start_from is not None:
-        warm_start(model, run, tokenizer, typer.echo)
+    initialize(model, run, tokenizer, typer.echo)
     return model
 
 
-def train(run: RunFile, model: PretrainingModel, steps: int, name: str, until: float = 0.0) -> list[Point]:
-    """Take global steps until the held-out loss is as low; the model has the last state then."""
-    tokenizer = load_tokenizer(run)
-    held_out = held_out_batches(run, tokenizer)
-    parameters = dict(model.named_parameters())
-    layout = Layout(tuple(parameters), tuple(tuple(one.shape) for one in parameters.values()), has_muon=True)
-    state = initial_state(layout, list(parameters.values()))
-    optimizer = StateOptimizer(layout, run.optimizer)
-    documents = open_documents(run, run.data.train, seed=run.model.seed, repeat=True)
-    curve: list[Point] = []
-    with Feed(documents, tokenizer, run, batch_size=MICRO_BATCH, seed=run.model.seed) as feed:
-        for step in range(steps + 1):
-            if step % EVERY == 0:
-                curve.append(Point(step * BATCH, evaluate(model, held_out).masked_lm_loss))
-                typer.echo(f"{name}: {curve[-1].samples:,} samples, {curve[-1].loss:.3f} nats")
-                if step == steps or curve[-1].loss <= until:
-                    break
-            optimizer.step_in_place(state, mean_gradient(model, feed, layout))
-            with torch.no_grad():
-                for parameter, newest in zip(parameters.values(), layout.views(state.parameters), strict=True):
-                    parameter.copy_(newest)
-    return curve
+def train(run: RunFile, model: PretrainingModel, name: str) -> Curve:
+    """All global steps of the run."""
 
+    def see(point: Point) -> None:
+        typer.echo(f"{name}: {point.samples:,} samples, {point.loss:.3f} nats")
 
-def mean_gradient(model: PretrainingModel, feed: Feed, layout: Layout) -> torch.Tensor:
-    """Of a global step: over all masked tokens, as peers weight theirs."""
-    model.zero_grad(set_to_none=True)
-    masked = 0
-    for _ in range(BATCH // MICRO_BATCH):
-        batch = feed.next()
-        (model(batch).loss * batch.masked).backward()
-        masked += batch.masked
-    gradients = [one.grad for one in model.parameters() if one.grad is not None]
-    return layout.flat(gradients).div_(masked)
-
-
-def samples_to(loss: float, curve: list[Point]) -> float | None:
-    """Samples until the loss was reached for the first time, between two evaluations in a line; None: never."""
-    for before, after in itertools.pairwise(curve):
-        if after.loss <= loss < before.loss:
-            part = (before.loss - loss) / (before.loss - after.loss)
-            return before.samples + part * (after.samples - before.samples)
-    return None
+    return learn(run, model, our_batches(run, run.model.seed), HeldOut(run), EVERY, see)
 
 
 def table(reached: list[Reached]) -> Table:
