@@ -119,7 +119,6 @@ def model_config(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> AlbertConf
             f"{run.tokenizer.path}: the tokenizer has {len(tokenizer)} tokens, but tokenizer.vocab_size is "
             f"{run.tokenizer.vocab_size}; set it to {len(tokenizer)} or train another tokenizer"
         )
-    shape = run.model.model_dump(exclude={"seed", "embeddings", "start_from"})
     return AlbertConfig(
         vocab_size=len(tokenizer),
         max_position_embeddings=run.data.max_length,
@@ -128,7 +127,7 @@ def model_config(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> AlbertConf
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=tokenizer.cls_token_id,
         eos_token_id=tokenizer.sep_token_id,
-        **shape,
+        **run.model.shape,
     )
 
 

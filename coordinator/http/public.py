@@ -127,7 +127,7 @@ def describe_run(desk: Desk, files: dict[str, ServedFile]) -> RunAnswer:
         max_length=run.data.max_length,
         evaluate_every=run.coordinator.evaluate_every,
         checkpoint_every=run.coordinator.checkpoint_every,
-        model=run.model.model_dump(),
+        model=run.model.shape,
         tokenizer=[file.about for file in files.values()],
     )
 

@@ -50,6 +50,11 @@ class ModelSection(Section):
         "alone reads it",
     )
 
+    @property
+    def shape(self) -> dict[str, int | float]:
+        """What the model is, without the weights that it begins with; the names are Transformers'."""
+        return self.model_dump(exclude={"seed", "embeddings", "start_from"})
+
     @model_validator(mode="after")
     def heads_divide_width(self) -> "ModelSection":
         """Attention heads share a layer's width evenly."""
