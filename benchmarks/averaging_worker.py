@@ -108,6 +108,7 @@ def work(task: Task) -> None:
     line = optimizer._connection._line
     for direction in (line.upload, line.download):
         direction.meter._best.clear()  # it was another line until now
+    optimizer._shell.machine.voting.bandwidth = None
     begun = -1
     while optimizer.step < task.last_step:
         optimizer.check()
