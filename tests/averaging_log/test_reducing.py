@@ -83,3 +83,5 @@ def test_a_mean_is_not_needed_any_more_by_those_that_take_part_in_the_next_round
     assert not reduction.has_mean("thin", "another")
     reduction.averaged(Ballot(2, "convener"), 0, 0, "newer")
     assert not reduction.has_mean("thin", "newer")
+    reduction.averaged(Ballot(2, "convener"), 1, 0, "mean")
+    assert not reduction.has_mean("thin", "mean")  # it is one of this round, too

@@ -122,7 +122,7 @@ class Reduction:
     def has_mean(self, session: str, digest: str) -> bool:
         """Whether a peer has had a mean for sure: it is from the round before the open one, in which it takes part."""
         return (
-            digest in self._made_before
+            digest in self._made_before - self._made  # two means may be the same
             and self.plan is not None
             and any(session == member for member, _ in self.plan.members)
         )
