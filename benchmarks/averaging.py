@@ -17,6 +17,7 @@ Rules, in one run:
 
 What counts: on lines alike, ours within 5 % of hivemind's; on mixed lines at most 1.15 of the bound and at least 1.4
 times as fast as equal parts; with a reducer killed at most 1.5 times as long; no round leaves out a peer that lives.
+A round whose meeting a peer has missed is a shorter one, which is counted as such and for nothing else.
 """
 
 import json
@@ -66,6 +67,7 @@ class Figures:
     excluded: int  # pieces of living peers that are in no mean, in all rounds that count
     rounds: dict[str, list[float]]  # by rule
     exclusions: list[int]  # by global step, from the first one
+    short: int  # rounds whose meeting a peer has missed: they do not count
     measured_uploads: list[float]  # by the peers themselves, Mbit/s
     parts: dict[str, float]  # by the number of the peer: of the vector, by ours
     killed_part: float  # of the vector
@@ -86,7 +88,7 @@ def main(
             elements = round(megabytes * 1e6 / ELEMENT_BYTES / ROW) * ROW
             found[name] = measure(Path(folder), *SETS[name], rounds, elements)
         Console(stderr=True).print(name, asdict(found[name]))
-    columns = (*RULES, "killed", "bound", "excluded")
+    columns = (*RULES, "killed", "bound", "excluded", "short")
     table = Table("", *columns, title="Seconds of a round")
     for name, one in found.items():
         table.add_row(name, *(f"{getattr(one, column):g}" for column in columns))
@@ -165,10 +167,11 @@ def _seconds(tasks: Sequence[Task], step: int) -> float:
 def _figures(tasks: list[Task], victim: int, lines: list[tuple[int, int]], rounds: int) -> Figures:
     last = tasks[0].last_step
     living = [task for task in tasks if task.number != victim]
-    by_rule: dict[str, list[float]] = {rule: [] for rule in RULES}
-    for step in range(1 + WARM_UP, last):
-        by_rule[tasks[0].rule(step)].append(_seconds(tasks, step))
     headers = tasks[0].events("has")
+    full = {one["step"] for one in headers if WARM_UP < one["step"] < last and one["members"] == len(tasks)}
+    by_rule = {rule: [_seconds(tasks, step) for step in sorted(full) if tasks[0].rule(step) == rule] for rule in RULES}
+    if not all(by_rule.values()):
+        raise BenchmarkFailed(f"some rule had no round with all peers: {by_rule}")
     planned = {one["step"]: one["parts"] for one in tasks[0].events("planned")}
     grid = Grid(tasks[0].elements)
     peers = [
@@ -179,9 +182,10 @@ def _figures(tasks: list[Task], victim: int, lines: list[tuple[int, int]], round
         **{rule: round(statistics.median(seconds), 2) for rule, seconds in by_rule.items()},
         killed=_seconds(living, last),
         bound=round(1.0 / round_rate(true, np.ones(len(tasks), dtype=np.bool_)), 2),
-        excluded=sum(one["excluded"] for one in headers if WARM_UP < one["step"] < last),
+        excluded=sum(one["excluded"] for one in headers if one["step"] in full),
         rounds=by_rule,
         exclusions=[one["excluded"] for one in headers],
+        short=last - 1 - WARM_UP - len(full),
         measured_uploads=[round(task.events("has")[-1]["upload"] or 0.0, 2) for task in tasks],
         parts={number: round(part, 3) for number, part in planned[last - 1].items()},
         killed_part=round(planned[last][str(victim)], 3),

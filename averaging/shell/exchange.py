@@ -124,6 +124,10 @@ class Exchange:
                 logger.debug("no piece of chunk %d: %s", chunk, error)
                 return None
 
+    def chunk(self, to: str, digest: str) -> bytes | None:
+        """One that is sent to a peer; None if it is not needed any more: a thin line has better things to carry."""
+        return None if self._guarded.machine.reducing.has_mean(to, digest) else self._store.get(digest)
+
     async def average(self, machine: Machine, action: Average, carry_out: Callable[[], None]) -> None:
         """Make the mean that a machine asks for, and tell it."""
         plan, chunk, attempt = action.plan, action.chunk, action.attempt

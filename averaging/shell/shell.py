@@ -266,7 +266,7 @@ class Shell:
                     if plan is not None and plan.ballot == piece.ballot:  # or its round is over in the meantime
                         send(to, piece, partial(self._exchange.own_piece, plan, piece.chunk))
                 case Send(to, Chunk(digest) as chunk):
-                    send(to, chunk, partial(self.store.get, digest))
+                    send(to, chunk, partial(self._exchange.chunk, to, digest))
                 case Send(to, message):
                     send(to, message)
                 case Average():

@@ -1,6 +1,7 @@
 """What goes over a stream: frames, the first of which says who is there, and is checked.
 
-A frame is one byte that tells its kind, four bytes that tell the length of its body, and the body.
+A frame is one byte that tells its kind, four bytes that tell the length of its body, and the body. A message is a frame
+that only tells its length, and frames with a slice of it each, so that what is urgent or small goes between them.
 """
 
 import asyncio
@@ -21,7 +22,8 @@ VERSION = 1  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
 LONGEST_RUN = 128  # characters
 LONGEST_SESSION = 80
-_HEAD = struct.Struct(">BI")
+SLICE = 32 * 2**10  # bytes of a message that go at once, at most
+_HEAD, _TIME = struct.Struct(">BI"), struct.Struct(">Q")
 
 
 class Lane(str, Enum):
@@ -35,11 +37,12 @@ class FrameKind(IntEnum):
     """What a frame is."""
 
     HELLO = 0  # who speaks; later on, with a renewed pass
-    MESSAGE = 1
-    RECEIVED = 2  # the oldest message that was not acknowledged is taken in; for messages of the bulk lane
+    MESSAGE = 1  # the length of one, whose slices follow
+    RECEIVED = 2  # the oldest slice that was not acknowledged has come, and when; in the bulk lane
     OPEN_BULK = 3  # open a stream for bulk: I may not be able to reach you
     PING = 4  # answer when you have taken in what was sent before
     PONG = 5
+    SLICE = 6
 
 
 class FrameRefused(ValueError):
@@ -83,6 +86,27 @@ class Hello:
 def frame(kind: FrameKind, body: bytes = b"") -> bytes:
     """A frame as it is sent."""
     return _HEAD.pack(kind, len(body)) + body
+
+
+def message_head(size: int) -> bytes:
+    """The frame before the slices of a message of so many bytes."""
+    return _HEAD.pack(FrameKind.MESSAGE, size)
+
+
+def receipt(came: float) -> bytes:
+    """The frame for a slice that came at some time, in seconds of a clock of ours."""
+    return frame(FrameKind.RECEIVED, _TIME.pack(round(came * 1e6)))
+
+
+def read_receipt(body: bytes) -> float:
+    """When the slice came, in seconds of the receiver's clock.
+
+    Raises:
+        FrameRefused: it is none.
+    """
+    if len(body) != _TIME.size:
+        raise FrameRefused(f"a receipt of {len(body)} bytes")
+    return float(_TIME.unpack(body)[0] / 1e6)
 
 
 async def read_head(reader: asyncio.StreamReader) -> tuple[FrameKind, int]:

@@ -13,7 +13,18 @@ from hivemind.utils import get_logger
 
 from averaging.bandwidth.own_line import OwnLine
 from averaging.protocol.messages import Message
-from averaging.transport.frames import LONGEST_HELLO, FrameKind, FrameRefused, Lane, frame, read_head
+from averaging.transport.frames import (
+    LONGEST_HELLO,
+    SLICE,
+    FrameKind,
+    FrameRefused,
+    Lane,
+    frame,
+    message_head,
+    read_head,
+    read_receipt,
+    receipt,
+)
 from averaging.transport.limits import Budget, Limits
 from averaging.transport.window import Window
 from averaging.transport.wire import BULKY, fits, pack, unpack
@@ -22,7 +33,6 @@ logger = get_logger(__name__)
 
 MOST_UNREAD = 2**20  # bytes of acknowledgements that a peer does not read
 FITS_AT_ONCE = 2**20  # bytes that are hashed in the event loop; more are in a thread
-SLICE = 32 * 2**10  # bytes of a frame after which it counts as moving, and streams behind a cap have their turns
 ROOM_FOR_LENGTH = 16  # bytes that a frame has beside message and payload, and some more
 # bytes, or what makes them when their turn has come, and nothing if they are not needed any more
 Payload: TypeAlias = bytes | Callable[[], bytes | None] | None
@@ -115,11 +125,10 @@ class Stream:
         self._receive, self._wrong_chunk, self._other_frame = receive, wrong_chunk, other_frame
         self._largest = limits.bulk_frame if lane is Lane.BULK else limits.control_frame
         self._closed = asyncio.Event()
-        self._said = bytearray()  # frames past the queue, which wait for the end of the one that is being written
-        self._is_in_frame = False
+        self.is_in_message = False  # of which some slices are written
         self._reading_until = self._writing_until = float("inf")
         self.window = Window(clock, line.upload.meter)
-        self.active_at = self._written_at = clock()
+        self.active_at = clock()
         self.pongs = 0
         self.received_bytes = 0
 
@@ -148,11 +157,13 @@ class Stream:
 
     def say(self, kind: FrameKind, body: bytes = b"") -> None:
         """Send a frame past the queue; a peer that does not read them loses its stream."""
+        self._put(frame(kind, body))
+
+    def _put(self, framed: bytes) -> None:
         if self._writer.transport.is_closing():
             return
-        self._said += frame(kind, body)
-        self._write_said()
-        if len(self._said) + self._writer.transport.get_write_buffer_size() > MOST_UNREAD + self._largest:
+        self._writer.write(framed)
+        if self._writer.transport.get_write_buffer_size() > MOST_UNREAD:
             self.close()
 
     @property
@@ -162,23 +173,30 @@ class Stream:
 
     def is_stuck(self, now: float) -> bool:
         """Whether a frame takes longer than any line needs for it."""
-        window = self.window
-        patience = self._limits.patience(window.in_flight)
-        waits_since = max(window.waits_since, self._written_at)  # behind a cap, writing a message may take long
-        return now > min(self._reading_until, self._writing_until, waits_since + patience)
+        patience = self._limits.patience(self.window.in_flight)
+        return now > min(self._reading_until, self._writing_until, self.window.waits_since + patience)
 
     async def _read(self) -> None:
         while not self._closed.is_set():
             kind, size = await read_head(self._reader)
-            if size > (self._largest if kind is FrameKind.MESSAGE else LONGEST_HELLO):
-                raise FrameRefused(f"a frame of {size:,} bytes")
-            async with self._budget.hold(self._peer, size):
-                self._reading_until = self._clock() + self._limits.patience(size)
-                body = await self._read_body(size)
-                self._reading_until = float("inf")
-                await self._take_in(kind, body)
-                self.active_at = self._clock()
+            if kind is FrameKind.MESSAGE:
+                await self._read_message(size)
+            else:
+                await self._read_other(kind, size)
+            self.active_at = self._clock()
             await asyncio.sleep(0)  # others have their turn, however much this peer has sent
+
+    async def _read_message(self, size: int) -> None:
+        if size > self._largest:
+            raise FrameRefused(f"a message of {size:,} bytes")
+        async with self._budget.hold(self._peer, size):
+            self._reading_until = self._clock() + self._limits.patience(size)
+            body = await self._read_body(size)
+            came = self._clock()
+            self._reading_until = float("inf")
+            await self._take_in_message(body)
+            del body
+            self._acknowledge(came)
 
     async def _read_body(self, size: int) -> bytes:
         if size <= SLICE:
@@ -191,22 +209,35 @@ class Stream:
             meter.end()
 
     async def _read_slices(self, size: int) -> bytes:
-        download, slices = self._line.download, []
+        slices: list[bytes] = []
         while size:
-            part = min(size, SLICE)
-            self._reading_until += await download.turn(part, is_urgent=self.lane is Lane.CONTROL)
-            slices.append(await self._reader.readexactly(part))
+            kind, part = await read_head(self._reader)
+            if kind is not FrameKind.SLICE:
+                await self._read_other(kind, part)
+                continue
+            if not 0 < part <= min(size, SLICE):
+                raise FrameRefused(f"a slice of {part:,} bytes")
+            slices.append(await self._read_slice(part))
             size -= part
-            self.active_at = self._clock()
-            self.received_bytes += part
-            download.meter.carried(part)
+            if size:  # the last one is acknowledged with the message
+                self._acknowledge(self.active_at)
         return b"".join(slices)
 
-    async def _take_in(self, kind: FrameKind, body: bytes) -> None:
-        if kind is FrameKind.MESSAGE:
-            await self._take_in_message(body)
-        elif kind is FrameKind.RECEIVED:
-            if not self.window.received():
+    async def _read_slice(self, size: int) -> bytes:
+        download = self._line.download
+        self._reading_until += await download.turn(size, is_urgent=self.lane is Lane.CONTROL)
+        body = await self._reader.readexactly(size)
+        self.active_at = self._clock()
+        self.received_bytes += size
+        download.meter.carried(size)
+        return body
+
+    async def _read_other(self, kind: FrameKind, size: int) -> None:
+        if kind in (FrameKind.MESSAGE, FrameKind.SLICE) or size > LONGEST_HELLO:
+            raise FrameRefused(f"a frame of {size:,} bytes out of place: {kind.name}")
+        body = await self._reader.readexactly(size)
+        if kind is FrameKind.RECEIVED:
+            if not self.window.received(read_receipt(body)):
                 raise FrameRefused("an acknowledgement of nothing")
         elif kind is FrameKind.PING:
             self.say(FrameKind.PONG)
@@ -214,6 +245,10 @@ class Stream:
             self.pongs += 1
         else:
             self._other_frame(kind, body)
+
+    def _acknowledge(self, came: float) -> None:
+        if self.lane is Lane.BULK:
+            self._put(receipt(came))
 
     async def _take_in_message(self, body: bytes) -> None:
         message, payload = unpack(body)
@@ -230,33 +265,32 @@ class Stream:
                 await held_up_by
         else:
             self._wrong_chunk()
-        if self.lane is Lane.BULK:
-            self.say(FrameKind.RECEIVED)
 
     async def _write(self, outbox: Outbox) -> None:
         while True:
-            if self.lane is Lane.BULK:
-                await self.window.room()
-            body = await outbox.take()
-            if self.lane is Lane.BULK:
-                self.window.sent(len(body))
-            await self._write_frame(memoryview(frame(FrameKind.MESSAGE, body)))
+            await self._room()
+            body = memoryview(await outbox.take())
+            self.is_in_message = True
+            self._writer.write(message_head(len(body)))
+            while body:
+                size = await self._room()
+                await self._write_slice(bytes(body[:size]))
+                body = body[size:]
+            self.is_in_message = False
 
-    async def _write_frame(self, framed: memoryview) -> None:
-        upload = self._line.upload
-        step = SLICE if upload.cap.is_set and self.lane is Lane.BULK else len(framed)
-        for begin in range(0, len(framed), step):
-            part = framed[begin : begin + step]
-            await upload.turn(len(part), is_urgent=self.lane is Lane.CONTROL)
-            self._writing_until = self._clock() + self._limits.patience(len(part))
-            self._writer.write(part)
-            self._is_in_frame = begin + step < len(framed)
-            self._write_said()
-            await self._writer.drain()
-            self._writing_until = float("inf")
-            self.active_at = self._written_at = self._clock()
+    async def _room(self) -> int:
+        """Wait until a slice may be sent; returns its largest size."""
+        if self.lane is Lane.CONTROL:
+            return SLICE
+        await self.window.room()
+        return self.window.slice
 
-    def _write_said(self) -> None:
-        if self._said and not self._is_in_frame:
-            self._writer.write(bytes(self._said))
-            self._said.clear()
+    async def _write_slice(self, body: bytes) -> None:
+        await self._line.upload.turn(len(body), is_urgent=self.lane is Lane.CONTROL)
+        if self.lane is Lane.BULK:
+            self.window.sent(len(body))
+        self._writing_until = self._clock() + self._limits.patience(len(body))
+        self._writer.write(frame(FrameKind.SLICE, body))
+        await self._writer.drain()
+        self._writing_until = float("inf")
+        self.active_at = self._clock()

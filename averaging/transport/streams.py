@@ -324,7 +324,7 @@ class Transport:
 
     async def _flushed(self) -> None:
         remotes = list(self._remotes.values())
-        while any((one.streams or one.opening) and any(map(len, one.outboxes.values())) for one in remotes):
+        while any(one.has_more_to_send() for one in remotes):
             await asyncio.sleep(LOOK_EVERY)
         pinged = [(stream, stream.pongs) for remote in remotes for stream in remote.streams]
         for stream, _ in pinged:

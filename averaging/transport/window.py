@@ -1,8 +1,11 @@
 """How many bytes of bulk are on their way to a peer.
 
 The bytes that a sender hands over wait in buffers of the system, in front of its line, and whatever is sent after
-them, votes too, waits behind them. So only as much is handed over as the line carries in about half a second, which
-the acknowledgements tell: a window that doubles while they come quickly, and halves when they take long.
+them, votes too, waits behind them, and so do the bytes of its other streams. So only as much is handed over as waits
+for some tenths of a second, as in LEDBAT (RFC 6817): acknowledgements tell by the receiver's clock when bytes came, and
+what that is more than at best was waiting. It does not matter how long the acknowledgements take: they may wait in
+front of the receiver's line, behind what that sends. Each stream sees how long all of them wait, so they share a line
+with no need to know of each other, and none holds up one whose receiver has a better line.
 """
 
 import asyncio
@@ -10,11 +13,14 @@ from collections import deque
 from collections.abc import Callable
 
 from averaging.bandwidth.meter import Meter
+from averaging.transport.frames import SLICE
 
-FIRST = 512 * 2**10  # bytes
-SMALLEST = 128 * 2**10
+SMALLEST, FIRST = 8 * 2**10, 32 * 2**10  # bytes
 LARGEST = 32 * 2**20
-QUICK, SLOW = 0.3, 1.0  # seconds for an acknowledgement
+QUICK, SLOW = 0.15, 0.4  # seconds that bytes wait
+REST = 1.0  # seconds without any on their way, after which nothing is known of the line
+PERIOD = 60.0  # seconds of which the best time is remembered ...
+KEPT = 10  # ... for so many of them: clocks drift
 
 
 class Window:
@@ -25,35 +31,46 @@ class Window:
         self._is_full = False
         self._sent: deque[tuple[int, float]] = deque()  # sizes and times
         self._freed = asyncio.Event()
+        self._quickest: deque[tuple[float, float]] = deque(maxlen=KEPT)  # period, and seconds between the two clocks
+        self._rests_since = self._shrunk_at = float("-inf")
         self.size, self.in_flight = FIRST, 0  # bytes
 
     async def room(self) -> None:
-        """Wait until something may be sent. One message may be larger than the window."""
+        """Wait until something may be sent. One slice may be larger than the window."""
         while self.in_flight >= self.size:
             self._freed.clear()
             await self._freed.wait()
 
+    @property
+    def slice(self) -> int:
+        """Bytes that are handed over at once: few on a thin line, so that all streams move."""
+        return min(max(self.size // 4, SMALLEST), SLICE)
+
     def sent(self, size: int) -> None:
-        """A message was handed over."""
-        self._sent.append((size, self._clock()))
+        """A slice was handed over."""
+        now = self._clock()
+        if not self._sent and now > self._rests_since + REST:
+            self.size = min(self.size, FIRST)
+        self._sent.append((size, now))
         self.in_flight += size
         self._meter.under_way(size)
         self._measure()
 
-    def received(self) -> bool:
-        """The oldest message has arrived. False if there was none."""
+    def received(self, came: float) -> bool:
+        """The oldest slice has arrived, at a time of the receiver's clock. False if there was none."""
         if not self._sent:
             return False
-        was_full = self.in_flight >= self.size
+        was_needed = 2 * self.in_flight >= self.size
         size, at = self._sent.popleft()
         self.in_flight -= size
         self._meter.under_way(-size)
         self._meter.carried(size)
-        seconds = self._clock() - at
-        if seconds < QUICK and was_full:
-            self.size = min(2 * self.size, LARGEST)
-        elif seconds > SLOW:
-            self.size = max(self.size // 2, SMALLEST)
+        self._rests_since = now = self._clock()
+        waited = self._waited(came - at, now // PERIOD)
+        if waited < QUICK and was_needed:
+            self.size = min(self.size + size, LARGEST)
+        elif waited > SLOW and at >= self._shrunk_at:  # those that were sent before tell of the window as it was
+            self.size, self._shrunk_at = max(self.size // 2, SMALLEST), now
         self._measure()
         self._freed.set()
         return True
@@ -65,6 +82,15 @@ class Window:
         self.in_flight = 0
         self._measure()
 
+    def _waited(self, seconds: float, period: float) -> float:
+        """More than at best, which is what the way takes and the clocks differ by."""
+        if self._quickest and self._quickest[-1][0] == period:
+            seconds_at_best = min(seconds, self._quickest.pop()[1])
+        else:
+            seconds_at_best = seconds
+        self._quickest.append((period, seconds_at_best))
+        return seconds - min(best for _, best in self._quickest)
+
     def _measure(self) -> None:
         before, self._is_full = self._is_full, self.in_flight >= self.size
         if self._is_full and not before:
@@ -74,5 +100,5 @@ class Window:
 
     @property
     def waits_since(self) -> float:
-        """When the oldest message was sent that has not arrived; infinite if there is none."""
+        """When the oldest slice was sent that has not arrived; infinite if there is none."""
         return self._sent[0][1] if self._sent else float("inf")

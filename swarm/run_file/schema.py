@@ -2,7 +2,7 @@
 
 import unicodedata
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
@@ -51,7 +51,7 @@ class ModelSection(Section):
     )
 
     @property
-    def shape(self) -> dict[str, int | float]:
+    def shape(self) -> dict[str, Any]:
         """What the model is, without the weights that it begins with; the names are Transformers'."""
         return self.model_dump(exclude={"seed", "embeddings", "start_from"})
 

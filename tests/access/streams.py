@@ -8,9 +8,10 @@ from typing import TypeVar
 from hivemind.p2p import P2P, PeerID
 
 from averaging.protocol.messages import Message
-from averaging.transport.frames import FrameKind, Hello, Lane, frame, read_head, read_hello
+from averaging.transport.frames import FrameKind, Hello, Lane, frame, read_head, read_hello, receipt
 from averaging.transport.streams import HANDLES
 from averaging.transport.wire import BULKY, encode, pack, unpack
+from tests.averaging.transport.peers import framed
 
 M = TypeVar("M", bound=Message)
 
@@ -24,7 +25,7 @@ class Conversation:
     def tell(self, message: Message, payload: bytes | None = None) -> None:
         """Send a message."""
         lane = Lane.BULK if isinstance(message, BULKY) else Lane.CONTROL
-        self._streams[lane][1].write(frame(FrameKind.MESSAGE, pack(encode(message), payload)))
+        self._streams[lane][1].write(framed(pack(encode(message), payload)))
 
     async def ask(self, message: Message, answer: type[M]) -> tuple[M, bytes]:
         """Send a message and wait for one of this kind, with its payload."""
@@ -32,14 +33,25 @@ class Conversation:
         lane = Lane.BULK if issubclass(answer, BULKY) else Lane.CONTROL
         reader, writer = self._streams[lane]
         while True:
-            kind, size = await read_head(reader)
-            body = await reader.readexactly(size)
-            if kind is FrameKind.MESSAGE:
-                if lane is Lane.BULK:
-                    writer.write(frame(FrameKind.RECEIVED))
-                found, payload = unpack(body)
-                if isinstance(found, answer):
-                    return found, payload or b""
+            found, payload = unpack(await _next_message(reader, writer if lane is Lane.BULK else None))
+            if isinstance(found, answer):
+                return found, payload or b""
+
+
+async def _next_message(reader: asyncio.StreamReader, receipts: asyncio.StreamWriter | None) -> bytes:
+    """All of its slices."""
+    size, slices = 0, b""
+    while not size or len(slices) < size:
+        kind, length = await read_head(reader)
+        if kind is FrameKind.MESSAGE:
+            size = length
+            continue
+        body = await reader.readexactly(length)
+        if kind is FrameKind.SLICE:
+            slices += body
+            if receipts is not None:
+                receipts.write(receipt(0.0))
+    return slices
 
 
 @contextlib.asynccontextmanager

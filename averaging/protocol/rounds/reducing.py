@@ -42,6 +42,8 @@ class Reduction:
         self._sent: set[tuple[int, int]] = set()
         self._arrived: dict[str, set[tuple[Ballot, int, int]]] = {}  # ballot, chunk and attempt, by sender
         self._heard_at: dict[str, float] = {}  # by sender of a piece
+        self._made: set[str] = set()  # digests of means of the open round
+        self._made_before: set[str] = set()  # of the round that was decided last
 
     def begin(self, plan: Plan, now: float) -> None:
         """Take in a plan, or a later version of it in which parts have other reducers."""
@@ -107,6 +109,7 @@ class Reduction:
         """The mean of a chunk is encoded: all members get it."""
         if self.plan is None or ballot != self.plan.ballot:
             return
+        self._made.add(digest)
         for session, _ in self.plan.members:
             if session != self._me:
                 self._send(session, Chunk(digest))
@@ -115,6 +118,14 @@ class Reduction:
                 part.done[chunk] = digest
                 part.missing.extend((session, chunk) for session in excluded)
                 self._tell_if_done(part)
+
+    def has_mean(self, session: str, digest: str) -> bool:
+        """Whether a peer has had a mean for sure: it is from the round before the open one, in which it takes part."""
+        return (
+            digest in self._made_before - self._made  # two means may be the same
+            and self.plan is not None
+            and any(session == member for member, _ in self.plan.members)
+        )
 
     def cannot_average(self, ballot: Ballot, chunk: int, attempt: int) -> None:
         """No piece was usable: the convener will look for another reducer."""
@@ -159,6 +170,7 @@ class Reduction:
         """A step is decided, and so are the ballots up to this one. Pieces of a later one may have come already."""
         self.plan = None
         self._parts, self._sent, self._heard_at = {}, set(), {}
+        self._made, self._made_before = set(), self._made
         self._forget_pieces(lambda ballot: ballot <= decided)
 
     def _forget_pieces(self, is_over: Callable[[Ballot], bool]) -> None:

@@ -1,5 +1,7 @@
 """For how long a reducer waits for the pieces of a member."""
 
+from dataclasses import replace
+
 from averaging.log.header import Ballot
 from averaging.protocol.actions import Action, Average
 from averaging.protocol.messages import Assignment, Contact, Message, Piece, Plan, Reducing
@@ -67,3 +69,19 @@ def test_bytes_that_never_become_pieces_hold_a_round_up_for_so_long_and_no_longe
     said = len(sent)
     reduction.moving("thin", TIMING.sending + 2.0)
     assert len(sent) == said, "the convener is told of pieces that nobody waits for"
+
+
+def test_a_mean_is_not_needed_any_more_by_those_that_take_part_in_the_next_round() -> None:
+    reduction = reduction_of([], [])
+    reduction.averaged(BALLOT, 0, 0, "mean")
+    assert not reduction.has_mean("thin", "mean")
+    reduction.end(BALLOT)
+    assert not reduction.has_mean("thin", "mean")  # it may be behind
+    reduction.begin(replace(PLAN, ballot=Ballot(2, "convener")), 1.0)
+    assert reduction.has_mean("thin", "mean")
+    assert not reduction.has_mean("absent", "mean")
+    assert not reduction.has_mean("thin", "another")
+    reduction.averaged(Ballot(2, "convener"), 0, 0, "newer")
+    assert not reduction.has_mean("thin", "newer")
+    reduction.averaged(Ballot(2, "convener"), 1, 0, "mean")
+    assert not reduction.has_mean("thin", "mean")  # it is one of this round, too

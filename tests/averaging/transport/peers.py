@@ -11,7 +11,7 @@ from hivemind.p2p import P2P, PeerID
 from averaging.bandwidth.own_line import OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Chunk, Message, Vote
-from averaging.transport.frames import FrameKind, Hello, Lane, frame, read_hello
+from averaging.transport.frames import SLICE, FrameKind, Hello, Lane, frame, message_head, read_hello
 from averaging.transport.limits import Limits
 from averaging.transport.loop import LoopThread
 from averaging.transport.streams import HANDLES, Transport
@@ -29,6 +29,12 @@ QUICK = Limits(tend=0.05, first_retry=0.05, longest_retry=0.2)
 def chunk_of(payload: bytes) -> Chunk:
     """The message that names these bytes."""
     return Chunk(hashlib.sha256(payload).hexdigest())
+
+
+def framed(body: bytes) -> bytes:
+    """A message as it is sent."""
+    slices = [frame(FrameKind.SLICE, body[begin : begin + SLICE]) for begin in range(0, len(body), SLICE)]
+    return b"".join([message_head(len(body)), *slices])
 
 
 class Peer:

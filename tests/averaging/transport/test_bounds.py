@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+import struct
 
 import pytest
 
@@ -9,11 +10,12 @@ from averaging.bandwidth.meter import Meter
 from averaging.bandwidth.own_line import OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.transport.frames import FrameKind, Lane, frame
+from averaging.transport.frames import SLICE, FrameKind, Lane, receipt
 from averaging.transport.limits import SMALL, Budget, Limits, allow_open_files
-from averaging.transport.stream import SLICE, Outbox, Stream
-from averaging.transport.window import FIRST, LARGEST, SMALLEST, Window
+from averaging.transport.stream import Outbox, Stream
+from averaging.transport.window import FIRST, LARGEST, QUICK, REST, SLOW, SMALLEST, Window
 from averaging.transport.wire import encode, unpack
+from tests.averaging.transport.peers import framed
 
 PIECE = Piece(Ballot(1, "Qm" + "a" * 44 + ".00000001"), 3, 0)
 ENCODED = encode(PIECE)
@@ -72,26 +74,70 @@ def test_a_process_may_open_as_many_files_as_it_has_streams(
     assert raised == ([] if then is None else [then])
 
 
-def test_a_window_follows_the_time_that_acknowledgements_take():
-    clock = Clock()
-    window = Window(clock, Meter(clock))
+class Way:
+    """Of a window's slices: by how long they wait, and how much the receiver's clock is ahead."""
 
-    def send_all(seconds: float) -> None:
-        while window.in_flight < window.size:
-            window.sent(2**18)
-        clock.now += seconds
-        while window.in_flight:
-            assert window.received()
+    def __init__(self, ahead: float = 0.0):
+        self.clock, self._ahead = Clock(), ahead
+        self.window = Window(self.clock, Meter(self.clock))
 
-    send_all(0.1)
-    assert window.size == 2 * FIRST
+    def carry_a_window(self, wait: float, receipts: float = 0.0) -> None:
+        """Fill it; all slices come after waiting, and their receipts some seconds later."""
+        while self.window.in_flight < self.window.size:
+            self.window.sent(self.window.slice)
+        self.clock.now += wait
+        came = self.clock.now + self._ahead
+        self.clock.now += receipts
+        while self.window.in_flight:
+            assert self.window.received(came)
+
+
+@pytest.mark.parametrize("ahead", [-1000.0, 0.0, 1000.0])
+@pytest.mark.parametrize("receipts", [0.0, 0.9])
+def test_a_window_follows_how_long_slices_wait_and_not_how_long_receipts_do(ahead: float, receipts: float):
+    way = Way(ahead)
+    window = way.window
+    for _ in range(12):
+        way.carry_a_window(0.01, receipts)
+    grown = window.size
+    assert grown > 40 * FIRST
+    way.carry_a_window(QUICK + 0.1, receipts)
+    assert window.size == grown
+    way.carry_a_window(SLOW + 0.1, receipts)
+    assert window.size == grown // 2
     for _ in range(20):
-        send_all(0.1)
-    assert window.size == LARGEST
-    for _ in range(20):
-        send_all(3.0)
+        way.carry_a_window(3.0, receipts)
     assert window.size == SMALLEST
-    assert not window.received()
+    assert not window.received(0.0)
+
+
+def test_a_window_has_an_end():
+    way = Way()
+    for _ in range(40):
+        way.carry_a_window(0.01)
+    assert way.window.size == LARGEST
+
+
+def test_a_window_begins_again_after_a_rest():
+    way = Way()
+    for _ in range(5):
+        way.carry_a_window(0.01)
+    way.clock.now += REST / 2
+    way.carry_a_window(0.01)
+    assert way.window.size > 2 * FIRST
+    way.clock.now += 2 * REST
+    way.window.sent(1)
+    assert way.window.size == FIRST
+
+
+def test_clocks_may_drift():
+    way, ahead = Way(), 0.0
+    for _ in range(10_000):
+        way.clock.now += 10.0
+        ahead += 0.001  # a hundred times what clocks do
+        way._ahead = ahead
+        way.carry_a_window(0.01)
+    assert way.window.size >= FIRST
 
 
 def test_nothing_is_sent_while_the_window_is_full():
@@ -102,7 +148,7 @@ def test_nothing_is_sent_while_the_window_is_full():
         waiting = asyncio.create_task(window.room())
         await asyncio.sleep(0)
         assert not waiting.done()
-        window.received()
+        window.received(0.0)
         await waiting
 
     asyncio.run(story())
@@ -154,25 +200,91 @@ def test_all_peers_together_take_no_more_than_the_total():
     asyncio.run(story())
 
 
+class Written:
+    """What a stream has written, as a writer that never waits."""
+
+    def __init__(self) -> None:
+        self.transport, self.content = self, bytearray()
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, content: bytes) -> None:
+        self.content += content
+
+    async def drain(self) -> None:
+        pass
+
+    def frames(self) -> list[tuple[FrameKind, int]]:
+        """Kinds, and lengths as they are told."""
+        found, at = [], 0
+        while at < len(self.content):
+            kind, size = struct.unpack_from(">BI", self.content, at)
+            found.append((FrameKind(kind), size))
+            at += 5 + (0 if kind == FrameKind.MESSAGE else size)
+        return found
+
+
+def stream_between(reader: asyncio.StreamReader, writer: Written, clock: Clock) -> Stream:
+    return Stream(
+        Lane.BULK,
+        "peer",
+        reader,
+        writer,  # type: ignore[arg-type]
+        opened_here=True,
+        limits=Limits(),
+        budget=Budget(2**24, 2**24),
+        line=OwnLine(clock=clock),
+        clock=clock,
+        receive=lambda message, payload: None,
+        wrong_chunk=lambda: None,
+        other_frame=lambda kind, body: None,
+    )
+
+
+async def turns(count: int = 50) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_slices_are_acknowledged_in_the_middle_of_a_message_that_goes_the_other_way():
+    async def story() -> None:
+        reader, written, outbox = asyncio.StreamReader(), Written(), Outbox(2**24, 10, 2**23)
+        stream = stream_between(reader, written, Clock())
+        outbox.put(ENCODED, bytes(2**20))
+        tasks = [asyncio.create_task(stream._write(outbox)), asyncio.create_task(stream._read())]
+        await turns()
+        begun = written.frames()
+        assert [kind for kind, _ in begun] == [
+            FrameKind.MESSAGE,
+            *[FrameKind.SLICE] * (FIRST // SMALLEST),
+        ]  # the window is full
+        assert stream.is_in_message
+        reader.feed_data(framed(bytes(2**18))[: 5 + 3 * (5 + SLICE)])
+        await turns()
+        assert written.frames() == [*begun, *[(FrameKind.RECEIVED, 8)] * 3]
+        for _ in range(1000):
+            reader.feed_data(receipt(0.0))
+            await turns(10)
+            if not stream.is_in_message:
+                break
+        sent = [size for kind, size in written.frames() if kind is FrameKind.SLICE]
+        assert sum(sent) == written.frames()[0][1] > 2**20
+        for task in tasks:
+            task.cancel()
+
+    asyncio.run(story())
+
+
 def test_bytes_of_a_message_count_before_it_is_whole():
     async def story() -> None:
         reader, clock = asyncio.StreamReader(), Clock()
-        stream = Stream(
-            Lane.BULK,
-            "peer",
-            reader,
-            None,  # type: ignore[arg-type]  # nothing is sent
-            opened_here=True,
-            limits=Limits(),
-            budget=Budget(2**24, 2**24),
-            line=OwnLine(),
-            clock=clock,
-            receive=lambda message, payload: None,
-            wrong_chunk=lambda: None,
-            other_frame=lambda kind, body: None,
-        )
+        stream = stream_between(reader, Written(), clock)
         reading = asyncio.create_task(stream._read())
-        whole = frame(FrameKind.MESSAGE, bytes(2**20))
+        whole = framed(bytes(2**20))
         clock.now = 7.0
         reader.feed_data(whole[: 2**18])
         for _ in range(20):

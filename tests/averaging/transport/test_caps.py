@@ -8,7 +8,7 @@ from averaging.bandwidth.cap import BURST, MEGABIT
 from averaging.bandwidth.own_line import Caps, OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.transport.stream import SLICE
+from averaging.transport.frames import SLICE
 from tests.averaging.transport.peers import Peer, Peers
 from tests.waiting import wait_until
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from averaging.protocol.messages import Report
-from averaging.transport.frames import LONGEST_HELLO, FrameKind, Lane, frame
+from averaging.transport.frames import LONGEST_HELLO, FrameKind, Lane, frame, receipt
 from averaging.transport.limits import Limits
 from averaging.transport.wire import encode, pack
 from swarm.access.shut_out import MOST_REFUSALS
-from tests.averaging.transport.peers import Guarded, Intruder, Peer, Peers, chunk_of
+from tests.averaging.transport.peers import Guarded, Intruder, Peer, Peers, chunk_of, framed
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
@@ -63,7 +63,7 @@ def test_a_hello_that_is_not_true_is_refused(peers: Peers):
 
 
 NO_HELLOS = {
-    "message": frame(FrameKind.MESSAGE, b"before the hello"),
+    "message": framed(b"before the hello"),
     "4 GiB": struct.pack(">BI", FrameKind.HELLO, 2**32 - 1),
     "long": frame(FrameKind.HELLO, b"x" * (LONGEST_HELLO + 1)),
     "malformed": frame(FrameKind.HELLO, b"\x93\x01\x02\x03"),
@@ -89,10 +89,18 @@ FALSE_FRAMES = {
     "4 GiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.MESSAGE, 2**32 - 1)),
     "4 GiB of bulk": (Lane.BULK, struct.pack(">BI", FrameKind.MESSAGE, 2**32 - 1)),
     "ping of 1 MiB": (Lane.CONTROL, struct.pack(">BI", FrameKind.PING, 2**20)),
-    "noise": (Lane.CONTROL, frame(FrameKind.MESSAGE, b"\0\0\0\0")),
-    "bulk as control": (Lane.CONTROL, frame(FrameKind.MESSAGE, pack(encode(chunk_of(b"x")), b"x"))),
-    "control as bulk": (Lane.BULK, frame(FrameKind.MESSAGE, pack(encode(Report(None, 1))))),
-    "receipt of nothing": (Lane.BULK, frame(FrameKind.RECEIVED)),
+    "noise": (Lane.CONTROL, framed(b"\0\0\0\0")),
+    "bulk as control": (Lane.CONTROL, framed(pack(encode(chunk_of(b"x")), b"x"))),
+    "control as bulk": (Lane.BULK, framed(pack(encode(Report(None, 1))))),
+    "receipt of nothing": (Lane.BULK, receipt(1.0)),
+    "receipt without a time": (Lane.BULK, frame(FrameKind.RECEIVED)),
+    "slice of nothing": (Lane.BULK, frame(FrameKind.SLICE, b"x")),
+    "slice beyond the message": (
+        Lane.CONTROL,
+        struct.pack(">BI", FrameKind.MESSAGE, 2) + frame(FrameKind.SLICE, b"xxx"),
+    ),
+    "slice without bytes": (Lane.CONTROL, struct.pack(">BI", FrameKind.MESSAGE, 2) + frame(FrameKind.SLICE)),
+    "message in a message": (Lane.CONTROL, struct.pack(">BIBI", FrameKind.MESSAGE, 2, FrameKind.MESSAGE, 2)),
     "no kind": (Lane.CONTROL, b"\xff\0\0\0\0"),
 }
 
@@ -107,8 +115,8 @@ def test_a_frame_that_no_honest_peer_sends_costs_the_stream(peers: Peers):
 def test_a_chunk_with_another_digest_is_dropped_and_who_goes_on_is_shut_out(peers: Peers):
     host, amina = peers.start(), peers.start()
     liar = Intruder(peers.loop, peers.daemon())
-    wrong = frame(FrameKind.MESSAGE, pack(encode(chunk_of(b"one")), b"another"))
-    right = frame(FrameKind.MESSAGE, pack(encode(chunk_of(b"one")), b"one"))
+    wrong = framed(pack(encode(chunk_of(b"one")), b"another"))
+    right = framed(pack(encode(chunk_of(b"one")), b"one"))
     answer(liar, host, wrong + right + wrong * MOST_REFUSALS, Lane.BULK)
     assert host.inbox == [(liar.session, chunk_of(b"one"), b"one")]
     assert host.transport.counts.wrong_chunks == MOST_REFUSALS

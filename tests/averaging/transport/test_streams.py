@@ -8,10 +8,10 @@ import pytest
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.transport.frames import FrameKind, Lane, frame
+from averaging.transport.frames import Lane
 from averaging.transport.limits import Limits
 from averaging.transport.wire import encode, pack
-from tests.averaging.transport.peers import QUICK, Intruder, Peers, chunk_of
+from tests.averaging.transport.peers import QUICK, Intruder, Peers, chunk_of, framed
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
@@ -126,7 +126,7 @@ def test_nobody_waits_for_a_peer_that_sends_ten_thousand_messages(peers: Peers):
     async def flood() -> asyncio.StreamWriter:
         _, writer = await flooder.greeted(host)
         for _ in range(10_000):
-            writer.write(frame(FrameKind.MESSAGE, pack(encode(amina.vote))))
+            writer.write(framed(pack(encode(amina.vote))))
         return writer
 
     writer = peers.loop.call(flood())
@@ -151,7 +151,7 @@ def test_others_have_their_turn_after_each_message_of_a_flood(peers: Peers):
 
     async def flood() -> None:
         _, writer = await flooder.greeted(host)
-        writer.write(frame(FrameKind.MESSAGE, pack(encode(host.vote))) * 2000)
+        writer.write(framed(pack(encode(host.vote))) * 2000)
 
         def turn() -> None:
             turns.append(len(host.inbox))
@@ -205,7 +205,7 @@ def test_a_stream_that_stands_still_is_given_up(peers: Peers):
     amina = peers.start(Limits(tend=0.05, stall=0.2, slowest=2**30))
     slow = Intruder(peers.loop, peers.daemon())
     reader, writer = peers.loop.call(slow.greeted(amina))
-    peers.loop.soon(writer.write, frame(FrameKind.MESSAGE, b"x" * 1000)[:-1])
+    peers.loop.soon(writer.write, framed(b"x" * 1000)[:-1])
     assert peers.loop.call(reader.read(), timeout=200) == b""
     assert QUICK.stall > 1
     peers.loop.soon(writer.close)
