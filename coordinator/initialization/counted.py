@@ -25,6 +25,7 @@ def begin_with_counts(
     model: PretrainingModel, run: RunFile, tokenizer: PreTrainedTokenizerFast, say: Callable[[str], None]
 ) -> None:
     """Fill embeddings and biases of the run's model in place. Text that cannot be read leaves them as they are."""
+    say("Counting the run's text: its model begins with how frequent tokens are and which are near each other.")
     try:
         text = text_of(run, tokenizer)
         vectors = token_vectors(text, len(tokenizer))

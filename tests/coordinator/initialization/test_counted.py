@@ -35,7 +35,7 @@ def test_it_begins_near_the_loss_of_a_table_of_frequencies(run: RunFile, tokeniz
     drawn = evaluate(build_model(run, tokenizer), held_out).masked_lm_loss
     model, said = begun(run, tokenizer)
     counted = evaluate(model, held_out).masked_lm_loss
-    assert said == []
+    assert len(said) == 1
     assert counted - table < 0.2 * (drawn - table)
 
 
@@ -66,7 +66,7 @@ def test_text_that_only_trainers_have_leaves_random_embeddings_and_is_told(
     run: RunFile, tokenizer: PreTrainedTokenizerFast
 ) -> None:
     Path(run.resolve("text.txt")).unlink()
-    model, (line,) = begun(run, tokenizer)
+    model, (_, line) = begun(run, tokenizer)
     assert "random embeddings" in line
     assert "text.txt" in line
     assert torch.equal(model.predictions.bias, build_model(run, tokenizer).predictions.bias)
