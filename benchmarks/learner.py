@@ -13,11 +13,12 @@ from averaging.optimizers.state_step import StateOptimizer, initial_state
 from coordinator.evaluation.held_out import evaluate
 from coordinator.evaluation.unigram import unigram_loss
 from coordinator.evaluation.unigram_count import count_tokens, masked_tokens, training_documents
+from coordinator.initialization.initialize import initialize
 from swarm.run_file import RunFile
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer
 from trainer.data import Batch, Feed, validation_batches
-from trainer.model import PretrainingModel
+from trainer.model import PretrainingModel, build_model
 
 MICRO_BATCH = 32  # samples
 HELD_OUT_BATCH = 32
@@ -65,6 +66,14 @@ class HeldOut:
     def loss(self, model: PretrainingModel) -> float:
         """Of masked tokens, in nats."""
         return evaluate(model, self._batches).masked_lm_loss
+
+
+def begun(run: RunFile) -> PretrainingModel:
+    """The run's model as its coordinator begins with it."""
+    tokenizer = load_tokenizer(run)
+    model = build_model(run, tokenizer)
+    initialize(model, run, tokenizer, lambda line: None)
+    return model
 
 
 def our_batches(run: RunFile, seed: int) -> Iterator[Batch]:

@@ -36,15 +36,14 @@ from transformers import DataCollatorForLanguageModeling
 from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from benchmarks import command, step
-from benchmarks.learner import MICRO_BATCH, Curve, HeldOut, learn, our_batches
-from coordinator.initialization.initialize import initialize
+from benchmarks.learner import MICRO_BATCH, Curve, HeldOut, begun, learn, our_batches
 from swarm.files import write_file
 from swarm.run_file import RunFile, load_run, parse_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch
-from trainer.model import PretrainingModel, build_model, model_config
+from trainer.model import PretrainingModel, model_config
 
 FEWER = 4  # ours has so many times fewer steps
 TURNS = 3  # of measuring speed
@@ -96,7 +95,7 @@ def compare(name: str, text: Text, folder: Path, seeds: int) -> dict[str, Any]:
 
     def curve(side: str, run: RunFile, seed: int) -> Curve:
         run = with_changes(run, {"model": {"seed": seed}})
-        make, batches = (stock_model, stock_batches) if side == "stock" else (our_model, our_batches)
+        make, batches = (stock_model, stock_batches) if side == "stock" else (begun, our_batches)
         every = max(1, run.optimizer.total_steps // EVALUATIONS)
         found = learn(run, make(run), batches(run, seed), held_out, every)
         console.print(f"{name}, {side}: {found.end.loss:.3f} nats after {found.end.samples:,} samples")
@@ -111,7 +110,8 @@ def compare(name: str, text: Text, folder: Path, seeds: int) -> dict[str, Any]:
     )
     samples, seconds = [], []
     for theirs, mine in curves:
-        needed = mine.samples_to(theirs.end.loss)
+        begins_lower = mine.points[0].loss <= theirs.end.loss
+        needed = float(ours.averaging.target_batch_size) if begins_lower else mine.samples_to(theirs.end.loss)
         if needed is None:  # not in a quarter of the samples
             continue
         samples.append(theirs.end.samples / needed)
@@ -166,14 +166,6 @@ def with_changes(run: RunFile, changes: dict[str, dict[str, Any]], path: Path | 
     for section, values in changes.items():
         content[section] |= values
     return parse_run(content, path or run.folder / "run.yaml")
-
-
-def our_model(run: RunFile) -> PretrainingModel:
-    """As all peers of a run begin."""
-    tokenizer = load_tokenizer(run)
-    model = build_model(run, tokenizer)
-    initialize(model, run, tokenizer, typer.echo)
-    return model
 
 
 def stock_model(run: RunFile) -> PretrainingModel:

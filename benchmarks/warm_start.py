@@ -20,15 +20,14 @@ from rich.table import Table
 
 from app.demo.corpus import prepare_corpus
 from benchmarks import command
-from benchmarks.learner import Curve, HeldOut, Point, learn, our_batches
-from coordinator.initialization.initialize import initialize
+from benchmarks.learner import Curve, HeldOut, Point, begun, learn, our_batches
 from swarm.errors import SahajError
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run
 from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
-from trainer.model import PretrainingModel, build_model
+from trainer.model import PretrainingModel
 
 BATCH = 320  # samples of a global step
 EVERY = 10  # global steps between two evaluations
@@ -136,14 +135,6 @@ def pretrained(folder: Path, steps: int, rate: dict[str, Any]) -> Path:
     model.save_pretrained(folder / "model")
     load_tokenizer(run).save_pretrained(folder / "model")
     return folder / "model"
-
-
-def begun(run: RunFile) -> PretrainingModel:
-    """The run's model as its coordinator begins with it."""
-    tokenizer = load_tokenizer(run)
-    model = build_model(run, tokenizer)
-    initialize(model, run, tokenizer, typer.echo)
-    return model
 
 
 def train(run: RunFile, model: PretrainingModel, name: str) -> Curve:

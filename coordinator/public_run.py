@@ -11,14 +11,14 @@ def without_secrets(run: RunFile) -> RunFile:
     public = run.coordinator.model_copy(update={"ledger": CoordinatorSection().ledger})
     model = run.model
     if model.start_from is not None and base_model(run) is None:
-        model = model.model_copy(update={"start_from": Path(model.start_from).name})
+        model = model.model_copy(update={"start_from": Path(model.start_from).name or "folder"})
     return run.model_copy(update={"coordinator": public, "model": model})
 
 
 def base_model(run: RunFile) -> str | None:
     """The Hub repository that the run begins with; None where it begins with a folder, or with random weights."""
     name = run.model.start_from
-    return name if name is not None and is_hub_name(name) and not run.resolve(name).is_dir() else None
+    return name if name is not None and is_hub_name(name) else None
 
 
 def for_everybody(run: RunFile) -> RunFile:

@@ -134,7 +134,7 @@ class Disk:
         write_file(self._accepted, framed(encoded), mode=0o600)
 
     def save_waited(self, instance: str, seconds: float) -> None:
-        """Write down for how long there was no quorum for what follows a header; no rule of safety reads it."""
+        """Write the seconds without a quorum for the step after a header; no rule of safety reads it."""
         write_file(self._waited, framed(msgpack.packb([instance, seconds])), mode=0o600)
 
     def take_over(self, entries: Sequence[Entry], snapshot: SnapshotName, gaps: tuple[Gap, ...]) -> None:

@@ -26,7 +26,7 @@ from averaging.transport.frames import (
     receipt,
 )
 from averaging.transport.limits import Budget, Limits
-from averaging.transport.window import Window
+from averaging.transport.window import SMALLEST, Window
 from averaging.transport.wire import BULKY, fits, pack, unpack
 
 logger = get_logger(__name__)
@@ -215,7 +215,7 @@ class Stream:
             if kind is not FrameKind.SLICE:
                 await self._read_other(kind, part)
                 continue
-            if not 0 < part <= min(size, SLICE):
+            if not min(size, SMALLEST) <= part <= min(size, SLICE):  # many small ones would take far more memory
                 raise FrameRefused(f"a slice of {part:,} bytes")
             slices.append(await self._read_slice(part))
             size -= part

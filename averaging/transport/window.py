@@ -20,7 +20,7 @@ LARGEST = 32 * 2**20
 QUICK, SLOW = 0.15, 0.4  # seconds that bytes wait
 REST = 1.0  # seconds without any on their way, after which nothing is known of the line
 PERIOD = 60.0  # seconds of which the best time is remembered ...
-KEPT = 10  # ... for so many of them: clocks drift
+KEPT = 10  # ... for so many periods: clocks drift
 
 
 class Window:
@@ -31,7 +31,7 @@ class Window:
         self._is_full = False
         self._sent: deque[tuple[int, float]] = deque()  # sizes and times
         self._freed = asyncio.Event()
-        self._quickest: deque[tuple[float, float]] = deque(maxlen=KEPT)  # period, and seconds between the two clocks
+        self._quickest: deque[tuple[float, float]] = deque()  # period, and seconds between the two clocks
         self._rests_since = self._shrunk_at = float("-inf")
         self.size, self.in_flight = FIRST, 0  # bytes
 
@@ -84,6 +84,8 @@ class Window:
 
     def _waited(self, seconds: float, period: float) -> float:
         """More than at best, which is what the way takes and the clocks differ by."""
+        while self._quickest and self._quickest[0][0] <= period - KEPT:
+            self._quickest.popleft()
         if self._quickest and self._quickest[-1][0] == period:
             seconds_at_best = min(seconds, self._quickest.pop()[1])
         else:

@@ -4,6 +4,7 @@ import copy
 import itertools
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -64,11 +65,16 @@ class UnigramBaseline:
             self.loss = loss
 
 
-def training_documents(run: RunFile) -> Iterator[str]:
-    """Those of `data.train`, once, its sources mixed by weight; how long a source takes does not change the order."""
+def training_documents(run: RunFile, sleep: Callable[[float], None] = time.sleep) -> Iterator[str]:
+    """Those of `data.train`, once, its sources mixed by weight; how long a source takes does not change the order.
+
+    Args:
+        sleep: how to wait for a source.
+    """
     rng = random.Random(0)
     sources = [
-        (iter(open_documents(run, [one], seed=0, repeat=False, shuffle=False)), one.weight) for one in run.data.train
+        (iter(open_documents(run, [one], seed=0, repeat=False, shuffle=False, sleep=sleep)), one.weight)
+        for one in run.data.train
     ]
     while sources:
         chosen = rng.choices(sources, [weight for _, weight in sources])[0]

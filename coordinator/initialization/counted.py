@@ -6,6 +6,7 @@ takes seconds; all else about the model begins at random, or as sinusoids (`trai
 """
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -15,17 +16,19 @@ from transformers import PreTrainedTokenizerFast
 from coordinator.evaluation.unigram_count import COUNTED, training_documents
 from coordinator.initialization.embeddings import with_old_moments
 from coordinator.initialization.token_vectors import token_vectors
-from swarm.errors import in_a_line
+from swarm.errors import DataError, in_a_line
 from swarm.run_file import RunFile
 from trainer.data.sentences import tokenized_documents
 from trainer.model import PretrainingModel
+
+PATIENCE = 120.0  # seconds for which the opening of a run waits for its text
 
 
 def begin_with_counts(
     model: PretrainingModel, run: RunFile, tokenizer: PreTrainedTokenizerFast, say: Callable[[str], None]
 ) -> None:
     """Fill embeddings and biases of the run's model in place. Text that cannot be read leaves them as they are."""
-    say("Counting the run's text: its model begins with how frequent tokens are and which are near each other.")
+    say("Counting the run's text: its model begins with the frequencies and the neighbours of tokens.")
     try:
         text = text_of(run, tokenizer)
         vectors = token_vectors(text, len(tokenizer))
@@ -46,11 +49,23 @@ def log_frequencies(sentences: Sequence[Sequence[int]], size: int) -> Tensor:
 
 
 def text_of(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:
-    """The tokenized sentences of the training text, in the same order at each call, about `COUNTED` tokens of them."""
+    """The tokenized sentences of the training text, in the same order at each call, about `COUNTED` tokens of them.
+
+    Raises:
+        DataError: the text is not usable, or takes longer than `PATIENCE` to come.
+    """
+    deadline = time.monotonic() + PATIENCE
+
+    def sleep(seconds: float) -> None:
+        if time.monotonic() > deadline:
+            raise DataError(f"data.train: the text does not come within {PATIENCE:.0f} s; try again, or use local text")
+        time.sleep(seconds)
+
     sentences: list[list[int]] = []
     tokens = 0
-    documents = tokenized_documents(training_documents(run), tokenizer, run.language)
+    documents = tokenized_documents(training_documents(run, sleep), tokenizer, run.language)
     for sentence in itertools.chain.from_iterable(documents):
+        sleep(0.0)
         sentences.append(sentence)
         tokens += len(sentence)
         if tokens >= COUNTED:

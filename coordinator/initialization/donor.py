@@ -35,10 +35,10 @@ def open_donor(run: RunFile, name: str) -> Donor:
         RunFileError: there is none, it is no whole ALBERT, or its shape is not that of the run file.
     """
     folder = run.resolve(name)
-    if folder.is_dir():
-        source = str(folder)
-    elif is_hub_name(name):
+    if is_hub_name(name):  # also where there is such a folder: what a name means must not change with the disk
         source = name
+    elif folder.is_dir():
+        source = str(folder)
     else:
         raise RunFileError(
             f"model.start_from: {folder}: no such folder; name a model's folder, as "
@@ -56,7 +56,7 @@ def open_donor(run: RunFile, name: str) -> Donor:
     except (RunFileError, TokenizerError) as error:
         raise RunFileError(str(error) if isinstance(error, RunFileError) else f"model.start_from: {error}") from None
     except Exception as error:  # of Transformers, of the Hub, of the disk: no common class
-        hint = "" if folder.is_dir() else f", and there is no folder {folder} either"
+        hint = f"; the folder is ./{name}" if is_hub_name(name) and folder.is_dir() else ""
         raise RunFileError(
             f"model.start_from: {name} cannot be loaded ({in_a_line(error)}{hint}); name another model or leave it out"
         ) from None

@@ -15,6 +15,7 @@ from coordinator.initialization.donor import open_donor
 from coordinator.initialization.embeddings import means_of_similar, with_old_moments
 from coordinator.initialization.shared_tokens import shared_tokens
 from coordinator.initialization.token_vectors import token_vectors
+from swarm.errors import RunFileError
 from swarm.run_file import RunFile
 from trainer.model import PretrainingModel
 
@@ -44,6 +45,8 @@ def warm_start(
         vectors = token_vectors(text, size)
         if sum(bool(vectors[token].any()) for token in shared) >= ENOUGH_SHARED * size:
             tensors = with_vocabulary(donor.tensors, lambda old: means_of_similar(old, shared, vectors))
+            if BIAS not in donor.tensors:
+                tensors[BIAS] = log_frequencies(text, size)
             others = "; the others begin as means of similar ones"
         else:
             tensors = with_vocabulary(donor.tensors, lambda old: with_old_moments(old, shared, vectors))
@@ -52,7 +55,13 @@ def warm_start(
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name in tensors:
-                parameter.copy_(tensors[name][: len(parameter)])  # of positions, the donor may have more
+                value = tensors[name][: len(parameter)]  # of positions, the donor may have more
+                if value.shape != parameter.shape:
+                    raise RunFileError(
+                        f"model.start_from: {name} of {donor.name} is {list(value.shape)}, "
+                        f"of the run's model {list(parameter.shape)}; name another model"
+                    )
+                parameter.copy_(value)
     say(f"The run begins with {donor.name}: {len(shared):,} of {size:,} tokens are its tokens too{others}.")
 
 

@@ -93,7 +93,8 @@ def _head(facts: Facts) -> str:
 
 def _beginning(run: RunFile) -> str:
     if run.model.start_from is None:
-        return "random weights"
+        is_counted = run.model.embeddings == "counted"
+        return "random weights and counts of its text" if is_counted else "random weights"
     name = base_model(run)
     return f"the weights of [{name}]({HUB}{name})" if name else "the weights of another model of the organizer"
 

@@ -52,7 +52,7 @@ def fingerprint(run: RunFile, tokenizer_digest: str, optimizer_version: int = OP
     values: dict[str, object] = {"tokenizer": tokenizer_digest, "optimizer.version": optimizer_version}
     values |= _section("model", run.model)
     if run.model.start_from is not None:  # a folder may move; what was in it is the first snapshot, which has a digest
-        values["model.start_from"] = PurePath(run.model.start_from).name
+        values["model.start_from"] = PurePath(run.model.start_from).name or "folder"
     values |= _section("data", run.data, SAMPLE_FIELDS)
     values |= _section("optimizer", run.optimizer)
     values |= _section("averaging", run.averaging, AVERAGING_FIELDS)

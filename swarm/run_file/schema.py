@@ -41,13 +41,13 @@ class ModelSection(Section):
     embeddings: Literal["counted", "random"] = Field(
         "counted",
         description="of tokens, at the beginning: from counts of the run's text (which tokens are near each other, and "
-        "how frequent each is), or random",
+        "how frequent each is), or random; not used with start_from",
     )
     start_from: str | None = Field(
         None,
         min_length=1,
-        description="a trained ALBERT of the same shape to begin with: a folder, or a Hub repository; the coordinator "
-        "alone reads it",
+        description="a trained ALBERT of the same shape to begin with: a Hub repository, as owner/name, or a folder, "
+        "as ./folder; the coordinator alone reads it",
     )
 
     @property

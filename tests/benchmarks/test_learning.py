@@ -8,7 +8,7 @@ import torch
 from transformers import AlbertForPreTraining
 
 from benchmarks import learning
-from benchmarks.learner import HeldOut, learn, our_batches
+from benchmarks.learner import HeldOut, begun, learn, our_batches
 from swarm.run_file import RunFile
 
 SENTENCE = "The {} of a {} is the {}. "
@@ -60,7 +60,7 @@ def test_both_sides_are_measured_on_the_same_held_out_text_and_take_as_many_samp
     held_out = HeldOut(stock)
     curves = [
         learn(stock, learning.stock_model(stock), learning.stock_batches(stock, 0), held_out, 4),
-        learn(ours, learning.our_model(ours), our_batches(ours, 0), held_out, 1),
+        learn(ours, begun(ours), our_batches(ours, 0), held_out, 1),
     ]
     assert [[point.samples for point in curve.points] for curve in curves] == [[0, 256, 512], [0, 64, 128]]
     assert curves[1].samples_to(curves[1].end.loss) in (64, 128)

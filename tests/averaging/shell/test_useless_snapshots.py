@@ -1,4 +1,4 @@
-"""A snapshot that cannot be taken over costs whoever has told of it, and not the peer that has fetched it."""
+"""A snapshot that cannot be taken over costs the peer that has told of it, and not the peer that has fetched it."""
 
 import asyncio
 import hashlib

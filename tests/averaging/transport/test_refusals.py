@@ -100,6 +100,10 @@ FALSE_FRAMES = {
         struct.pack(">BI", FrameKind.MESSAGE, 2) + frame(FrameKind.SLICE, b"xxx"),
     ),
     "slice without bytes": (Lane.CONTROL, struct.pack(">BI", FrameKind.MESSAGE, 2) + frame(FrameKind.SLICE)),
+    "many small slices": (
+        Lane.BULK,
+        struct.pack(">BI", FrameKind.MESSAGE, 2**21) + frame(FrameKind.SLICE, b"x") * 2,
+    ),
     "message in a message": (Lane.CONTROL, struct.pack(">BIBI", FrameKind.MESSAGE, 2, FrameKind.MESSAGE, 2)),
     "no kind": (Lane.CONTROL, b"\xff\0\0\0\0"),
 }

@@ -127,7 +127,7 @@ def test_a_card_without_scores_ledger_or_licences_says_so(facts: Facts, judge: J
 @pytest.mark.parametrize(
     ("start_from", "told", "base"),
     [
-        (None, "pretrained from random weights by", None),
+        (None, "pretrained from random weights and counts of its text by", None),
         (
             "albert/base",
             "pretrained from the weights of [albert/base](https://huggingface.co/albert/base) by",
