@@ -318,5 +318,5 @@ class Faults:
         for process in world.living():
             process.dies_in = None
             if process.disk is not None:
-                process.disk_goes_on()
+                process.disk_goes_on_now()
                 process.disk_has_room()

@@ -100,7 +100,7 @@ class Process:
         self._waiting: deque[tuple[str, Message, Any]] = deque()
         self._unsaved: list[Record] = []
         self._names: tuple[list[SnapshotName], int] = [], 0  # snapshots, and the oldest step that a restart needs
-        self._hangs = False  # whatever is not done in the event loop
+        self._hangs_until = -math.inf  # whatever is not done in the event loop
         self.aside: deque[Action] = deque()  # that it has to do then
         self._contacts: list[Contact] = []  # that the machine knows of
         self.machine = self._new_machine()
@@ -234,7 +234,7 @@ class Process:
             for action in actions:
                 if not self.is_alive:
                     return
-                if self._hangs and not isinstance(action, Send):
+                if (self._hangs or self.aside) and not isinstance(action, Send):
                     self._put_aside(action)
                 else:
                     self._do(action)
@@ -440,7 +440,7 @@ class Process:
     def disk_has_room(self) -> None:
         """The disk takes writes again."""
         assert self.disk is not None
-        if self._hangs:
+        if self._hangs or self.aside:
             self.world.after(TICK, self.disk_has_room)
             return
         self.disk.is_full = False
@@ -450,21 +450,31 @@ class Process:
 
     def disk_hangs(self, seconds: float) -> None:
         """Nothing that it is asked for from now on returns before a time: no save, no step, no mean."""
-        self._hangs = True
+        self._hangs_until = max(self._hangs_until, self.world.now + seconds)
         self.world.note(f"hangs {self.session} {seconds}")
-        self.world.after(seconds, self.disk_goes_on)
+        self.world.after(seconds, self._disk_goes_on)
+
+    @property
+    def _hangs(self) -> bool:
+        return self.world.now < self._hangs_until
 
     def _put_aside(self, action: Action) -> None:
         if isinstance(action, SaveProposal) and not self.aside and self.world.random.random() < 0.5:
             self._write_proposal(action.accepted)  # it is written, and the answer does not come
         self.aside.append(action)
 
-    def disk_goes_on(self) -> None:
+    def disk_goes_on_now(self) -> None:
+        """It hangs no longer."""
+        self._hangs_until = self.world.now
+        self._disk_goes_on()
+
+    def _disk_goes_on(self) -> None:
         """Do all that has waited, in its order."""
-        if self.is_frozen and self._hangs:
-            self.world.after(TICK, self.disk_goes_on)
+        if self._hangs:
             return
-        self._hangs = False
+        if self.is_frozen:
+            self.world.after(TICK, self._disk_goes_on)
+            return
         while self.aside and self.is_alive:
             self._do(self.aside.popleft())
         self._carry_out()
