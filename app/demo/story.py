@@ -16,6 +16,7 @@ NAMES = ("Asha", "Bela", "Chandra", "Devi", "Esha", "Firoz", "Gita", "Hari")
 STALLED = 120.0  # seconds without a new global step after which something is wrong
 LOOK_EVERY = 0.25  # seconds
 RECORDS_COME = 4.0  # seconds after which all records of a global step have come, on a slow machine too
+LINES = 20  # about global steps
 MICRO_BATCH = 16  # samples at a time: half a second on half a core
 
 
@@ -109,7 +110,8 @@ class Story:
         for one in steps:
             if one.step < settled:
                 self._told = one.step + 1
-                self._tell(describe_step(one, self._run.optimizer.total_steps))
+                if is_told(one.step + 1, self._run.optimizer.total_steps):
+                    self._tell(describe_step(one, self._run.optimizer.total_steps))
         for peer in self.trainers:
             if peer.process.poll() not in (None, 0) and not peer.fate.startswith("killed"):
                 raise SwarmError(f"{peer.name} ended early ({peer.last_words()}); see {peer.log}")
@@ -121,6 +123,11 @@ class Story:
 
     def _tell(self, text: str, style: str = "") -> None:
         self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/]  {text}", style=style, highlight=False)
+
+
+def is_told(step: int, total: int) -> bool:
+    """Whether a global step, counted from 1, has a line of its own: some `LINES` of them do, and the last one."""
+    return step % max(1, total // LINES) == 0 or step == total
 
 
 def describe_step(step: StepSummary, total: int) -> str:
