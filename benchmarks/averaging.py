@@ -17,7 +17,7 @@ Rules, in one run:
 
 What counts: on lines alike, ours within 5 % of hivemind's; on mixed lines at most 1.15 of the bound and at least 1.4
 times as fast as equal parts; with a reducer killed at most 1.5 times as long; no round leaves out a peer that lives.
-A round whose meeting a peer has missed is a shorter one, which is counted as such and for nothing else.
+Rounds without all peers are shorter: they are counted as `short`, and left out of the medians.
 """
 
 import json
@@ -67,7 +67,7 @@ class Figures:
     excluded: int  # pieces of living peers that are in no mean, in all rounds that count
     rounds: dict[str, list[float]]  # by rule
     exclusions: list[int]  # by global step, from the first one
-    short: int  # rounds whose meeting a peer has missed: they do not count
+    short: int  # rounds without all peers, which are in no median
     measured_uploads: list[float]  # by the peers themselves, Mbit/s
     parts: dict[str, float]  # by the number of the peer: of the vector, by ours
     killed_part: float  # of the vector

@@ -16,7 +16,8 @@ from coordinator.evaluation.unigram_count import count_tokens, masked_tokens, tr
 from coordinator.initialization.initialize import initialize
 from swarm.run_file import RunFile
 from tokenizer.documents import open_documents
-from tokenizer.loading import load_tokenizer
+from tokenizer.loading import load_tokenizer, save_tokenizer
+from tokenizer.training import train_tokenizer
 from trainer.data import Batch, Feed, validation_batches
 from trainer.model import PretrainingModel, build_model
 
@@ -66,6 +67,12 @@ class HeldOut:
     def loss(self, model: PretrainingModel) -> float:
         """Of masked tokens, in nats."""
         return evaluate(model, self._batches).masked_lm_loss
+
+
+def make_tokenizer(run: RunFile) -> None:
+    """Train the run's tokenizer on its text, and save it where the run file says."""
+    documents = open_documents(run, run.data.train, seed=0, repeat=False)
+    save_tokenizer(train_tokenizer(run, documents), run.resolve(run.tokenizer.path))
 
 
 def begun(run: RunFile) -> PretrainingModel:

@@ -36,12 +36,10 @@ from transformers import DataCollatorForLanguageModeling
 from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from benchmarks import command, step
-from benchmarks.learner import MICRO_BATCH, Curve, HeldOut, begun, learn, our_batches
+from benchmarks.learner import MICRO_BATCH, Curve, HeldOut, begun, learn, make_tokenizer, our_batches
 from swarm.files import write_file
 from swarm.run_file import RunFile, load_run, parse_run
-from tokenizer.documents import open_documents
-from tokenizer.loading import load_tokenizer, save_tokenizer
-from tokenizer.training import train_tokenizer
+from tokenizer.loading import load_tokenizer
 from trainer.data import Batch
 from trainer.model import PretrainingModel, model_config
 
@@ -143,8 +141,7 @@ def prepared(text: Text, folder: Path) -> RunFile:
     prepare_corpus(run, text.corpus, folder)
     data = {"train": [{"path": "train.jsonl"}], "validation": [{"path": "validation.jsonl"}]}
     run = with_changes(run, {"tokenizer": {"path": "tokenizer"}, "data": data}, folder / "run.yaml")
-    documents = open_documents(run, run.data.train, seed=0, repeat=False)
-    save_tokenizer(train_tokenizer(run, documents), run.resolve(run.tokenizer.path))
+    make_tokenizer(run)
     return run
 
 

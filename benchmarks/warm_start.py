@@ -20,13 +20,11 @@ from rich.table import Table
 
 from app.demo.corpus import prepare_corpus
 from benchmarks import command
-from benchmarks.learner import Curve, HeldOut, Point, begun, learn, our_batches
+from benchmarks.learner import Curve, HeldOut, Point, begun, learn, make_tokenizer, our_batches
 from swarm.errors import SahajError
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run
-from tokenizer.documents import open_documents
-from tokenizer.loading import load_tokenizer, save_tokenizer
-from tokenizer.training import train_tokenizer
+from tokenizer.loading import load_tokenizer
 from trainer.model import PretrainingModel
 
 BATCH = 320  # samples of a global step
@@ -76,8 +74,7 @@ def main(
             donor = pretrained(folder / "english", donor_steps, rate)
         settings = run_content("warm-start", language, rate, seed, str(corpus.resolve()), steps)
         cold = parse_run(settings, folder / "run.yaml")
-        documents = open_documents(cold, cold.data.train, seed=0, repeat=False)
-        save_tokenizer(train_tokenizer(cold, documents), cold.resolve(cold.tokenizer.path))
+        make_tokenizer(cold)
         warm = parse_run(
             {**settings, "model": settings["model"] | {"start_from": str(donor.resolve())}}, folder / "run.yaml"
         )
@@ -128,8 +125,7 @@ def pretrained(folder: Path, steps: int, rate: dict[str, Any]) -> Path:
     folder.mkdir()
     run = parse_run(run_content("english", "en", rate, 0, str(folder), steps), folder / "run.yaml")
     prepare_corpus(run, None, folder)
-    documents = open_documents(run, run.data.train, seed=0, repeat=False)
-    save_tokenizer(train_tokenizer(run, documents), run.resolve(run.tokenizer.path))
+    make_tokenizer(run)
     model = begun(run)
     train(run, model, "English")
     model.save_pretrained(folder / "model")

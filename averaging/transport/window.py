@@ -5,7 +5,7 @@ them, votes too, waits behind them, and so do the bytes of its other streams. So
 for some tenths of a second, as in LEDBAT (RFC 6817): acknowledgements tell by the receiver's clock when bytes came, and
 what that is more than at best was waiting. It does not matter how long the acknowledgements take: they may wait in
 front of the receiver's line, behind what that sends. Each stream sees how long all of them wait, so they share a line
-with no need to know of each other, and none holds up one whose receiver has a better line.
+without knowing of each other, and a slow receiver holds up its own stream alone.
 """
 
 import asyncio

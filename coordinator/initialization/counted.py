@@ -56,18 +56,20 @@ def text_of(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[list[int]]
     """
     deadline = time.monotonic() + PATIENCE
 
-    def sleep(seconds: float) -> None:
+    def be_in_time() -> None:
         if time.monotonic() > deadline:
             raise DataError(f"data.train: the text does not come within {PATIENCE:.0f} s; try again, or use local text")
+
+    def sleep(seconds: float) -> None:
+        be_in_time()
         time.sleep(seconds)
 
     sentences: list[list[int]] = []
     tokens = 0
-    documents = tokenized_documents(training_documents(run, sleep), tokenizer, run.language)
-    for sentence in itertools.chain.from_iterable(documents):
-        sleep(0.0)
-        sentences.append(sentence)
-        tokens += len(sentence)
+    for document in tokenized_documents(training_documents(run, sleep), tokenizer, run.language):
+        be_in_time()
+        sentences.extend(document)
+        tokens += sum(map(len, document))
         if tokens >= COUNTED:
             break
     return sentences

@@ -20,7 +20,7 @@ CLAIM = 10.0  # seconds for which a claim to be ahead counts
 AHEAD = 8  # steps that may be applied before the process has taken them, and updates that are fetched at a time
 VAIN = 4  # times that a peer is asked for the log of which it tells, before it is not believed
 DOUBT = 30.0  # seconds after the last of them
-IGNORED = 120.0  # seconds in which no log of a peer is followed whose snapshot could not be taken over
+IGNORED = 120.0  # seconds without following the logs of a peer that has told of a useless snapshot
 
 
 @dataclass
