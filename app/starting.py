@@ -11,7 +11,7 @@ PROCESS_STARTED = time.time()  # unix time, seconds
 
 def stop_at_once() -> None:
     """Ctrl-C while a peer starts: there is nothing to finish yet."""
-    from trainer.leaving import end_at_once_on_signal
+    from swarm.leaving import end_at_once_on_signal
 
     end_at_once_on_signal(say_stopped)
 

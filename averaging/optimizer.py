@@ -29,8 +29,8 @@ from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
-from averaging.shell.beginning import resume_or_open
 from averaging.shell.connection import Connection, Membership
+from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Progress, Shell
 from averaging.transport.loop import LoopEnded, LoopThread

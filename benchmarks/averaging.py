@@ -44,7 +44,7 @@ from benchmarks.linear_program import round_rate
 from benchmarks.plan import LINES, lines_of
 from swarm.files import write_file
 from tests.faults.hosts import NoHosts, made_hosts
-from tests.forked import Forked
+from tests.support.forked import Forked
 
 MIXED = sorted(LINES * 2, reverse=True)
 # Mbit/s down and up, and how many of the last ones are in client mode

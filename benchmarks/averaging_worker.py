@@ -24,9 +24,9 @@ from benchmarks.catching_up_worker import Journal
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.files import write_file
 from swarm.identity import load_identity
+from swarm.leaving import end_process
 from swarm.run_file import RunFile
 from tests.faults.hosts import move_to
-from trainer.leaving import end_process
 
 RULES = ("equal", "hivemind", "ours")
 WARM_UP = 1  # global steps before those that count

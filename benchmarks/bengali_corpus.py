@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from benchmarks import command
-from downstream.conll import read_conll
+from downstream.data.conll import read_conll
 from swarm.files import write_file
 
 SENTENCES = 10  # of a document

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from swarm.errors import SahajError
 from tests.faults.hosts import Hosts
-from tests.forked import Forked, start_function
+from tests.support.forked import Forked, start_function
 
 START = 60.0  # seconds that a peer may take to start
 PATIENCE = 3600.0  # seconds for all that it does

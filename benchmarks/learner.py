@@ -14,8 +14,8 @@ from coordinator.evaluation.held_out import evaluate
 from coordinator.evaluation.unigram import unigram_loss
 from coordinator.evaluation.unigram_count import count_tokens, masked_tokens, training_documents
 from coordinator.initialization.initialize import initialize
+from corpus.documents import open_documents
 from swarm.run_file import RunFile
-from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch, Feed, validation_batches

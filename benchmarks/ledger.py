@@ -28,13 +28,13 @@ from sqlalchemy import create_engine, make_url, text
 
 from averaging.log.header import Ballot, Header, Kind, Member, Part
 from benchmarks import command
-from coordinator.ledger.backup import backup_of
-from coordinator.ledger.entry import day_of
+from coordinator.ledger.ingest import day_of
 from coordinator.ledger.ledger import Ledger, SessionReport, open_ledger
 from coordinator.ledger.recorder import credited, ledger_id
+from coordinator.ledger.storage.backup import backup_of
 from swarm.errors import SahajError
 from swarm.files import write_file
-from tests.postgres_server import WhyNot, running_server
+from tests.support.postgres_server import WhyNot, running_server
 
 BEGAN = 1_700_000_000.0  # unix time of the first step
 STEP_SECONDS = 10.0

@@ -30,9 +30,9 @@ from averaging.log.state import State
 from averaging.optimizers.state_step import learning_rate_at
 from benchmarks import command
 from benchmarks.lamb import Lamb
+from corpus.documents import open_documents
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run
-from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch, Feed

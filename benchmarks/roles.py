@@ -31,7 +31,7 @@ from benchmarks.hosted_peers import BenchmarkFailed, start_peers, wait_for
 from benchmarks.roles_worker import BATCH, Given, Phase, Roles, Task, work
 from swarm.files import write_file
 from tests.faults.hosts import NoHosts, made_hosts
-from tests.forked import Forked
+from tests.support.forked import Forked
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from benchmarks.catching_up_worker import Journal
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.files import write_file
 from swarm.identity import load_identity
+from swarm.leaving import end_process
 from swarm.run_file import RunFile
 from tests.faults.hosts import move_to
-from trainer.leaving import end_process
 
 ELEMENTS = 2_400_000  # of a vector that travels in one byte each, and some
 BATCH = 700  # samples; computed in about as many seconds as the GPU needs to send its gradients

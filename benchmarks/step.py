@@ -169,7 +169,7 @@ def read(path: str) -> RunFile:
 
 def train_the_tokenizer(run: RunFile) -> None:
     """Once for both sides. A small text gives fewer tokens than the model has."""
-    from tokenizer.documents import open_documents
+    from corpus.documents import open_documents
     from tokenizer.loading import save_tokenizer
     from tokenizer.training import train_tokenizer
 
@@ -182,7 +182,7 @@ def measure_ours(run: RunFile) -> None:
     """Feed, PretrainingModel and the precision that a trial picks."""
     import torch
 
-    from tokenizer.documents import open_documents
+    from corpus.documents import open_documents
     from tokenizer.loading import load_tokenizer
     from trainer.data import Feed
     from trainer.micro_batch import find_pace
@@ -241,7 +241,7 @@ def stock_samples(run: RunFile, tokenizer: "PreTrainedTokenizerFast", seed: int 
     """Whole sentences until a sample is full, in two segments, swapped half of the time; without end."""
     import numpy as np
 
-    from tokenizer.documents import open_documents
+    from corpus.documents import open_documents
     from trainer.data.sentences import split_sentences
 
     rng = np.random.default_rng(seed)

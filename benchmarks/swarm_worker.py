@@ -15,16 +15,16 @@ from averaging.log.header import Entry, Kind
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
 from benchmarks.lamb import Lamb
+from corpus.documents import open_documents
 from swarm.access.gate import Gate
 from swarm.files import write_file
 from swarm.identity import Identity
+from swarm.leaving import end_helpers
 from swarm.program import program_version
 from swarm.run_file import RunFile, load_run
 from swarm.run_file.fingerprint import fingerprint
-from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.data import Batch, Feed
-from trainer.leaving import end_helpers
 from trainer.model import PretrainingModel, build_model, parameter_groups
 from trainer.precision import Precision
 
@@ -185,8 +185,8 @@ class Alone:
 
 
 def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
-    from app.join.door import Door
-    from swarm.access.joining import JoinRequest
+    from app.join.coordinator_client import Door
+    from swarm.access.join_messages import JoinRequest
     from swarm.access.passes import read_pass
 
     request = JoinRequest(

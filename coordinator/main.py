@@ -15,9 +15,8 @@ from transformers import PreTrainedTokenizerFast
 from averaging.log.disk import LOG_FILE
 from averaging.log.log_file import newest_step
 from coordinator.access.authority import Guard, post_guard
-from coordinator.access.reception import Reception, open_reception
-from coordinator.bookkeeping import Bookkeeper, Office
-from coordinator.checkpoints.recall import Recall, Reins
+from coordinator.access.service import Reception, open_reception
+from coordinator.checkpoints.rollback import Recall, Reins
 from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint, list_checkpoints, load_newest_checkpoint
 from coordinator.evaluation.held_out import bfloat16_is_faster
 from coordinator.evaluation.probes import read_probes
@@ -26,26 +25,27 @@ from coordinator.initialization.initialize import initialize
 from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.minutes import Historian
 from coordinator.ledger.recorder import Recorder
+from coordinator.main_loop import Bookkeeper, Office
 from coordinator.notebook.build import invitation
 from coordinator.release.restore import restore_from_hub
 from coordinator.release.uploader import ReleaseOffice, Releaser
-from coordinator.run_log import RunLog, set_older_log_aside
+from coordinator.replica import RunLog, set_older_log_aside
 from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
+from corpus.documents import open_documents
 from swarm.dht import known_peers
 from swarm.dht.node import Network, addresses, is_loopback, join_dht
 from swarm.dht.watch import DHTWatch
 from swarm.files import write_file
 from swarm.hosts import is_this_machine
 from swarm.identity import Identity, load_identity
+from swarm.leaving import end_helpers, end_process, leaving_on_signal
 from swarm.logging import logs
 from swarm.private_folder import keep_private
 from swarm.run_file import RunFile, load_run
 from swarm.run_file.fingerprint import Fingerprint, differences, fingerprint
-from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, read_tokenizer, tokenizer_digest
 from trainer.data import Batch, validation_batches
-from trainer.leaving import end_helpers, end_process, leaving_on_signal
 from trainer.model import PretrainingModel, build_model
 
 EVALUATION_BATCH = 16  # samples at a time: little memory, and the processor is busy with it

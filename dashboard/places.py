@@ -44,6 +44,6 @@ def person() -> StreamlitPage:
 
 def _opening(name: str) -> Callable[[], None]:
     def show() -> None:
-        importlib.import_module(f"dashboard.{name}").show()
+        importlib.import_module(f"dashboard.views.{name}").show()
 
     return show

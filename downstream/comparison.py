@@ -8,13 +8,13 @@ from importlib.metadata import version
 from rich.console import Console
 from transformers import PreTrainedModel
 
-from downstream.corpus import TEST, TRAIN, VALIDATION, seen_in_training, warnings_about_labels
-from downstream.examples import Corpus
+from downstream.data.examples import Corpus
+from downstream.data.task_data import TEST, TRAIN, VALIDATION, seen_in_training, warnings_about_labels
 from downstream.heads import Reader, finished, label_names, new_head, open_reader
 from downstream.models import Model
 from downstream.progress import FineTuningProgress
-from downstream.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
-from downstream.task import Encoded, Task
+from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
+from downstream.tasks.task import Encoded, Task
 from downstream.training import Fit, Settings, fit, predict
 from swarm.program import program_version
 

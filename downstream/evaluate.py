@@ -6,14 +6,14 @@ from pathlib import Path
 from rich.console import Console
 
 from downstream.comparison import Comparison, ways
-from downstream.corpus import DataOptions, open_corpus
+from downstream.data.task_data import DataOptions, open_corpus
 from downstream.errors import ModelError
 from downstream.models import Model, check_head, find_models
-from downstream.output import check_file
-from downstream.picture import check_picture, write_picture
-from downstream.results import Results, as_json, table_of
-from downstream.task import Task
-from downstream.tasks import TASKS
+from downstream.report.output import check_file
+from downstream.report.picture import check_picture, write_picture
+from downstream.report.results import Results, as_json, table_of
+from downstream.tasks.by_name import TASKS
+from downstream.tasks.task import Task
 from downstream.training import Settings
 from swarm.files import write_file
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from rich.console import Console
 
 from downstream.comparison import Candidate, Comparison, Tuned
-from downstream.corpus import DataOptions, open_corpus
+from downstream.data.task_data import DataOptions, open_corpus
 from downstream.models import check_pretrained, find_models
-from downstream.output import check_file, check_model_folder, save_model
-from downstream.results import FINE_TUNED, FROM_SCRATCH, Results, as_json, table_of
-from downstream.task import Task
+from downstream.report.output import check_file, check_model_folder, save_model
+from downstream.report.results import FINE_TUNED, FROM_SCRATCH, Results, as_json, table_of
+from downstream.tasks.task import Task
 from downstream.training import Settings
 from swarm.files import write_file
 

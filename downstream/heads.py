@@ -10,7 +10,7 @@ from transformers import AutoConfig, PreTrainedModel, set_seed
 
 from downstream.errors import ModelError
 from downstream.models import Model
-from downstream.task import Task
+from downstream.tasks.task import Task
 from swarm.errors import TokenizerError, in_a_line
 from swarm.logging.quiet import quiet_transformers
 from tokenizer.loading import read_tokenizer

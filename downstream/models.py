@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from downstream.errors import ModelError
-from downstream.task import Task
+from downstream.tasks.task import Task
 from swarm.errors import in_a_line
 from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name

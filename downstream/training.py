@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from downstream.heads import Reader, label_names
-from downstream.task import Encoded, Scores, Task
+from downstream.tasks.task import Encoded, Scores, Task
 
 EVALUATION_BATCH = 64  # without gradients there is room for more than a training batch
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from corpus.documents import open_documents
 from swarm.run_file import RunFile, load_run
-from tokenizer.documents import open_documents
 from tokenizer.loading import check_replaceable, save_tokenizer
 from tokenizer.report import TokenizerReport, measure, read_reference, table_of
 from tokenizer.training import train_tokenizer

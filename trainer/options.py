@@ -9,7 +9,7 @@ from hivemind.dht import DHT
 from swarm.access.gate import Gate
 from swarm.dht.node import Network
 from swarm.identity import Identity
-from trainer.leaving import GRACE
+from swarm.leaving import GRACE
 from trainer.startup_timer import Steps
 
 

@@ -9,7 +9,7 @@ from swarm.access.gate import Gate
 from swarm.dht.node import addresses
 from swarm.dht.records import SessionRecord, publish
 from swarm.identity import Identity
-from trainer.credited import Credited
+from trainer.credit import Credited
 
 PUBLISH_EVERY = 10.0  # seconds between two records when nothing has happened
 MOST_ADDRESSES = 4  # of one peer

@@ -9,24 +9,24 @@ from averaging.log.credit import session_id
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
+from corpus.documents import open_documents
 from swarm.dht.node import join_dht
 from swarm.dht.watch import DHTWatch
 from swarm.identity import load_identity
+from swarm.leaving import end_helpers, end_process, leaving_on_signal
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
-from tokenizer.documents import open_documents
 from tokenizer.loading import load_tokenizer, tokenizer_digest
-from trainer.announcements import Organizer
 from trainer.console.view import ConsoleView
-from trainer.credited import Credited
+from trainer.credit import Credited
 from trainer.data import Feed
-from trainer.leaving import end_helpers, end_process, leaving_on_signal
+from trainer.loop import Training
 from trainer.micro_batch import find_pace
 from trainer.model import build_model
+from trainer.notices import Organizer
 from trainer.options import TrainerOptions
 from trainer.precision import device_name, pick_device, use_fast_arithmetic
 from trainer.session import Session
-from trainer.training import Training
 
 
 def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_started: float) -> None:

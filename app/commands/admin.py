@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from app.join.address import is_private
-from app.join.door import Door
+from app.join.coordinator_client import Door
 from app.join.problems import AdminKeyProblem, CommandRefused, JoinProblem, ManifestProblem
 from trainer.console.terminal_text import printable
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from app.join.door import Door
+from app.join.coordinator_client import Door
 from swarm.errors import SahajError
 
 PAGES = Path(__file__).parents[2] / "dashboard" / "app.py"

@@ -104,10 +104,10 @@ def finetune(
 ) -> None:
     """Teach a pretrained model a task, with several seeds, and save the best."""
     quiet(verbose=False)
-    from downstream.corpus import DataOptions
+    from downstream.data.task_data import DataOptions
     from downstream.finetune import finetune as run
-    from downstream.task import Columns
-    from downstream.tasks import TASKS
+    from downstream.tasks.by_name import TASKS
+    from downstream.tasks.task import Columns
     from downstream.training import Settings
 
     run(
@@ -149,9 +149,9 @@ def evaluate(
 ) -> None:
     """Compare models and checkpoints of a run on a task; those not fine-tuned yet are fine-tuned first."""
     quiet(verbose=False)
-    from downstream.corpus import DataOptions
+    from downstream.data.task_data import DataOptions
     from downstream.evaluate import evaluate as run
-    from downstream.task import Columns
+    from downstream.tasks.task import Columns
     from downstream.training import Settings
 
     run(

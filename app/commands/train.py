@@ -11,11 +11,11 @@ from rich.console import Console
 
 from swarm.dht.node import Network
 from swarm.errors import RunFileError, SahajError
+from swarm.leaving import GRACE
 from swarm.logging import logs
 from swarm.private_folder import keep_private
 from swarm.run_file import RunFile
 from trainer.console.view import ConsoleView
-from trainer.leaving import GRACE
 from trainer.options import TrainerOptions
 from trainer.startup_timer import Steps
 from trainer.train import train

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 
+from corpus.documents import open_documents
 from swarm.errors import DataError
 from swarm.files import write_file
 from swarm.run_file import DataSource, RunFile
-from tokenizer.documents import open_documents
 from trainer.data.sentences import split_sentences
 
 HELD_OUT_EVERY = 20  # one document in so many is kept from training

@@ -14,10 +14,10 @@ from rich.console import Console
 
 from app.join import checks
 from app.join.address import is_loopback, is_private
-from app.join.door import Door, RunInfo
+from app.join.coordinator_client import Door, RunInfo
+from app.join.current_address import ask_where_it_is
 from app.join.home import IDENTITY, default_folder
 from app.join.manifest import folder_name, read_manifest, write_manifest
-from app.join.moved import ask_where_it_is
 from app.join.problems import (
     HubAway,
     ManifestProblem,
@@ -28,9 +28,9 @@ from app.join.problems import (
     WrongFingerprint,
     one_line,
 )
-from app.join.reach import addresses_towards, needs_client_mode
+from app.join.reachability import addresses_towards, needs_client_mode
 from app.join.token import HubToken, ask_for_token, check_token, find_token
-from swarm.access.joining import JoinAnswer, JoinRequest, Renewed
+from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import known_peers
 from swarm.logging import logs
 from swarm.private_folder import keep_private
@@ -211,11 +211,11 @@ def _train(
     admitted: Admitted, ask: Callable[[], JoinAnswer], options: JoinOptions, steps: Steps, view: ConsoleView
 ) -> None:
     with steps("loading the libraries of training"):
-        from app.join.direct import renew_directly
+        from app.join.libp2p_renewal import renew_directly
+        from app.join.preemption import Spot
         from app.join.renewal import Renewal
-        from app.join.spot import Spot
         from swarm.dht.node import Network
-        from trainer.leaving import GRACE
+        from swarm.leaving import GRACE
         from trainer.options import TrainerOptions
         from trainer.train import train
 

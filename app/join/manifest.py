@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from app.join.problems import ManifestProblem, one_line
-from swarm.access.joining import Manifest, TokenizerFile
+from swarm.access.join_messages import Manifest, TokenizerFile
 from swarm.errors import RunFileError
 from swarm.files import remove_partials, write_file
 from swarm.run_file import DataSource, RunFile, load_run, parse_run

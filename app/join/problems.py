@@ -1,6 +1,6 @@
 """What can go wrong on the way into a run: each problem has a class and an exit status of its own."""
 
-from swarm.access.joining import Refusal
+from swarm.access.join_messages import Refusal
 from swarm.errors import SahajError
 
 LONGEST_LINE = 400  # characters of a message from outside

@@ -13,12 +13,12 @@ from typing import Protocol
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
-from app.join.direct import INSTEAD
-from app.join.hearing import Hearing, keep_hearing
-from app.join.moved import AWAY
+from app.join.current_address import AWAY
+from app.join.libp2p_renewal import INSTEAD
+from app.join.notices_over_http import Hearing, keep_hearing
 from app.join.problems import Banned, JoinProblem, RunFinished
 from swarm import clock
-from swarm.access.joining import Renewed
+from swarm.access.join_messages import Renewed
 from swarm.access.passes import Pass, check_pass, read_pass
 from swarm.errors import SahajError
 from swarm.logging.logs import keep_story

@@ -18,7 +18,7 @@ def notebook(
     """Write a notebook by which others join a run from Colab or Kaggle."""
     quiet(verbose=False)
     from app.join.address import is_loopback
-    from app.join.door import Door
+    from app.join.coordinator_client import Door
     from coordinator.notebook.build import notebook_for
     from coordinator.notebook.wheel import this_program
     from swarm.files import write_file

@@ -16,7 +16,7 @@ from averaging.transport.wire import is_session_of
 from swarm.access.gate import Gate
 from swarm.access.passes import LONGEST as LONGEST_PASS
 from swarm.access.passes import PassRefused
-from swarm.access.shut_out import is_shut_out
+from swarm.access.refusal_backoff import is_shut_out
 
 VERSION = 1  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes

@@ -28,7 +28,7 @@ from averaging.transport.remote import Remote
 from averaging.transport.stream import Payload, Stream
 from averaging.transport.wire import BULKY, encode
 from swarm.access.gate import Gate
-from swarm.access.shut_out import is_shut_out, note_refusal
+from swarm.access.refusal_backoff import is_shut_out, note_refusal
 
 logger = get_logger(__name__)
 

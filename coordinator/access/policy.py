@@ -5,9 +5,9 @@ import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from coordinator.access.announcements import Decisions
 from coordinator.access.hub_identity import HubUser
-from swarm.access.joining import JoinRequest, Refusal, Refused
+from coordinator.access.notice_store import Decisions
+from swarm.access.join_messages import JoinRequest, Refusal, Refused
 from swarm.access.passes import COORDINATOR, UNVERIFIED
 from swarm.identity import peer_id_of
 from swarm.run_file import AccessSection

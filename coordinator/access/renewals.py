@@ -15,15 +15,15 @@ from hivemind.p2p import P2P, PeerID
 from pydantic import ValidationError
 
 from coordinator.access.policy import admit, look
-from coordinator.access.vouched import VOUCHED_FOR
+from coordinator.access.verified_users import VOUCHED_FOR
 from coordinator.http.desk import Desk
-from coordinator.http.join import give_pass, house_of
+from coordinator.http.routes.join import give_pass, house_of
 from swarm import clock
-from swarm.access.joining import Refusal, Refused, RenewalRequest, Renewed
+from swarm.access.join_messages import Refusal, Refused, RenewalRequest, Renewed
 from swarm.access.names import UNVERIFIED
 from swarm.access.passes import PassRefused, check_pass, read_pass
+from swarm.access.refusal_backoff import note_refusal
 from swarm.access.renewal import LONGEST, renewal_handle
-from swarm.access.shut_out import note_refusal
 from swarm.errors import SwarmError
 from swarm.rate_limit import RateLimit
 

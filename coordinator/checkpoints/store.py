@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from coordinator.checkpoints.checksums import check_sums, write_sums
-from coordinator.checkpoints.folder import (
+from coordinator.checkpoints.retention import (
     CONFIG,
     MODEL,
     OPTIMIZER,

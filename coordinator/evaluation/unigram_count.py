@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.evaluation.unigram import unigram_loss
+from corpus.documents import open_documents
 from swarm.errors import in_a_line
 from swarm.run_file import RunFile
-from tokenizer.documents import open_documents
 from trainer.data import Batch
 from trainer.data.batch import NOT_COUNTED
 from trainer.data.sentences import tokenized_documents

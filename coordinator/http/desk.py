@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from coordinator.access.announcements import NoticeBoard
-from coordinator.access.vouched import Vouched
+from coordinator.access.notice_store import NoticeBoard
+from coordinator.access.verified_users import Vouched
 from coordinator.ledger.ledger import Ledger
-from swarm.access.joining import TokenizerFile
+from swarm.access.join_messages import TokenizerFile
 from swarm.access.passes import Authority
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile

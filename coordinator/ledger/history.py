@@ -10,9 +10,9 @@ from sqlalchemy import JSON, Engine, func, select
 from sqlalchemy.orm import Mapped, mapped_column
 
 from coordinator.ledger.curves import GrowingTable, Span, StepBucket, spans, step_buckets
-from coordinator.ledger.database import INSERTS, reading, writing
 from coordinator.ledger.queries import is_present, moment, whole_sum
 from coordinator.ledger.schema import Base, EvaluationRecord, EvaluationRow, SessionRow, StepRow
+from coordinator.ledger.storage.database import INSERTS, reading, writing
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,9 @@ from typing import Any
 from sqlalchemy import Engine, func, select, update
 
 from averaging.log.log_file import Place
-from coordinator.ledger.backup import back_up, put_back
-from coordinator.ledger.database import INSERTS, LedgerError, connect, ledger_errors, reading, writing
-from coordinator.ledger.entry import PRESENT_SECONDS, gather
+from coordinator.ledger.bulk_writes import sessions_as_they_stand, write_entry, write_place
 from coordinator.ledger.history import History
+from coordinator.ledger.ingest import PRESENT_SECONDS, gather
 from coordinator.ledger.people import Census
 from coordinator.ledger.queries import SESSION_COLUMNS, is_present, leaders, leaders_since, moment, whole_sum
 from coordinator.ledger.rounds import RoundBook
@@ -36,9 +35,10 @@ from coordinator.ledger.schema import (
     StepSummary,
     Totals,
 )
-from coordinator.ledger.shared_lock import door_of
-from coordinator.ledger.upgrade import upgrade
-from coordinator.ledger.writing import sessions_as_they_stand, write_entry, write_place
+from coordinator.ledger.storage.backup import back_up, put_back
+from coordinator.ledger.storage.database import INSERTS, LedgerError, connect, ledger_errors, reading, writing
+from coordinator.ledger.storage.shared_lock import door_of
+from coordinator.ledger.storage.upgrade import upgrade
 
 __all__ = [
     "PRESENT_SECONDS",

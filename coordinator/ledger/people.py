@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Double, Engine, cast, func, select
 
-from coordinator.ledger.database import reading
 from coordinator.ledger.queries import SESSION_COLUMNS, is_present, moment, whole_sum
 from coordinator.ledger.schema import DayRow, SessionRow, SessionSummary
+from coordinator.ledger.storage.database import reading
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, cast, func, select
 
-from coordinator.ledger.entry import PRESENT_SECONDS
+from coordinator.ledger.ingest import PRESENT_SECONDS
 from coordinator.ledger.schema import DayRow, SessionRow
 from swarm import clock
 

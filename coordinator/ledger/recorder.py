@@ -11,13 +11,13 @@ from hivemind.dht import DHT
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, Kind, Member
-from coordinator.ledger.database import LedgerBroken
-from coordinator.ledger.entry import is_plausible
 from coordinator.ledger.flags import Flag, OddLosses, SeenRound
+from coordinator.ledger.ingest import is_plausible
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
 from coordinator.ledger.minutes import Historian
-from coordinator.monitor import named_by_pass, reachable, session_reports
-from coordinator.run_log import Applied, RunLog
+from coordinator.ledger.peer_records import named_by_pass, reachable, session_reports
+from coordinator.ledger.storage.database import LedgerBroken
+from coordinator.replica import Applied, RunLog
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.dht import known_peers

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Mapped, mapped_column
 
-from coordinator.ledger.database import INSERTS, reading, writing
 from coordinator.ledger.flags import Flag, Kind, SeenRound
 from coordinator.ledger.schema import Base
+from coordinator.ledger.storage.database import INSERTS, reading, writing
 
 # What the ledger keeps
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from coordinator.http.credit import HUB, plain
+from coordinator.http.badges import HUB, plain
 from coordinator.notebook.wheel import Program, this_program
 from swarm.hosts import is_this_machine
 from swarm.run_file import ReleaseSection

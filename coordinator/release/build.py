@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from coordinator.checkpoints.checksums import SUMS, check_sums, sums_with
-from coordinator.checkpoints.folder import RUN, Checkpoint, CheckpointError, TrainerState, broken, read_size
+from coordinator.checkpoints.retention import RUN, Checkpoint, CheckpointError, TrainerState, broken, read_size
 from coordinator.public_run import for_everybody
 from coordinator.release.card import card
 from coordinator.release.curve import picture

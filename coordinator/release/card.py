@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from coordinator.http.credit import HUB, plain
+from coordinator.http.badges import HUB, plain
 from coordinator.notebook.build import FILE_NAME
 from coordinator.public_run import base_model
 from coordinator.release.card_text import (

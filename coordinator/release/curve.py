@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coordinator.release.facts import Curves
-from downstream.chart import (
+from downstream.report.chart import (
     BOTTOM,
     HEIGHT,
     INK,

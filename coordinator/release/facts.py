@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.checkpoints.folder import TrainerState
+from coordinator.checkpoints.retention import TrainerState
 from coordinator.ledger.curves import StepBucket
 from coordinator.ledger.ledger import EvaluationRecord, Leader, Ledger
 from coordinator.state_folder import UNNAMED

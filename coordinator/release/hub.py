@@ -26,7 +26,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id
 from huggingface_hub.utils._http import default_client_factory
 
-from coordinator.checkpoints.folder import STATE, CheckpointError, TrainerState, read_state
+from coordinator.checkpoints.retention import STATE, CheckpointError, TrainerState, read_state
 from swarm.errors import SahajError, in_a_line
 from swarm.files import NOT_STORAGE
 from swarm.logging.quiet import silence_hub

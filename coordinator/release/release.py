@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.checkpoints.folder import TrainerState
+from coordinator.checkpoints.retention import TrainerState
 from coordinator.evaluation.unigram import compared
 from coordinator.notebook.build import FILE_NAME
 from coordinator.release.curve import PNG, SVG

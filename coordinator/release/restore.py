@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
-from coordinator.checkpoints.folder import Checkpoint, CheckpointError, TrainerState, check, newest_checkpoint
+from coordinator.checkpoints.retention import Checkpoint, CheckpointError, TrainerState, check, newest_checkpoint
 from coordinator.release.hub import HubRepository, ReleaseError
 from coordinator.release.release import check_owner
 from coordinator.state_folder import CHECKPOINTS

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from coordinator.checkpoints.folder import Checkpoint, TrainerState
+from coordinator.checkpoints.retention import Checkpoint, TrainerState
 from coordinator.ledger.ledger import Ledger
 from coordinator.notebook.build import FILE_NAME, at_the_hub
 from coordinator.release.build import first_card, make_release

@@ -33,7 +33,7 @@ from swarm.access.gate import Gate
 from swarm.access.notices import LONGEST as NOTICES
 from swarm.access.notices import notices_key
 from swarm.access.passes import PassRefused, check_pass, read_pass
-from swarm.access.shut_out import caller, note_refusal
+from swarm.access.refusal_backoff import caller, note_refusal
 from swarm.identity import Identity, peer_id_of
 
 logger = get_logger(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 from hivemind.p2p import P2P
 from hivemind.utils import MSGPackSerializer
 
-from swarm.access.shut_out import note_refusal
+from swarm.access.refusal_backoff import note_refusal
 
 LONGEST_MESSAGE = 8 * 2**20  # bytes; parts of a mean and of a state are a tenth of it
 DEEPEST = 8  # tuples, and other things that are packed on their own, within each other; ours go three deep

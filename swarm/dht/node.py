@@ -20,9 +20,9 @@ from hivemind.p2p import P2PDaemonError, PeerID
 from hivemind.utils import get_logger
 from hivemind.utils.multiaddr import Multiaddr
 
-from swarm.access.announcements import keep_noticing
 from swarm.access.gate import Gate
-from swarm.access.shut_out import shut_out_whoever_is_refused
+from swarm.access.notice_exchange import keep_noticing
+from swarm.access.refusal_backoff import shut_out_whoever_is_refused
 from swarm.clock import describe_offset, keep_time
 from swarm.dht.guarded import GuardedProtocol, PassAuthorizer
 from swarm.dht.message_limits import limit_messages

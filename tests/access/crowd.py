@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 SOCKETS = 1000
 HEAD = b"GET /api/run HTTP/1.1\r\nHost: a\r\nX-Slow: "  # and then a byte now and then

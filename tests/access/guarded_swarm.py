@@ -19,7 +19,7 @@ from app.demo.peers import Peer
 from swarm.run_file.fingerprint import fingerprint
 from tests.access.attacker import FAILED
 from tests.peers.small_swarm import NAME, SmallSwarm, newest_step_said, text_of
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 from tokenizer.loading import load_tokenizer, tokenizer_digest
 
 ROOT = Path(__file__).parent.parent.parent

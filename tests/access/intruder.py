@@ -21,7 +21,7 @@ from hivemind.utils.multiaddr import Multiaddr
 
 from averaging.protocol.messages import Chunk, Log, Report, Status, Want, WantLog
 from averaging.transport.frames import Hello
-from swarm.access.joining import JoinAnswer
+from swarm.access.join_messages import JoinAnswer
 from swarm.dht.guarded import GuardedProtocol
 from swarm.identity import Identity, load_identity
 from tests.access.credentials import Credentials, Scene, Shown, key_of, sealed

@@ -17,7 +17,7 @@ from swarm.dht.guarded import GuardedProtocol
 from tests.access.credentials import Credentials, Raw, Scene, sealed
 from tests.access.intruder import Intruder, say
 from tests.access.reading import records_of
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 LISTED_EVERY = 5.0  # seconds
 SPEAKS_EVERY = 0.5

@@ -12,8 +12,8 @@ import yaml
 
 from swarm.identity import load_identity
 from swarm.run_file import RunFile, load_run
-from tests.forked import start_forked
-from tests.waiting import PATIENCE
+from tests.support.forked import start_forked
+from tests.support.waiting import PATIENCE
 from tokenizer.training import train_tokenizer
 
 NOBODY = "/ip4/127.0.0.1/tcp/9/p2p/QmNtEvvDJaoK5CDjFJ2qezb8QLpPci95kFeTuiu1fHvQqg"

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 HEAVY = ("torch", "transformers", "hivemind", "datasets", "sqlalchemy", "numpy")
 LIMIT = 1.0  # seconds; half of it where nothing else runs

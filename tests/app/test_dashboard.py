@@ -13,7 +13,7 @@ import pytest
 
 from app.commands import dashboard
 from app.commands.dashboard import DashboardError, free_port, run_dashboard
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 
 @pytest.fixture

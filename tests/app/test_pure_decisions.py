@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.bookkeeping import is_due
 from coordinator.main import warnings_about
+from coordinator.main_loop import is_due
 from swarm.run_file import parse_run
 
 

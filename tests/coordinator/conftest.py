@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
 from swarm.run_file import RunFile, parse_run
-from tests.postgres_server import WhyNot, running_server
+from tests.support.postgres_server import WhyNot, running_server
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch
 from trainer.model import PretrainingModel, build_model

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.tracking import Tracker, open_tracker
 from swarm.run_file import RunFile, parse_run
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytest.importorskip("wandb")
 

@@ -20,7 +20,7 @@ from tests.dashboard.browsing import installed_browser
 from tests.dashboard.coordinators import Switch
 from tests.recorded_month.__main__ import State, record
 from tests.recorded_month.serving import Served, serving
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 REFRESH = 0.5  # seconds: tests do not wait long
 

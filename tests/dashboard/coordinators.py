@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 AWAY = None
 

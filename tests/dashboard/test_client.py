@@ -6,7 +6,7 @@ import pytest
 from dashboard import client
 from dashboard.client import MOST_QUESTIONS, Away, Coordinator, NotThere
 from tests.dashboard.coordinators import CountingServer
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 RUN = {"name": "test-run", "total_steps": 100}
 PERSON = {"user": "asha", "samples": 3}

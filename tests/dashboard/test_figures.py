@@ -8,11 +8,11 @@ from dashboard.answers import Evaluation, Fill, Guess, History, Leader, Sentence
 from dashboard.charts import STEP, TIME
 from dashboard.client import Found
 from dashboard.curves import across, loss_table, smoothed
-from dashboard.machines import flag
-from dashboard.overview import notebook_links
 from dashboard.packing import pack
-from dashboard.people import SEEN, last_here
 from dashboard.sentences import way_to, with_best_guess
+from dashboard.views.machines import flag
+from dashboard.views.overview import notebook_links
+from dashboard.views.people import SEEN, last_here
 
 
 @pytest.mark.parametrize("aspect", [1.0, 2.4])

@@ -14,7 +14,7 @@ from dashboard import texts
 from tests.dashboard.coordinators import Switch
 from tests.recorded_month.people import AWKWARD
 from tests.recorded_month.serving import Served
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 APP = Path(dashboard.__file__).with_name("app.py")
 HOSTILE = "<img src=x onerror=alert(1)> [x](javascript:alert(2)) :material/verified: www.evil.example"

@@ -1,9 +1,9 @@
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from downstream.alignment import NO_LABEL, align_labels, first_tokens, labels_of_words
-from downstream.examples import Example
-from downstream.ner import NamedEntities
+from downstream.data.examples import Example
+from downstream.tasks.alignment import NO_LABEL, align_labels, first_tokens, labels_of_words
+from downstream.tasks.ner import NamedEntities
 
 X = NO_LABEL
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from downstream.comparison import Comparison
-from downstream.corpus import DataOptions, open_corpus
-from downstream.tasks import TASKS
+from downstream.data.task_data import DataOptions, open_corpus
+from downstream.tasks.by_name import TASKS
 from downstream.training import Settings
 from swarm.errors import DataError
-from tests.forked import start_forked
-from tests.waiting import PATIENCE
+from tests.support.forked import start_forked
+from tests.support.waiting import PATIENCE
 
 GOOD_CONLL = "ঢাকা\tB-LOC\nযাই\tO\n\nআমি\tO\n\n"
 GOOD_ROWS = '{"text": "ভালো", "label": "positive"}\n{"text": "খারাপ", "label": "negative"}\n'

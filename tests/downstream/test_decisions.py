@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from downstream.classify import Classification
 from downstream.comparison import ways
 from downstream.errors import ModelError
 from downstream.evaluate import task_of
 from downstream.models import Model
-from downstream.ner import NamedEntities
-from downstream.results import (
+from downstream.report.results import (
     AS_IT_IS,
     FINE_TUNED,
     FROM_SCRATCH,
@@ -25,7 +23,9 @@ from downstream.results import (
     spread,
     table_of,
 )
-from downstream.tags import all_tags
+from downstream.tasks.classify import Classification
+from downstream.tasks.ner import NamedEntities
+from downstream.tasks.tags import all_tags
 from downstream.training import Epoch, best_epoch, epochs_without_progress
 
 

@@ -10,19 +10,19 @@ import pytest
 from rich.console import Console
 from transformers import AutoModelForTokenClassification, pipeline
 
-from downstream.corpus import DataOptions, open_corpus
+from downstream.data.task_data import DataOptions, open_corpus
 from downstream.errors import ModelError
 from downstream.finetune import finetune
 from downstream.heads import new_head, open_reader
 from downstream.models import find_models, inspect_model
-from downstream.results import FINE_TUNED, FROM_SCRATCH, Results
-from downstream.task import Task
-from downstream.tasks import TASKS
+from downstream.report.results import FINE_TUNED, FROM_SCRATCH, Results
+from downstream.tasks.by_name import TASKS
+from downstream.tasks.task import Task
 from downstream.training import fit, predict
 from swarm.errors import StorageError
 from tests.downstream.conftest import PEOPLE, QUICK
-from tests.forked import start_forked
-from tests.waiting import PATIENCE, wait_until
+from tests.support.forked import start_forked
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.xdist_group("finetune")  # a model for most of them
 

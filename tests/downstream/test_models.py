@@ -8,12 +8,12 @@ import pytest
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast
 
-from downstream.classify import Classification
 from downstream.errors import ModelError
 from downstream.heads import new_head, open_reader
 from downstream.models import check_head, check_pretrained, find_models, inspect_model
-from downstream.ner import NamedEntities
-from downstream.task import Task
+from downstream.tasks.classify import Classification
+from downstream.tasks.ner import NamedEntities
+from downstream.tasks.task import Task
 from tests.downstream.conftest import MAX_LENGTH, write_pretrained
 
 LABELS = ("O", "B-PER", "I-PER")

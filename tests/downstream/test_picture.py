@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from downstream.chart import HEIGHT, WIDTH, as_png, ticks
-from downstream.picture import check_picture, draw, write_picture
-from downstream.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
+from downstream.report.chart import HEIGHT, WIDTH, as_png, ticks
+from downstream.report.picture import check_picture, draw, write_picture
+from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
 from swarm.errors import StorageError
 
 SVG = "{http://www.w3.org/2000/svg}"

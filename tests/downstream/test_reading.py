@@ -5,14 +5,14 @@ from pathlib import Path
 import datasets
 import pytest
 
-from downstream.classify import Classification
-from downstream.conll import read_conll
-from downstream.corpus import DataOptions, open_corpus, seen_in_training
-from downstream.examples import Corpus, Example, Split
-from downstream.hub_dataset import PRESETS, HubName, parse_name
-from downstream.ner import NamedEntities
-from downstream.rows import read_rows
-from downstream.task import Columns
+from downstream.data.conll import read_conll
+from downstream.data.examples import Corpus, Example, Split
+from downstream.data.hub_dataset import PRESETS, HubName, parse_name
+from downstream.data.rows import read_rows
+from downstream.data.task_data import DataOptions, open_corpus, seen_in_training
+from downstream.tasks.classify import Classification
+from downstream.tasks.ner import NamedEntities
+from downstream.tasks.task import Columns
 
 
 def written(path: Path, content: str | bytes) -> Path:

@@ -8,15 +8,15 @@ import pytest
 from rich.console import Console
 from transformers import PreTrainedTokenizerFast
 
-from downstream.alignment import first_tokens
-from downstream.corpus import DataOptions, open_corpus
+from corpus.documents import open_documents
+from downstream.data.task_data import DataOptions, open_corpus
 from downstream.finetune import finetune
 from downstream.heads import open_reader
 from downstream.models import inspect_model
-from downstream.tasks import TASKS
+from downstream.tasks.alignment import first_tokens
+from downstream.tasks.by_name import TASKS
 from swarm.run_file import parse_run
 from tests.downstream.conftest import QUICK, write_pretrained
-from tokenizer.documents import open_documents
 from tokenizer.training import train_tokenizer
 
 

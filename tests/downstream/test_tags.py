@@ -9,13 +9,13 @@ from rich.console import Console
 from transformers import PreTrainedTokenizerFast
 
 from downstream.comparison import Comparison
-from downstream.corpus import DataOptions, open_corpus
-from downstream.examples import Corpus
+from downstream.data.examples import Corpus
+from downstream.data.task_data import DataOptions, open_corpus
 from downstream.finetune import finetune
-from downstream.ner import NamedEntities
-from downstream.results import Results
-from downstream.tags import as_bio
-from downstream.tasks import TASKS
+from downstream.report.results import Results
+from downstream.tasks.by_name import TASKS
+from downstream.tasks.ner import NamedEntities
+from downstream.tasks.tags import as_bio
 from swarm.errors import DataError
 from tests.downstream.conftest import QUICK, write_conll, write_jsonl
 

@@ -22,7 +22,7 @@ from coordinator.checkpoints import store
 from coordinator.release.hub import HubRepository
 from swarm.files import write_file
 from tests.faults.hosts import move_to
-from tests.forked import run_sahaj
+from tests.support.forked import run_sahaj
 
 POLL = 0.005  # seconds
 LONGEST = 60.0  # seconds that a process is held, or the test has failed

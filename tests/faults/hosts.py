@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 NETWORK = "10.213.77"
 LARGEST_PACKET = 4000  # bytes, some more than Ethernet's

@@ -14,7 +14,7 @@ from coordinator.notebook.build import code
 from coordinator.notebook.wheel import Program, this_program
 from swarm.program import DISTRIBUTION
 from tests.notebook.conftest import KERNEL, TORCH, make_wheel
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.xdist_group("platform")  # its Python is built once
 VERSION = "7.1.0"

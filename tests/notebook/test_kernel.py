@@ -15,7 +15,7 @@ import pytest
 
 from app.join.problems import TokenRejected, TokenTooStrong
 from app.notebook import kernel
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 KAGGLE_HERE = {"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}
 SECRET = "hf_" + "a" * 34

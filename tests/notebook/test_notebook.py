@@ -10,11 +10,11 @@ from pathlib import Path
 
 import nbformat
 
-from coordinator.http.credit import plain
+from coordinator.http.badges import plain
 from coordinator.notebook.build import at_the_hub, invitation, notebook_for
 from coordinator.notebook.wheel import PACKAGES, Program, this_program
 from swarm.run_file import ReleaseSection
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 LINK = "https://run.example.org"
 

@@ -21,8 +21,8 @@ from coordinator.main import ADDRESSES
 from coordinator.state_folder import URL
 from swarm.files import write_file
 from swarm.run_file import dump_run, parse_run
-from tests.forked import Forked, run_sahaj, start_function
-from tests.waiting import PATIENCE, wait_until
+from tests.support.forked import Forked, run_sahaj, start_function
+from tests.support.waiting import PATIENCE, wait_until
 
 NAME = "small-run"
 LOOK_EVERY = 0.1  # seconds

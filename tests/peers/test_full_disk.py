@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.checkpoints.folder import newest_checkpoint
+from coordinator.checkpoints.retention import newest_checkpoint
 from tests.faults.agreement import compare
 from tests.peers.small_swarm import SmallSwarm, newest_step_said, text_of
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 

@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-import app.join.hearing
+import app.join.notices_over_http
 from app.commands.admin import admin
 from app.join.join import PEERS
 from app.join.problems import Banned, NotAllowed
 from coordinator.access.admin_key import FILE
 from swarm.dht import known_peers
-from tests.hub_stand_in import HubStandIn
-from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
+from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 4096  # some seconds of two trainers
@@ -80,5 +80,5 @@ def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_i
 
 def run_asking_soon(arguments: list[str]) -> None:
     """Be a trainer that soon asks for notices over HTTP: in client mode a banned one has no other way to hear of it."""
-    app.join.hearing.SILENCE = app.join.hearing.ASK_EVERY = 2.0
+    app.join.notices_over_http.SILENCE = app.join.notices_over_http.ASK_EVERY = 2.0
     run_closely(arguments)

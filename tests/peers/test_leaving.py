@@ -17,7 +17,7 @@ from tests.peers.small_swarm import (
     signal_group,
     text_of,
 )
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm
 STARTED = re.compile(r"(Computing \d+ samples)")

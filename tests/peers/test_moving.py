@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, signal_group, text_of
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 4096  # some seconds of two trainers

@@ -18,11 +18,11 @@ from nbclient import NotebookClient
 
 from coordinator.ledger.ledger import SessionSummary
 from coordinator.notebook.wheel import this_program
-from tests.hub_stand_in import HubStandIn
-from tests.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.notebook.test_kernel import platform_modules
 from tests.peers.small_swarm import SmallSwarm
-from tests.waiting import PATIENCE
+from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm
 CONTRIBUTED = re.compile(r"Thank you! You contributed ([\d,]+) samples")

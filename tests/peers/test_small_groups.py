@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.small_swarm import COUNTING, SmallSwarm, newest_step_said
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEPS = 4

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.join.spot import ELSEWHERE
+from app.join.preemption import ELSEWHERE
 from tests.app.join.metadata_stand_in import MetadataStandIn
 from tests.peers.small_swarm import CONTRIBUTED, SmallSwarm, living_processes, text_of
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from coordinator.checkpoints.folder import newest_checkpoint
+from coordinator.checkpoints.retention import newest_checkpoint
 from tests.peers.small_swarm import CONTRIBUTED, SmallSwarm
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm
 STEPS = 3

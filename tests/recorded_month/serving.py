@@ -15,17 +15,17 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import FILE, load_admin_key
-from coordinator.access.announcements import NoticeBoard
-from coordinator.checkpoints.folder import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState, checkpoints_to_remove
+from coordinator.access.notice_store import NoticeBoard
+from coordinator.checkpoints.retention import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState, checkpoints_to_remove
 from coordinator.evaluation.held_out import perplexity
+from coordinator.http.app import Desk, make_app
 from coordinator.http.server import Server
-from coordinator.http.service import Desk, make_app
 from coordinator.ledger.ledger import EvaluationRecord, Ledger, open_ledger
 from swarm.access.passes import load_authority
 from swarm.run_file import RunFile, dump_run
 from swarm.run_file.fingerprint import fingerprint
 from tests.recorded_month.going_on import GoingOn
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 @dataclass(frozen=True)

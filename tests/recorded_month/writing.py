@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert
 
-from coordinator.ledger.database import writing
-from coordinator.ledger.entry import day_of
 from coordinator.ledger.history import FilledSentence, FillRow, MinuteRow
+from coordinator.ledger.ingest import day_of
 from coordinator.ledger.ledger import PRESENT_SECONDS, Ledger, open_ledger
 from coordinator.ledger.schema import (
     Base,
@@ -19,6 +18,7 @@ from coordinator.ledger.schema import (
     SessionRow,
     StepRow,
 )
+from coordinator.ledger.storage.database import writing
 from swarm.run_file import RunFile
 from tests.recorded_month.people import DAY, Sitting
 from tests.recorded_month.training import Brought, Training, learned, minute_is_told

@@ -12,7 +12,7 @@ import pytest
 
 from swarm.errors import StorageError
 from swarm.files import remove_partials, whole_directory, write_file
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 MEBIBYTE = 1 << 20
 

@@ -1,7 +1,7 @@
 import asyncio
 
 from swarm.rate_limit import RateLimit, Tarpit, address_key
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 class Clock:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from swarm.errors import DataError, TokenizerError
 from swarm.run_file import RunFile, parse_run
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 from tokenizer.alphabet import LONGEST_WORD, with_common_characters
 from tokenizer.loading import load_tokenizer, save_tokenizer, tokenizer_digest
 from tokenizer.training import train_tokenizer

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from app.demo.fill_masks import FilledMask, Prediction, choose_word, fill_masks, render
-from coordinator.checkpoints.folder import CheckpointError
-from tests.waiting import PATIENCE
+from coordinator.checkpoints.retention import CheckpointError
+from tests.support.waiting import PATIENCE
 
 SENTENCE = "The boats of 12 peers go down-river."
 # [CLS] ▁The ▁boat s ▁of ▁ 12 ▁peers ▁go ▁down - ri ver . [SEP]

@@ -11,8 +11,8 @@ from rich.console import Console
 from transformers import AlbertForPreTraining
 
 from app.commands.info import describe, render
-from coordinator.checkpoints.folder import CheckpointError
-from tests.waiting import PATIENCE
+from coordinator.checkpoints.retention import CheckpointError
+from tests.support.waiting import PATIENCE
 
 
 def shown(checkpoint: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from swarm.access.joining import JoinRequest
+from swarm.access.join_messages import JoinRequest
 from tests.app.join.stand_in import Answer, Heard, StandIn
 
 RUN = """

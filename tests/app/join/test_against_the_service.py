@@ -19,15 +19,15 @@ from app.join.problems import (
     WrongFingerprint,
 )
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.announcements import NoticeBoard
+from coordinator.access.notice_store import NoticeBoard
+from coordinator.http.app import Desk, make_app
 from coordinator.http.server import Server
-from coordinator.http.service import Desk, make_app
 from coordinator.ledger.ledger import open_ledger
 from swarm.access.passes import load_authority
 from swarm.run_file import load_run
 from swarm.run_file.fingerprint import fingerprint
 from tests.app.join.conftest import RUN, Trained
-from tests.hub_stand_in import HubStandIn
+from tests.support.hub_stand_in import HubStandIn
 from tokenizer.loading import read_tokenizer, tokenizer_digest
 
 

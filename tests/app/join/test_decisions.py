@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.join.checks import Computer, Finding, findings, parameters, plan, refuse_if_fatal
+from app.join.current_address import may_follow
 from app.join.home import IDENTITY, cache_folder, default_folder
-from app.join.moved import may_follow
 from app.join.problems import MachineTooSmall
-from app.join.reach import addresses_towards, needs_client_mode
+from app.join.reachability import addresses_towards, needs_client_mode
 from app.join.renewal import LONGEST_PAUSE, pause
 from swarm.dht import known_peers
 from swarm.run_file import ReleaseSection, parse_run

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.join.door import Access, RunInfo
+from app.join.coordinator_client import Access, RunInfo
 from app.join.join import JoinOptions, join, warning_about_token, who
 from app.join.problems import ManifestProblem, NameProblem, TokenMissing, TokenTooStrong, WrongFingerprint
 from swarm.errors import SwarmError

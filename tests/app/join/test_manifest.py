@@ -9,7 +9,7 @@ import yaml
 
 from app.join.manifest import LARGEST_FILE, LONGEST_RUN_FILE, folder_name, read_manifest, write_manifest
 from app.join.problems import ManifestProblem
-from swarm.access.joining import Manifest, TokenizerFile
+from swarm.access.join_messages import Manifest, TokenizerFile
 from tests.app.join.conftest import RUN
 
 FILES = {"tokenizer.json": b'{"model": 1}', "tokenizer_config.json": b"{}"}

@@ -23,10 +23,10 @@ from app.join.problems import (
 )
 from app.join.renewal import Renewal
 from swarm.access.gate import Gate
-from swarm.access.joining import JoinAnswer
+from swarm.access.join_messages import JoinAnswer
 from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import Authority, load_authority
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 RUN = "little"

@@ -17,7 +17,7 @@ from app.plan.plan import plan, render
 from app.plan.table import TableError, Volunteers, read_table
 from averaging.load_balancing.plan import Node, Role, equal_parts, make_plan
 from swarm.run_file import RunFile, load_run, parse_run
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = ROOT / "runs" / "english.yaml"

@@ -7,7 +7,7 @@ import pytest
 
 from averaging.bandwidth.cap import BURST, MEGABIT
 from averaging.bandwidth.own_line import Caps, OwnLine
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 SLICE = 2**15  # bytes
 

@@ -9,7 +9,7 @@ from averaging.bandwidth.cap import MEGABIT
 from averaging.bandwidth.meter import Meter
 from averaging.bandwidth.own_line import Caps, OwnLine
 from averaging.transport.window import Window
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 PIECE, SNAPSHOT_CHUNK = 130_000, 2**20
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 def killed_after(program: str, lines: int, *arguments: object) -> list[str]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from averaging.log.state import State
 from averaging.shell.shell import Shell
 from tests.averaging.shell.village import LAYOUT, Village
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 
 def drifts(shell: Shell, share: float) -> None:

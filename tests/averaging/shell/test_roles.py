@@ -6,7 +6,7 @@ from pathlib import Path
 from averaging.protocol.messages import Bandwidth
 from averaging.shell.shell import Shell
 from tests.averaging.shell.village import TOKENS, Village
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 
 def village_of(folder: Path) -> tuple[Village, list[Shell]]:

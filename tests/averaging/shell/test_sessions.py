@@ -14,7 +14,7 @@ from averaging.shell.shell import Shell
 from tests.averaging.shell.test_shell import states_are_equal
 from tests.averaging.shell.test_stepping import step_of
 from tests.averaging.shell.village import Village
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 
 async def restarted_behind_a_snapshot(village: Village) -> Shell:

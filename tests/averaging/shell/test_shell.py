@@ -13,7 +13,7 @@ from averaging.protocol.messages import Goodbye, Message, Piece
 from averaging.reduce.encoding import piece_bytes
 from averaging.shell.shell import Shell
 from tests.averaging.shell.village import LAYOUT, OPTIMIZER, Village
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 
 def states_are_equal(*shells: Shell) -> None:

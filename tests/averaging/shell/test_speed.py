@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.averaging.shell.village import Village
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 
 @pytest.mark.parametrize("updates", [7, 60])

@@ -20,7 +20,7 @@ from averaging.protocol.messages import Propose
 from averaging.shell.shell import Shell
 from swarm.errors import StorageError
 from tests.averaging.shell.village import LAYOUT, Village
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 
 def step_of(shell: Shell) -> int:

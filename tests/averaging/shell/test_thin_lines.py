@@ -13,7 +13,7 @@ from averaging.shell.connection import LOOK_EVERY
 from averaging.shell.shell import Shell
 from tests.averaging.shell.thin_lines import Lines
 from tests.averaging.shell.village import LAYOUT, Village
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 SPEED = 2000.0  # bytes a second
 UPDATE = LAYOUT.size * 66 / 64  # bytes in 8 bits

@@ -15,7 +15,7 @@ from tests.averaging.log.headers import chain_of
 from tests.averaging.shell.test_shell import states_are_equal
 from tests.averaging.shell.test_stepping import step_of
 from tests.averaging.shell.village import RUN, Village
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 LIAR = "mallory.0"
 AHEAD = 1000  # steps

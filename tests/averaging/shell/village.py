@@ -27,7 +27,7 @@ from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression, vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.sender import GradientBuffers
-from averaging.shell.beginning import resume_or_open
+from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Shell
 from swarm.run_file import OptimizerSection

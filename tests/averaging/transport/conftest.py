@@ -6,7 +6,7 @@ import pytest
 from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
 
 from averaging.transport.loop import LoopThread
-from swarm.access import shut_out
+from swarm.access import refusal_backoff
 from swarm.rate_limit import RateLimit
 from tests.averaging.transport.peers import Peers
 
@@ -14,10 +14,10 @@ from tests.averaging.transport.peers import Peers
 @pytest.fixture
 def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Peers]:
     """Peers of one test; nobody has been refused before it."""
-    monkeypatch.setattr(shut_out, "_refusals", RateLimit(shut_out.MOST_REFUSALS, shut_out.WINDOW))
+    monkeypatch.setattr(refusal_backoff, "_refusals", RateLimit(refusal_backoff.MOST_REFUSALS, refusal_backoff.WINDOW))
     for name in ("add_unary_handler", "stream_handler"):
         monkeypatch.setattr(ControlClient, name, getattr(ControlClient, name))  # put back afterwards
-    shut_out.shut_out_whoever_is_refused()
+    refusal_backoff.shut_out_whoever_is_refused()
     loop = LoopThread("transport-test")
     loop.start()
     them = Peers(loop)

@@ -19,7 +19,7 @@ from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import load_authority
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 RUN = "0123abcd"
 DIGEST = hashlib.sha256(b"header").hexdigest()

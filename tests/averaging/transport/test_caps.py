@@ -10,7 +10,7 @@ from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
 from averaging.transport.frames import SLICE
 from tests.averaging.transport.peers import Peer, Peers
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
 PAYLOAD = bytes(range(256)) * 1024  # 256 KiB

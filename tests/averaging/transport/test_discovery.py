@@ -16,9 +16,9 @@ from swarm.dht.node import Network, addresses, join_dht
 from swarm.dht.records import ContactRecord
 from swarm.identity import Identity, load_identity
 from tests.averaging.transport.peers import Guarded
-from tests.forked import runs_well
-from tests.virtual_time import in_virtual_time
-from tests.waiting import wait_until
+from tests.support.forked import runs_well
+from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

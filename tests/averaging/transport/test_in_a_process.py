@@ -14,8 +14,8 @@ from averaging.transport.pass_credentials import PassCredentials
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.identity import load_identity
 from tests.averaging.transport.peers import RUN, Guarded, Peer, chunk_of
-from tests.forked import runs_well
-from tests.waiting import wait_until
+from tests.support.forked import runs_well
+from tests.support.waiting import wait_until
 
 PAYLOAD = bytes(2**18)
 

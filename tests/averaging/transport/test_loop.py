@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from averaging.transport.loop import LoopEnded, LoopThread
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

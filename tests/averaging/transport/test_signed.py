@@ -15,7 +15,7 @@ from averaging.transport.pass_credentials import PassCredentials
 from swarm.access.passes import COORDINATOR
 from swarm.identity import load_identity
 from tests.averaging.transport.peers import RUN, Guarded, Peer, Peers
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
 

@@ -12,7 +12,7 @@ from averaging.transport.frames import Lane
 from averaging.transport.limits import Limits
 from averaging.transport.wire import encode, pack
 from tests.averaging.transport.peers import QUICK, Intruder, Peers, chunk_of, framed
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
 PAYLOAD = bytes(range(256)) * 1024  # 256 KiB

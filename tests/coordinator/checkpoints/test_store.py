@@ -38,7 +38,7 @@ from coordinator.main import newest_that_fits
 from swarm.errors import StorageError
 from swarm.run_file import RunFile, load_run
 from swarm.run_file.fingerprint import fingerprint
-from tests.forked import start_function
+from tests.support.forked import start_function
 from tokenizer.loading import tokenizer_digest
 from trainer.data import Batch
 from trainer.model import PretrainingModel, parameter_groups

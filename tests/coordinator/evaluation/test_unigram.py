@@ -13,7 +13,7 @@ from coordinator.evaluation.unigram import below_unigram, compared, unigram_loss
 from coordinator.evaluation.unigram_count import UnigramBaseline, count_tokens, masked_tokens, training_documents
 from swarm.run_file import DataSource, RunFile
 from tests.coordinator.conftest import SENTENCES
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 from trainer.data import Batch
 
 

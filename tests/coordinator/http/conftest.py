@@ -14,18 +14,18 @@ from hivemind.utils.crypto import RSAPrivateKey
 from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.announcements import NoticeBoard
-from coordinator.checkpoints.folder import TrainerState
+from coordinator.access.notice_store import NoticeBoard
+from coordinator.checkpoints.retention import TrainerState
+from coordinator.http.app import Desk, Limits, make_app
 from coordinator.http.server import Server
-from coordinator.http.service import Desk, Limits, make_app
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
 from swarm.access.passes import load_authority
 from swarm.identity import peer_id_of
 from swarm.program import program_version
 from swarm.run_file import RunFile, parse_run
 from swarm.run_file.fingerprint import Fingerprint, fingerprint
-from tests.hub_stand_in import hub_stand_in as hub_stand_in
-from tests.waiting import PATIENCE
+from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.waiting import PATIENCE
 
 OURS = program_version()
 ADDRESS = "/ip4/127.0.0.1/tcp/31337/p2p/12D3KooWNothingButAName"

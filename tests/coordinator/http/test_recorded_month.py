@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.http.kept import KEPT
+from coordinator.http.response_cache import KEPT
 from coordinator.ledger.ledger import open_ledger
 from swarm.run_file import RunFile
 from tests.recorded_month.__main__ import State, record
 from tests.recorded_month.people import AWKWARD
 from tests.recorded_month.serving import Served, serving
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("month")  # which is recorded once
 QUICK = 0.2  # seconds of a processor for any answer; on a machine of its own they take less than half of it

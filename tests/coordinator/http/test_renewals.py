@@ -14,15 +14,15 @@ import pytest
 from hivemind.p2p import P2P, PeerID
 
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals
-from coordinator.access.vouched import VOUCHED_FOR, Vouched
+from coordinator.access.verified_users import VOUCHED_FOR, Vouched
 from swarm import clock
 from swarm.access import renewal
-from swarm.access.joining import Refused, Renewed
+from swarm.access.join_messages import Refused, Renewed
 from swarm.access.passes import COORDINATOR, check_pass, load_authority, read_pass
 from swarm.access.renewal import LONGEST
 from swarm.identity import load_identity, peer_id_of
 from tests.coordinator.http.conftest import Service, as_peer
-from tests.hub_stand_in import HubStandIn
+from tests.support.hub_stand_in import HubStandIn
 
 Serve = Callable[..., Service]
 

@@ -9,12 +9,12 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from coordinator.http import first_look
+from coordinator.http import request_limits
 from coordinator.http.desk import Remembered
 from coordinator.http.server import Server
 from swarm.errors import SwarmError
 from tests.coordinator.http.conftest import Service
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 def test_it_serves_until_it_is_stopped_and_leaves_signals_alone() -> None:
@@ -51,7 +51,7 @@ def test_a_request_that_does_not_arrive_is_given_up(
         monkeypatch.context() as for_now,
         socket.create_connection(("127.0.0.1", service.server.port), PATIENCE) as slow,
     ):
-        for_now.setattr(first_look, "BODY_PATIENCE", 0.3)
+        for_now.setattr(request_limits, "BODY_PATIENCE", 0.3)
         slow.sendall(b"POST /api/join HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
         assert slow.recv(100).startswith(b"HTTP/1.1 408")
     with socket.create_connection(("127.0.0.1", service.server.port)) as leaver:

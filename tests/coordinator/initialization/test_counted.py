@@ -11,9 +11,9 @@ from coordinator.evaluation.held_out import evaluate
 from coordinator.evaluation.unigram import unigram_loss
 from coordinator.evaluation.unigram_count import count_tokens, masked_tokens, training_documents
 from coordinator.initialization.counted import begin_with_counts, text_of
+from corpus.documents import open_documents
 from swarm.run_file import RunFile
 from tests.coordinator.initialization.conftest import MakeRun
-from tokenizer.documents import open_documents
 from trainer.data import validation_batches
 from trainer.model import PretrainingModel, build_model
 

@@ -12,7 +12,7 @@ from transformers import AlbertConfig, AlbertModel, BertConfig, PreTrainedTokeni
 
 from averaging.log.disk import LOG_FILE
 from averaging.log.log_file import LogFile, Record
-from coordinator.checkpoints.folder import TrainerState
+from coordinator.checkpoints.retention import TrainerState
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.initialization.shared_tokens import shared_tokens
 from coordinator.initialization.warm_start import BIAS, EMBEDDINGS, warm_start
@@ -24,9 +24,9 @@ from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import differences, fingerprint
 from tests.averaging.log.headers import chain_of
 from tests.coordinator.initialization.conftest import LENGTH, MakeRun
-from tests.hub_reader import read_from_hub
-from tests.hub_repositories import File
-from tests.hub_stand_in import HubStandIn
+from tests.support.hub_reader import read_from_hub
+from tests.support.hub_repositories import File
+from tests.support.hub_stand_in import HubStandIn
 from trainer.model import PretrainingModel, build_model
 
 POSITIONS = "albert.embeddings.position_embeddings.weight"

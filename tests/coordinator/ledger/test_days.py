@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.entry import day_of, seconds_here
+from coordinator.ledger.ingest import day_of, seconds_here
 from coordinator.ledger.ledger import PRESENT_SECONDS, Ledger, SessionReport, open_ledger
 
 Report = Callable[..., SessionReport]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from coordinator.ledger.database import _database_url, writing
 from coordinator.ledger.ledger import LedgerError, SessionReport, open_ledger
+from coordinator.ledger.storage.database import _database_url, writing
 from swarm import secret_variables
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 Report = Callable[..., SessionReport]
 

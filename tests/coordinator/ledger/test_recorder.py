@@ -17,15 +17,15 @@ from averaging.log.log_file import LogFile, Place, Record, entries_after
 from averaging.log.state import Layout, State
 from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint, TrainerState
 from coordinator.ledger import recorder
-from coordinator.ledger.database import reading
 from coordinator.ledger.ledger import Ledger, LedgerError, SessionReport, open_ledger
 from coordinator.ledger.minutes import Historian
 from coordinator.ledger.recorder import Recorder, as_its_own, credited, ledger_id, seen_round
 from coordinator.ledger.rounds import RoundRow
-from coordinator.run_log import Applied, RunLog, saved, set_older_log_aside, state_of
+from coordinator.ledger.storage.database import reading
+from coordinator.replica import Applied, RunLog, saved, set_older_log_aside, state_of
 from swarm.run_file import RunFile
 from tests.averaging.log.headers import FIRST, chain_of, header, member
-from tests.coordinator.ledger.test_backup import spoil
+from tests.coordinator.ledger.storage.test_backup import spoil
 
 NOW = 1_800_000_000.0
 ASHA, BELA = "asha.1", "bela.0"

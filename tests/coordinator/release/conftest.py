@@ -7,14 +7,14 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.checkpoints.folder import Checkpoint, list_checkpoints
+from coordinator.checkpoints.retention import Checkpoint, list_checkpoints
 from coordinator.checkpoints.store import TrainerState, save_checkpoint
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
 from coordinator.public_run import for_everybody
 from swarm.run_file import RunFile, parse_run
-from tests.hub_repositories import Repository
-from tests.hub_stand_in import HubStandIn
-from tests.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub_repositories import Repository
+from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
 from tokenizer.training import train_tokenizer
 from trainer.model import build_model
 

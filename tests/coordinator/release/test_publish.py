@@ -15,7 +15,7 @@ from huggingface_hub.utils._runtime import is_xet_available
 
 from app.release.release import publish_by_hand, release_by_hand
 from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
-from coordinator.checkpoints.folder import Checkpoint, CheckpointError
+from coordinator.checkpoints.retention import Checkpoint, CheckpointError
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.build import make_release
 from coordinator.release.facts import read_record
@@ -23,8 +23,8 @@ from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError, des
 from coordinator.release.release import Release, publish
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
-from tests.hub_repositories import File, Line
-from tests.hub_stand_in import HubStandIn
+from tests.support.hub_repositories import File, Line
+from tests.support.hub_stand_in import HubStandIn
 
 Prepare = Callable[..., Release]
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.checkpoints.folder import list_checkpoints, prune
+from coordinator.checkpoints.retention import list_checkpoints, prune
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.release import next_release, tags_of
 from coordinator.release.uploader import ReleaseOffice, Releaser
 from coordinator.state_folder import UNNAMED
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import FINGERPRINT, REPO, MakeCheckpoint, repository
-from tests.hub_repositories import File, Line
-from tests.hub_stand_in import HubStandIn
-from tests.waiting import PATIENCE, wait_until
+from tests.support.hub_repositories import File, Line
+from tests.support.hub_stand_in import HubStandIn
+from tests.support.waiting import PATIENCE, wait_until
 
 
 @dataclass

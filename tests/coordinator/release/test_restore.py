@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.checkpoints.folder import list_checkpoints
+from coordinator.checkpoints.retention import list_checkpoints
 from coordinator.checkpoints.store import load_newest_checkpoint
 from coordinator.release.build import make_release
 from coordinator.release.hub import HubRepository, ReleaseError
@@ -16,8 +16,8 @@ from coordinator.release.restore import DOWNLOADS, restore_from_hub
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint
 from tests.coordinator.release.conftest import FINGERPRINT, REPO, MakeCheckpoint, repository
-from tests.hub_repositories import File
-from tests.hub_stand_in import HubStandIn
+from tests.support.hub_repositories import File
+from tests.support.hub_stand_in import HubStandIn
 
 
 class Stated(Fingerprint):

@@ -15,7 +15,7 @@ from hivemind.utils.auth import AuthRole, AuthRPCWrapper
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import Authority, load_authority
-from swarm.access.shut_out import shut_out_whoever_is_refused
+from swarm.access.refusal_backoff import shut_out_whoever_is_refused
 from swarm.dht.guarded import GuardedProtocol, PassAuthorizer
 from swarm.identity import load_identity
 

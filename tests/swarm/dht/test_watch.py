@@ -13,8 +13,8 @@ import swarm.dht.watch
 from swarm.dht.node import Network, join_dht
 from swarm.dht.watch import DHT_SILENCE, LATE, LOOK_EVERY, DHTWatch, Silence, describe_end
 from swarm.identity import load_identity
-from tests.forked import runs_well
-from trainer.leaving import end_process
+from swarm.leaving import end_process
+from tests.support.forked import runs_well
 
 
 class Looking:

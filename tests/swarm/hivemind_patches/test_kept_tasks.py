@@ -12,9 +12,9 @@ import pytest
 
 from swarm.dht.node import Network, join_dht
 from swarm.identity import load_identity
-from tests.forked import runs_well
-from tests.waiting import PATIENCE
-from trainer.leaving import end_process
+from swarm.leaving import end_process
+from tests.support.forked import runs_well
+from tests.support.waiting import PATIENCE
 
 ANSWER = b"here it is"
 

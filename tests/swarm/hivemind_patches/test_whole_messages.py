@@ -15,9 +15,9 @@ import pytest
 from swarm import clock
 from swarm.dht.node import Network, join_dht
 from swarm.identity import load_identity
-from tests.forked import runs_well
-from tests.waiting import PATIENCE
-from trainer.leaving import end_process
+from swarm.leaving import end_process
+from tests.support.forked import runs_well
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm
 MIB = 2**20

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.waiting import PATIENCE
 from tests.swarm.logging.conftest import lines, messages
-from tests.waiting import PATIENCE
 
 HIVEMIND = """
 import logging, sys

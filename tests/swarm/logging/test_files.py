@@ -10,8 +10,8 @@ import pytest
 
 from swarm.logging import file as log_file
 from swarm.logging import logs
+from tests.support.waiting import PATIENCE
 from tests.swarm.logging.conftest import lines, messages
-from tests.waiting import PATIENCE
 
 logger = logging.getLogger("trainer.example")
 pytestmark = pytest.mark.usefixtures("begun")

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
+from tests.support.waiting import PATIENCE
 from tests.trainer.console.test_view import HOSTILE, VIEW
-from tests.waiting import PATIENCE
 from trainer.console.notebook import LINES, NotebookView, page
 
 HTML, PLAIN = "text/html", "text/plain"

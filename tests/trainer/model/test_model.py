@@ -10,7 +10,7 @@ from transformers import AlbertForPreTraining, AutoModelForMaskedLM, PreTrainedT
 
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile
-from tests.forked import runs_well
+from tests.support.forked import runs_well
 from trainer.data import Batch, Feed
 from trainer.model import PretrainingModel, build_model, model_config, parameter_groups, sinusoids
 

@@ -1,0 +1,67 @@
+"""Where the run is, how it got on in the last hour, and when it will be done."""
+
+from dataclasses import asdict
+
+from coordinator.http.desk import Desk
+from coordinator.http.schemas.public import EvaluationAnswer, LastHourAnswer, ProgressAnswer, StepAnswer
+from coordinator.ledger.history import MINUTE, Minute
+from coordinator.ledger.ledger import Progress, Totals
+from swarm import clock
+
+__all__ = ["ProgressAnswer", "expected_finish", "tell_progress"]
+
+HOUR = 3600.0  # seconds
+NEWEST_STEPS = 1000
+MOST_EVALUATIONS = 1000
+
+
+def tell_progress(desk: Desk, progress: Progress, totals: Totals, now: float | None = None) -> ProgressAnswer:
+    """All that the ledger and the coordinator know about it at a unix time, by default the clock's."""
+    now = clock.now() if now is None else now
+    decisions, run, ledger = desk.board.decisions, desk.run, desk.ledger
+    since = max(0, progress.step - NEWEST_STEPS + 1)
+    then = ledger.history.minute_after(now - HOUR)
+    hour = None
+    if then is not None and then.time < now:
+        hour = _change(then, ledger.history.steps_counted_since(then.time), progress, totals, now)
+    step, halted = desk.step(), decisions.paused or decisions.stopped
+    return ProgressAnswer(
+        **asdict(progress) | {"step": step},
+        below_unigram=progress.below_unigram,
+        total_steps=run.optimizer.total_steps,
+        step_samples=min(max(0, desk.gathered()), run.averaging.target_batch_size),
+        target_batch_size=run.averaging.target_batch_size,
+        started=ledger.history.started(),
+        finish=None if halted else expected_finish(step, run.optimizer.total_steps, hour, now),
+        users_ever=totals.users,
+        sessions_ever=totals.sessions,
+        hours=totals.hours,
+        last_hour=hour,
+        paused=decisions.paused,
+        stopped=decisions.stopped,
+        announcement=decisions.announcement,
+        steps=[StepAnswer(**asdict(one)) for one in ledger.steps(since)],
+        evaluations=[
+            EvaluationAnswer(**asdict(one), below_unigram=one.below_unigram)
+            for one in ledger.history.evaluations(MOST_EVALUATIONS)
+        ],
+    )
+
+
+def expected_finish(step: int, total: int, hour: LastHourAnswer | None, now: float) -> float | None:
+    """The unix time of the last of `total` global steps at the pace of the last hour; None where nothing says it."""
+    if step >= total or hour is None or hour.steps == 0 or hour.seconds < MINUTE:
+        return None
+    return now + (total - step) * hour.seconds / hour.steps
+
+
+def _change(then: Minute, steps: int, progress: Progress, totals: Totals, now: float) -> LastHourAnswer:
+    return LastHourAnswer(
+        seconds=now - then.time,
+        steps=steps,
+        samples=progress.samples - then.samples,
+        tokens=progress.tokens - then.tokens,
+        users_present=progress.users_present - then.users,
+        users_ever=totals.users - then.users_ever,
+        hours=totals.hours - then.seconds / 3600,
+    )

@@ -1,0 +1,132 @@
+"""`/metrics`: where the run is, in the words of Prometheus."""
+
+import contextlib
+import datetime
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from coordinator.checkpoints.retention import TrainerState, newest_checkpoint
+from coordinator.http.desk import Desk, Remembered
+from coordinator.ledger.ledger import LedgerError, Progress, SessionSummary, Totals
+from swarm import clock
+
+KEPT = 5.0  # seconds that is remembered what costs the disk or the ledger something
+
+
+class Joins:
+    """Counts what became of attempts to join."""
+
+    def __init__(self, registry: CollectorRegistry):
+        self._joins = Counter("sahaj_joins", "attempts to join, by what became of them", ["outcome"], registry=registry)
+
+    def count(self, outcome: str) -> None:
+        """One more of this outcome: `joined`, or a refusal's name."""
+        self._joins.labels(outcome).inc()
+
+
+class Figures:
+    """The run's figures in Prometheus' text form."""
+
+    def __init__(self, desk: Desk, progress: Callable[[], Progress], totals: Callable[[], Totals]):
+        self._registry = CollectorRegistry()
+        self.joins = Joins(self._registry)
+        self._registry.register(_RunCollector(desk, progress, totals))
+
+    def text(self) -> bytes:
+        """All of them now."""
+        return generate_latest(self._registry)
+
+
+class _RunCollector(Collector):
+    def __init__(self, desk: Desk, progress: Callable[[], Progress], totals: Callable[[], Totals]):
+        self._desk, self._progress, self._totals = desk, progress, totals
+        self._sessions = Remembered(desk.ledger.sessions, KEPT)
+        self._newest = Remembered(lambda: newest_saved(desk), KEPT)
+
+    def describe(self) -> list[Metric]:
+        """Nothing: Prometheus would ask the ledger for it at registration."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """While the ledger cannot be read, its figures are absent rather than wrong."""
+        decisions = self._desk.board.decisions
+        yield GaugeMetricFamily("sahaj_step", "global step", self._desk.step())
+        yield GaugeMetricFamily("sahaj_total_steps", "global steps of the run", self._desk.run.optimizer.total_steps)
+        yield GaugeMetricFamily("sahaj_paused", "1 while no newcomers are let in", decisions.paused)
+        yield GaugeMetricFamily("sahaj_stopped", "1 after the organizer has ended the run", decisions.stopped)
+        yield GaugeMetricFamily(
+            "sahaj_last_step_timestamp_seconds",
+            "unix time of the newest global step, or of the coordinator's start if there was none since",
+            self._desk.stepped_at(),
+        )
+        if (newest := self._newest()) is not None:
+            yield GaugeMetricFamily("sahaj_checkpoint_step", "global step of the newest whole checkpoint", newest.step)
+            with contextlib.suppress(ValueError):  # somebody has written another time into it
+                yield GaugeMetricFamily(
+                    "sahaj_checkpoint_age_seconds",
+                    "seconds since the newest whole checkpoint was saved",
+                    seconds_since(newest.saved_at, clock.now()),
+                )
+        yield from self._from_ledger()
+
+    def _from_ledger(self) -> Iterator[Metric]:
+        try:
+            progress, totals, sessions = self._progress(), self._totals(), self._sessions()
+            newest = self._desk.ledger.steps(progress.step)
+        except LedgerError:
+            return
+        yield GaugeMetricFamily("sahaj_sessions", "sessions present", progress.sessions_present)
+        yield GaugeMetricFamily("sahaj_users", "users present", progress.users_present)
+        yield GaugeMetricFamily(
+            "sahaj_samples_per_second", "speed of all sessions present", progress.samples_per_second
+        )
+        yield GaugeMetricFamily(
+            "sahaj_step_peers", "sessions in the newest global step of the ledger", newest[-1].peers if newest else 0
+        )
+        yield GaugeMetricFamily(
+            "sahaj_data_wait_fraction",
+            "fraction of their time that sessions present have waited for data, their mean",
+            data_wait(sessions),
+        )
+        if progress.loss is not None:
+            yield GaugeMetricFamily("sahaj_loss", "training loss of the newest global step, nats", progress.loss)
+        if progress.eval_loss is not None:
+            yield GaugeMetricFamily("sahaj_held_out_loss", "newest held-out loss, nats", progress.eval_loss)
+        if progress.below_unigram is not None:
+            yield GaugeMetricFamily(
+                "sahaj_below_unigram",
+                "by how much the newest held-out loss is below a table of word frequencies, nats",
+                progress.below_unigram,
+            )
+        yield CounterMetricFamily("sahaj_samples", "samples in global steps", totals.samples)
+        yield CounterMetricFamily("sahaj_tokens", "tokens in global steps", totals.tokens)
+        yield CounterMetricFamily(
+            "sahaj_averaging_rounds", "averaging rounds, summed over sessions", totals.averaging_rounds
+        )
+        yield CounterMetricFamily(
+            "sahaj_averaging_failures", "failed averaging rounds, summed over sessions", totals.averaging_failures
+        )
+
+
+def data_wait(sessions: list[SessionSummary]) -> float:
+    """Mean fraction of the time that those present have waited for data; 0 if nobody is there."""
+    waits = [one.data_wait_fraction for one in sessions if one.present]
+    return sum(waits) / len(waits) if waits else 0.0
+
+
+def newest_saved(desk: Desk) -> TrainerState | None:
+    """The state of the newest whole checkpoint, if there is one."""
+    found = newest_checkpoint(desk.checkpoints)
+    return found.state if found else None
+
+
+def seconds_since(saved_at: str, now: float) -> float:
+    """Seconds from an ISO 8601 time to `now`, in unix seconds.
+
+    Raises:
+        ValueError: it is no such time.
+    """
+    return now - datetime.datetime.fromisoformat(saved_at).timestamp()

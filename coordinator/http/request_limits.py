@@ -1,0 +1,119 @@
+"""The first look at a request, before anything is parsed: its rate, its size, and how slowly it comes."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from wsgiref.handlers import format_date_time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from coordinator.http.errors import Problem, answer_problem, refuse
+from swarm import clock
+from swarm.access.join_messages import Refusal, Refused
+from swarm.rate_limit import RateLimit, Tarpit, address_key
+
+logger = logging.getLogger(__name__)
+
+LARGEST_BODY = 64 * 1024  # bytes
+BODY_PATIENCE = 10.0  # seconds for a body to arrive
+HELD_UP = 0.3  # seconds before an attempt too many is refused
+MOST_HELD_UP = 100  # at a time, of all the connections that are served
+JOIN = "/api/join"
+
+
+class FirstLook:
+    """ASGI middleware. Bodies reach the app whole and small, and no error leaves the app as a traceback."""
+
+    def __init__(self, app: ASGIApp, attempts: RateLimit, count: Callable[[str], None]):
+        """`count` is told the name of each refusal at the door that is made here."""
+        self._app, self._attempts, self._count = app, attempts, count
+        self._tarpit = Tarpit(HELD_UP, MOST_HELD_UP)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer here what must not go further, and pass the rest on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            if message["type"] == "http.response.start":  # volunteers compare their clock with it
+                MutableHeaders(scope=message)["date"] = format_date_time(clock.now())
+            await send(message)
+
+        try:
+            refusal = self._too_often(scope)
+            if refusal is not None:
+                await self._tarpit.wait()
+            elif scope["method"] == "POST":
+                body = await _read_body(Headers(scope=scope), receive)
+                if isinstance(body, bytes):
+                    receive = _replay(body, receive)
+                else:
+                    refusal = body
+            await (self._app if refusal is None else refusal)(scope, receive, watched)
+        except Exception as error:
+            # neither its message nor its traceback: both may quote the request
+            logger.error("%s %s failed (%s)", scope["method"], scope["path"], type(error).__name__)
+            if not started:
+                problem = Problem(error="unavailable", message="the coordinator could not answer; try again later")
+                await answer_problem(problem, 500)(scope, receive, send)
+
+    def _too_often(self, scope: Scope) -> Response | None:
+        if scope["path"] != JOIN or scope["method"] != "POST":
+            return None
+        client = scope.get("client")
+        seconds = self._attempts.attempt(address_key(client[0] if client else ""))
+        if seconds is None:
+            return None
+        self._count(Refusal.TOO_MANY.value)
+        return too_many(seconds)
+
+
+def too_many(seconds: int) -> Response:
+    """The answer to whoever tries too often."""
+    message = f"too many attempts to join; try again in {seconds} s"
+    return refuse(Refused(error=Refusal.TOO_MANY, message=message), retry_after=seconds)
+
+
+async def _read_body(headers: Headers, receive: Receive) -> bytes | Response:
+    """The whole body, or the answer to one that is too large, too slow, or broken off."""
+    announced = headers.get("content-length", "0")
+    if not announced.isdecimal() or int(announced) > LARGEST_BODY:
+        return _refused(f"a request may have at most {LARGEST_BODY} bytes, this one has {announced[:20]}", 413)
+    body = bytearray()
+    deadline = asyncio.get_running_loop().time() + BODY_PATIENCE
+    while True:
+        left = deadline - asyncio.get_running_loop().time()
+        try:
+            message = await asyncio.wait_for(receive(), max(0.0, left))
+        except asyncio.TimeoutError:
+            return _refused(f"the request did not arrive within {BODY_PATIENCE:.0f} s", 408)
+        if message["type"] != "http.request":
+            return _refused("the request broke off", 400)
+        body += message.get("body", b"")
+        if len(body) > LARGEST_BODY:
+            return _refused(f"a request may have at most {LARGEST_BODY} bytes", 413)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def _refused(message: str, status: int) -> Response:
+    return refuse(Refused(error=Refusal.MALFORMED, message=message), status)

@@ -1,0 +1,188 @@
+"""`/api/admin/...`: the organizer's orders, and what is for the organizer alone, with the admin key as bearer."""
+
+import contextlib
+import hmac
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Security
+from fastapi.exceptions import HTTPException
+from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPBearer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from coordinator.checkpoints.retention import list_checkpoints
+from coordinator.http.desk import Desk, People
+from coordinator.http.errors import NO_STORE, Problem, bearer
+from coordinator.ledger.ledger import LedgerError
+from swarm.access.join_messages import Refused
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Refused, "description": "no admin key, or a wrong one"},
+    422: {"model": Refused, "description": "the request is malformed"},
+    503: {"model": Problem, "description": "the decision could not be written down, and was not made"},
+}
+
+
+def _one_visible_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be one line without control characters")
+    return text.strip()
+
+
+Line = Annotated[str, AfterValidator(_one_visible_line)]
+
+
+class NameOrder(BaseModel):
+    """Whom an order is about."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: Annotated[Line, Field(min_length=1, max_length=100, pattern=r"\S")] = Field(
+        description="a Hub user, ~ and a self-chosen name, or (for ban and unban) a peer id"
+    )
+
+
+class AnnouncementOrder(BaseModel):
+    """What everybody is to read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: Annotated[Line, Field(max_length=500)] = Field(description="one line; an empty one takes the last away")
+
+
+class StepOrder(BaseModel):
+    """Which checkpoint the swarm is to go back to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step: Annotated[int, Field(ge=0)] = Field(description="global step of a checkpoint that the coordinator holds")
+
+
+class FlagAnswer(BaseModel):
+    """The newest of a kind about a peer; times are unix seconds."""
+
+    user: str
+    peer_id: str
+    kind: str
+    what: str = Field(description="one line, to be read after the user's name")
+    step: int
+    times: int = Field(description="how often there was one")
+    first: float
+    last: float
+
+
+class DecisionsAnswer(BaseModel):
+    """Everything that is decided now, for the organizer alone."""
+
+    banned: list[str]
+    allowed: list[str]
+    announcement: str
+    paused: bool
+    stopped: bool
+
+
+def admin_routes(desk: Desk, people: People) -> APIRouter:
+    """Orders count from the moment that they are answered, and survive a restart."""
+
+    def check_key(request: Request) -> None:
+        shown = bearer(request.headers)
+        if shown is None:
+            raise HTTPException(401, "show the admin key, which lies in the coordinator's state folder")
+        if not hmac.compare_digest(shown.encode(), desk.admin_key.encode()):
+            raise HTTPException(401, "this is not the admin key of this run")
+
+    key = Security(HTTPBearer(auto_error=False, scheme_name="admin key"))  # said in /docs, read above
+    router = APIRouter(prefix="/api/admin", dependencies=[Depends(check_key), key], responses=ERRORS, tags=["admin"])
+    board = desk.board
+
+    @router.get("/decisions", response_model=DecisionsAnswer)
+    def decided() -> Response:
+        """Everything that is decided now."""
+        now = board.decisions
+        answer = DecisionsAnswer(
+            banned=sorted(now.banned),
+            allowed=sorted(now.allowed),
+            announcement=now.announcement,
+            paused=now.paused,
+            stopped=now.stopped,
+        )
+        return JSONResponse(answer.model_dump(), headers=NO_STORE)
+
+    @router.post("/ban", response_model=DecisionsAnswer)
+    def ban(order: NameOrder) -> Response:
+        """Shut a user or a peer out, in every peer within a minute."""
+        board.ban(order.name, *spellings(order.name, [*people.names(), *_in_ledger(desk)]))
+        return decided()
+
+    @router.post("/unban", response_model=DecisionsAnswer)
+    def unban(order: NameOrder) -> Response:
+        """Let them in again."""
+        board.unban(order.name)
+        return decided()
+
+    @router.post("/allow", response_model=DecisionsAnswer)
+    def allow(order: NameOrder) -> Response:
+        """Add a Hub user to those who may join."""
+        board.allow(order.name)
+        return decided()
+
+    @router.post("/disallow", response_model=DecisionsAnswer)
+    def disallow(order: NameOrder) -> Response:
+        """Take back an `allow`."""
+        board.disallow(order.name)
+        return decided()
+
+    @router.post("/announce", response_model=DecisionsAnswer)
+    def announce(order: AnnouncementOrder) -> Response:
+        """Show a line to everybody."""
+        board.announce(order.text)
+        return decided()
+
+    @router.post("/restore", response_model=DecisionsAnswer)
+    def restore(order: StepOrder) -> Response:
+        """Go back to a checkpoint, all peers; the coordinator begins within seconds."""
+        _check_is_there(desk, order.step)
+        desk.restore(order.step)
+        return decided()
+
+    for path, order in (("/pause", board.pause), ("/resume", board.resume), ("/stop", board.stop)):
+        router.add_api_route(path, _without_body(order, decided), methods=["POST"], response_model=DecisionsAnswer)
+    _add_flags(router, desk)
+    return router
+
+
+def _add_flags(router: APIRouter, desk: Desk) -> None:
+    @router.get("/flags", response_model=list[FlagAnswer])
+    def flags() -> Response:
+        """What the organizer should know about peers, the newest first."""
+        found = [FlagAnswer(**asdict(one) | {"kind": one.kind.value}) for one in desk.ledger.rounds.flags()]
+        return JSONResponse([one.model_dump() for one in found], headers=NO_STORE)
+
+
+def spellings(name: str, known: list[str]) -> set[str]:
+    """How a name is written in passes: peers compare names letter by letter, the Hub does not mind the case."""
+    return {one for one in known if one.casefold() == name.casefold()}
+
+
+def _check_is_there(desk: Desk, step: int) -> None:
+    there = [one.step for one in list_checkpoints(desk.checkpoints)]
+    if step not in there:
+        names = ", ".join(map(str, there)) or "none"
+        raise HTTPException(422, f"there is no whole checkpoint of global step {step}; there are: {names}")
+
+
+def _in_ledger(desk: Desk) -> list[str]:
+    with contextlib.suppress(LedgerError):  # a ban does not wait for a database
+        return [one.user for one in desk.ledger.leaderboard()]
+    return []
+
+
+def _without_body(order: Callable[[], None], answer: Callable[[], Response]) -> Callable[[], Response]:
+    def give() -> Response:
+        order()
+        return answer()
+
+    give.__name__, give.__doc__ = order.__name__, order.__doc__
+    return give

@@ -1,0 +1,147 @@
+"""`POST /api/join`: a pass for whom the door lets in."""
+
+import asyncio
+import base64
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fastapi import APIRouter, Request, Security
+from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPBearer
+from hivemind.p2p import PeerID
+
+from coordinator.access.hub_identity import Hub, HubAway, HubUser, TokenRejected
+from coordinator.access.policy import House, admit, look
+from coordinator.http.desk import Desk, People, ServedFile
+from coordinator.http.errors import NO_STORE, bearer, refuse
+from coordinator.http.metrics import Joins
+from coordinator.http.request_limits import JOIN, too_many
+from coordinator.public_run import without_secrets
+from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed
+from swarm.identity import peer_id_of
+from swarm.program import program_version
+from swarm.rate_limit import RateLimit
+from swarm.run_file import RunFile, dump_run
+
+logger = logging.getLogger(__name__)
+
+HUB_THREADS = 8  # people whom the Hub is asked about at the same time
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refused, "description": description}
+    for status, description in {
+        401: "no token, or one that the Hub does not know",
+        403: "not on the list, or banned",
+        409: "the peer trains with other settings",
+        410: "the run is over",
+        413: "the request is too large",
+        422: "the request is malformed",
+        426: "another version of the program",
+        429: "too many attempts; see Retry-After",
+        503: "the run is paused, or the Hub is away; see Retry-After",
+    }.items()
+}
+
+
+def as_announced(run: RunFile) -> RunFile:
+    """The run file for others: without secrets, and with paths that mean the same from any folder of this machine."""
+    sources = [
+        source if source.path is None else source.model_copy(update={"path": str(run.resolve(source.path).absolute())})
+        for source in run.data.train
+    ]
+    data = run.data.model_copy(update={"train": sources})
+    return without_secrets(run).model_copy(update={"data": data})
+
+
+def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins: Joins, hub: Hub) -> APIRouter:
+    """The door of this desk. A Hub that is slow holds up those who wait for it, and no other route."""
+    router = APIRouter()
+    manifest = Manifest(
+        run=dump_run(as_announced(desk.run)),
+        fingerprint=desk.fingerprint.digest,
+        tokenizer=[file.about for file in files.values()],
+    )
+    per_user = RateLimit(desk.limits.per_user, desk.limits.window)
+    asking = ThreadPoolExecutor(HUB_THREADS, thread_name_prefix="hub")
+
+    async def who_is(token: str) -> HubUser | Refused:
+        """Never raises: an error under way would carry the token along."""
+        asked = asyncio.get_running_loop().run_in_executor(asking, hub.ask, token)
+        try:
+            return await asyncio.wait_for(asked, desk.limits.hub_patience)
+        except TokenRejected as error:
+            return Refused(error=Refusal.TOKEN_REJECTED, message=str(error))
+        except HubAway as error:
+            return Refused(error=Refusal.HUB_AWAY, message=str(error))
+        except asyncio.TimeoutError:
+            message = "the Hugging Face Hub takes too long to say who you are; try again in a minute"
+            return Refused(error=Refusal.HUB_AWAY, message=message)
+
+    async def decide(body: JoinRequest, token: str | None) -> Response:
+        house = house_of(desk)
+        refused = look(body, house)
+        if refused is not None:
+            return _refuse(refused, joins)
+        who = await who_is(token) if token else None
+        if isinstance(who, Refused):
+            return _refuse(who, joins)
+        if who is not None and (seconds := per_user.attempt(who.name)) is not None:
+            joins.count(Refusal.TOO_MANY.value)
+            return too_many(seconds)
+        user = admit(body, who, house)
+        if isinstance(user, Refused):
+            return _refuse(user, joins)
+        # asked of the network and the disk, neither of which the other requests should wait for
+        answer = await asyncio.to_thread(_welcome, desk, body, user, manifest)
+        people.meet(user, who.avatar if who else None)
+        if who is not None:
+            desk.vouched.note(body.peer_id, who)
+        joins.count("joined")
+        logger.info("%s was given a pass", user)
+        return JSONResponse(answer.model_dump(mode="json", by_alias=True), headers=NO_STORE)
+
+    token = Security(HTTPBearer(auto_error=False, scheme_name="Hugging Face token"))  # said in /docs, read below
+
+    @router.post(JOIN, response_model=JoinAnswer, responses=REFUSALS, tags=["join"], dependencies=[token])
+    async def join(body: JoinRequest, request: Request) -> Response:
+        """A pass for a peer of whom the Hub token in `Authorization: Bearer` says whose it is; also renews one."""
+        return await decide(body, bearer(request.headers))
+
+    return router
+
+
+def house_of(desk: Desk) -> House:
+    """What decides at the door now."""
+    return House(
+        access=desk.run.access,
+        fingerprint=desk.fingerprint,
+        version=program_version(),
+        step=desk.step(),
+        total_steps=desk.run.optimizer.total_steps,
+        decisions=desk.board.decisions,
+    )
+
+
+def give_pass(desk: Desk, user: str, peer: PeerID) -> Renewed:
+    """A new pass for whom the door lets in. Asks the network who else is there, and may write to the disk."""
+    assert desk.run.access is not None, "look refuses where there is none"
+    given = desk.authority.issue(desk.run.name, user, peer, desk.run.access.pass_lifetime)
+    content: dict[str, Any] = {
+        "user": user,
+        "pass": base64.b64encode(given.to_bytes()),
+        "expires": given.expires,
+        "notices": base64.b64encode(desk.board.current()),
+        "initial_peers": desk.addresses(),
+    }
+    return Renewed.model_validate(content)
+
+
+def _welcome(desk: Desk, body: JoinRequest, user: str, manifest: Manifest) -> JoinAnswer:
+    given = give_pass(desk, user, peer_id_of(body.public_key)).model_dump(by_alias=True)
+    authority = base64.b64encode(desk.authority.public_key)
+    return JoinAnswer.model_validate(given | {"authority": authority, "manifest": manifest})
+
+
+def _refuse(refused: Refused, joins: Joins) -> Response:
+    joins.count(refused.error.value)
+    return refuse(refused)

@@ -1,0 +1,194 @@
+"""Reaching the ledger's database: SQLite or PostgreSQL, transactions in it, and what to say when it fails."""
+
+import contextlib
+import logging
+import math
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, SQLAlchemyError
+
+from coordinator.ledger.storage.backup import is_lost, put_back
+from coordinator.ledger.storage.shared_lock import door_of
+from coordinator.ledger.storage.upgrade import NewerLedger, is_up_to_date, upgrade
+from swarm.errors import SahajError, in_a_line
+from swarm.secret_variables import secret
+
+logger = logging.getLogger(__name__)
+
+# the two databases whose INSERT knows ON CONFLICT, in the same words
+INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+WRITERS_LOCK = 0x5341_4841_4A  # any number that no other program in the same PostgreSQL database takes
+WRITING = "sahaj_writing"  # the option of a connection that is going to write
+
+
+class LedgerError(SahajError):
+    """The ledger's database cannot be used: locked, broken, newer than this program, or out of reach."""
+
+    exit_status = 7
+
+
+class LedgerBroken(LedgerError):
+    """A page of the database cannot be read."""
+
+
+def connect(url: str, state_folder: Path, patience: float) -> Engine:
+    """Connect to the database at `url` and see to its tables; arguments and errors as `open_ledger`."""
+    place = _database_url(url, state_folder)
+    if is_lost(place):
+        logger.warning("%s", put_back(place))
+    try:
+        return _connect(place, patience)
+    except LedgerBroken:
+        if (done := put_back(place)) is None:
+            raise
+        logger.warning("%s", done)
+        return _connect(place, patience)
+
+
+def _connect(place: URL, patience: float) -> Engine:
+    with ledger_errors(place):
+        engine = _engine(place, patience)
+        try:
+            with engine.connect() as connection:
+                if place.get_backend_name() == "sqlite":
+                    _check(connection)
+                ready = is_up_to_date(connection)
+            if not ready:  # whoever opens it at the same time has to wait, and then finds it ready
+                with writing(engine) as connection:
+                    upgrade(connection)
+        except NewerLedger as error:
+            engine.dispose()
+            raise LedgerError(
+                f"ledger {_name(place)} was written by a newer Sahaj ({error}); "
+                f"upgrade Sahaj or choose another coordinator.ledger"
+            ) from None
+        except BaseException:
+            engine.dispose()
+            raise
+    return engine
+
+
+@contextlib.contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that is the only one that writes: what it reads stays true until it ends; raises as `reading`."""
+    with (
+        ledger_errors(engine.url),
+        door_of(engine).shared(),
+        engine.connect().execution_options(**{WRITING: True}) as connection,
+        connection.begin(),
+    ):
+        yield connection
+
+
+@contextlib.contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A transaction that only reads; raises `LedgerError` if the database fails."""
+    with ledger_errors(engine.url), door_of(engine).shared(), engine.begin() as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def ledger_errors(place: URL) -> Iterator[None]:
+    """Turn the database's complaints into one line that says what to do."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        way_out = 'pip install "psycopg[binary]"' if error.name == "psycopg" else "pip install it"
+        raise LedgerError(f"ledger {_name(place)} needs the package {error.name}; {way_out}") from None
+    except SQLAlchemyError as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        reason = in_a_line(cause)
+        kind = LedgerBroken if _is_broken(reason) else LedgerError
+        raise kind(f"ledger {_name(place)}: {reason}; {_way_out(reason)}") from error
+
+
+def folder_of(url: str, state_folder: Path) -> Path:
+    """Where the ledger lies; the state folder, if that is on a server. Arguments and errors as `open_ledger`."""
+    place = _database_url(url, state_folder)
+    return Path(place.database or "").parent if place.get_backend_name() == "sqlite" else state_folder
+
+
+def _database_url(url: str, state_folder: Path) -> URL:
+    """The parsed URL, with a relative SQLite path moved into the state folder."""
+    try:
+        place = make_url(url)
+    except ArgumentError:
+        raise LedgerError(
+            f"coordinator.ledger is not a database URL; write sqlite:///ledger.db or "
+            f"postgresql://user:password@host/database, got {url.split('@')[-1]!r}"
+        ) from None
+    dialect = place.get_backend_name()
+    if dialect not in INSERTS:
+        raise LedgerError(f"coordinator.ledger: {dialect} is not supported; use sqlite or postgresql")
+    if dialect == "postgresql":
+        driver = "postgresql+psycopg" if place.drivername == "postgresql" else place.drivername
+        return place.set(drivername=driver, password=place.password or secret("PGPASSWORD") or None)
+    if not place.database or place.database == ":memory:":
+        raise LedgerError("coordinator.ledger names no file; write sqlite:///ledger.db")
+    return place.set(database=str((state_folder / Path(place.database).expanduser()).absolute()))
+
+
+def _engine(place: URL, patience: float) -> Engine:
+    if place.get_backend_name() == "postgresql":
+        # pool_pre_ping: a server that was restarted must not cost the first query after it
+        arguments = {"connect_timeout": max(2, math.ceil(patience))}
+        # read committed: what is read once a writer's turn has come is what the one before it wrote
+        engine = create_engine(place, pool_pre_ping=True, connect_args=arguments, isolation_level="READ COMMITTED")
+        wait = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"  # milliseconds
+        begin_writing = [wait, f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})", "SET LOCAL lock_timeout = 0"]
+        _on_begin(engine, begin=[], begin_writing=begin_writing)
+        return engine
+    assert place.database is not None
+    try:
+        Path(place.database).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(f"ledger {place.database}: the folder cannot be made ({error.strerror})") from None
+    engine = create_engine(place, connect_args={"timeout": patience})
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # the driver would begin transactions late, and none for CREATE TABLE
+        connection.execute("PRAGMA journal_mode=WAL")  # readers and the writer do not wait for each other
+        connection.execute("PRAGMA synchronous=FULL")  # what was counted stays counted when the power fails
+
+    _on_begin(engine, begin=["BEGIN"], begin_writing=["BEGIN IMMEDIATE"])
+    return engine
+
+
+def _on_begin(engine: Engine, *, begin: list[str], begin_writing: list[str]) -> None:
+    """The statements with which transactions that read, and those that write, begin."""
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        for statement in begin_writing if connection.get_execution_options().get(WRITING) else begin:
+            connection.exec_driver_sql(statement)
+
+
+def _check(connection: Connection) -> None:
+    """Read every page, which takes about a second for a gigabyte; raises as the database does."""
+    found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    if found != "ok":
+        raise DatabaseError("PRAGMA quick_check", None, sqlite3.DatabaseError(f"malformed: {found}"))
+
+
+def _is_broken(reason: str) -> bool:
+    return "not a database" in reason or "malformed" in reason
+
+
+def _way_out(reason: str) -> str:
+    if "locked" in reason or "lock timeout" in reason:
+        return "another process is writing to it; stop that one or choose another coordinator.ledger"
+    if _is_broken(reason):
+        return "the file is broken; move it away, and the ledger starts anew from the log of the run"
+    return "see that the database can be reached and written to"
+
+
+def _name(place: URL) -> str:
+    """What messages call the database: a path, or a URL without its password."""
+    return str(place.database) if place.get_backend_name() == "sqlite" else place.render_as_string(hide_password=True)

@@ -1,0 +1,1 @@
+"""Documents from the Hub, JSON lines, Parquet and text files: streamed, mixed and shuffled."""

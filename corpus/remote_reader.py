@@ -1,0 +1,91 @@
+"""Reading a remote source in a thread of its own, so that a slow or hanging connection holds nobody up."""
+
+import atexit
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from corpus.sources import Failed, Item
+
+# Documents read ahead of a remote source
+READ_AHEAD = 512
+# Seconds that closing waits for the thread; one inside a C++ library when Python ends aborts the process
+CLOSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class NotYet:
+    """The thread has nothing ready."""
+
+
+@dataclass(frozen=True)
+class _Broken:
+    error: Exception
+
+
+@dataclass(frozen=True)
+class _End:
+    pass
+
+
+class Prefetch(Iterator[Item | NotYet]):
+    """The items of a pass, without waiting: `NotYet` when none is ready.
+
+    After a `Failed` the thread rests until the next item is asked for: the reader decides how long to wait.
+    An exception in the pass is raised to the reader.
+    """
+
+    def __init__(self, items: Iterator[Item]) -> None:
+        self._items = items
+        self._queue: queue.Queue[Item | _Broken | _End] = queue.Queue(READ_AHEAD)
+        self._resume = threading.Event()
+        self._closed = threading.Event()
+        self._resting = False
+        self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def __next__(self) -> Item | NotYet:
+        if self._resting:
+            self._resting = False
+            self._resume.set()
+        try:
+            item = self._queue.get_nowait()
+        except queue.Empty:
+            return NotYet()
+        if isinstance(item, _End):
+            raise StopIteration
+        if isinstance(item, _Broken):
+            raise item.error
+        self._resting = isinstance(item, Failed)
+        return item
+
+    def close(self) -> None:
+        """End the thread, or let it end by itself once its connection lets go of it."""
+        atexit.unregister(self.close)
+        self._closed.set()
+        self._resume.set()
+        self._thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        last: _Broken | _End = _End()
+        try:
+            for item in self._items:
+                if not self._put(item):
+                    return
+                if isinstance(item, Failed):
+                    self._resume.wait()
+                    self._resume.clear()
+        except Exception as error:
+            last = _Broken(error)
+        self._put(last)
+
+    def _put(self, item: Item | _Broken | _End) -> bool:
+        while not self._closed.is_set():
+            try:
+                self._queue.put(item, timeout=0.2)
+                return True
+            except queue.Full:
+                continue
+        return False

@@ -1,0 +1,105 @@
+"""The data of a task: files or a dataset of the Hub, checked before anything takes time."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from downstream.data.conll import read_conll
+from downstream.data.examples import Corpus, Split
+from downstream.data.hub_dataset import load_splits, parse_name, rows_of_split
+from downstream.data.rows import JSONL_SUFFIXES, TABLE_SUFFIXES, Row, read_rows
+from downstream.tasks.tags import OUTSIDE
+from downstream.tasks.task import Columns, Task
+from swarm.errors import DataError
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where labelled data is: three files, or a dataset with three splits."""
+
+    train: Path | None = None
+    validation: Path | None = None
+    test: Path | None = None
+    dataset: str | None = None
+    columns: Columns = field(default_factory=Columns)
+
+
+def open_corpus(task: Task, options: DataOptions, *, training: bool) -> Corpus:
+    """Read and check the splits: all three or, without training, the test split alone.
+
+    Raises:
+        DataError: one of them is missing, unreadable, empty or not labelled as the task wants it.
+    """
+    names = (TRAIN, VALIDATION, TEST) if training else (TEST,)
+    files = {TRAIN: options.train, VALIDATION: options.validation, TEST: options.test}
+    if options.dataset is not None:
+        if given := next((name for name, file in files.items() if file is not None), None):
+            raise DataError(f"--dataset {options.dataset} and --{given} exclude each other; give one of them")
+        found = _from_dataset(task, options.dataset, options.columns, names)
+    else:
+        found = [_from_file(task, files[name], name, options.columns) for name in names]
+    for split in found:
+        if not split.examples:
+            raise DataError(f"{split.source}: the {split.name} split is empty; give one with examples")
+    return task.unified(Corpus(found[2], found[0], found[1]) if training else Corpus(found[0]))
+
+
+def warnings_about_labels(known: Iterable[str], splits: Iterable[Split], learned_from: str) -> list[str]:
+    """A line for each split with labels that a model cannot know: what has them counts as missed.
+
+    Raises:
+        DataError: it cannot know any label of a split, with the place of the first one.
+    """
+    allowed, warnings = set(known), []
+    for split in splits:
+        places: dict[str, str] = {}  # of the first of each unknown label
+        count = 0
+        for example in split.examples:
+            for label in example.labels:
+                if label not in allowed:
+                    places.setdefault(label, example.place)
+                    count += 1
+        if not places:
+            continue
+        label, place = next(iter(places.items()))
+        if not any(label in allowed and label != OUTSIDE for one in split.examples for label in one.labels):
+            raise DataError(
+                f"{place}: the label {label!r} of the {split.name} split is not among those of "
+                f"{learned_from} ({', '.join(sorted(allowed))}), nor is any other; correct it, or train with "
+                "examples of it"
+            )
+        warnings.append(
+            f"Not among the labels of {learned_from}: {', '.join(sorted(places))}; {count:,} in {split.name} count as "
+            f"missed, the first at {place}"
+        )
+    return warnings
+
+
+def seen_in_training(corpus: Corpus) -> int:
+    """How many test examples are in the training split too, word for word: their scores tell nothing."""
+    known = set() if corpus.train is None else {example.inputs for example in corpus.train.examples}
+    return sum(example.inputs in known for example in corpus.test.examples)
+
+
+def _from_dataset(task: Task, dataset: str, columns: Columns, names: Iterable[str]) -> list[Split]:
+    name = parse_name(dataset)
+    splits = load_splits(name)
+    return [_split(task, rows_of_split(name, splits, one), one, f"{name} {one}", columns) for one in names]
+
+
+def _from_file(task: Task, path: Path | None, name: str, columns: Columns) -> Split:
+    if path is None:
+        raise DataError(f"the {name} split is missing; give --{name} FILE, or --dataset")
+    kind = path.suffix.lower()
+    # a table of tabs is what many CoNLL files are called
+    if task.name == "ner" and kind not in (*JSONL_SUFFIXES, ".csv"):
+        return read_conll(path, name)
+    if kind not in JSONL_SUFFIXES + TABLE_SUFFIXES:
+        raise DataError(f"{path}: unknown kind of file {kind!r}; give {', '.join(JSONL_SUFFIXES + TABLE_SUFFIXES)}")
+    return _split(task, read_rows(path), name, str(path), columns)
+
+
+def _split(task: Task, rows: Iterable[Row], name: str, source: str, columns: Columns) -> Split:
+    return Split(name, source, tuple(task.example(row, columns) for row in rows))

@@ -1,0 +1,1 @@
+"""What a comparison writes: tables, JSON and pictures."""

@@ -1,0 +1,128 @@
+"""What came out of a comparison, as a table and as JSON."""
+
+import json
+import statistics
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from downstream.tasks.task import Scores
+
+TABLE_SCORES = 2  # more make a table too wide for a terminal
+FINE_TUNED, FROM_SCRATCH, AS_IT_IS = "fine-tuned", "from random weights", "as it is"
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """One model, fine-tuned with one seed (None: not fine-tuned here). Scores are from 0 to 1."""
+
+    test: Scores
+    validation: Scores | None = None
+    seed: int | None = None
+    learning_rate: float | None = None
+    epochs: int | None = None
+    best_epoch: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over the seeds, the latter of a sample (n - 1), None for a single seed."""
+
+    mean: float
+    deviation: float | None
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.1f}" + ("" if self.deviation is None else f" ± {100 * self.deviation:.1f}")
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """A model and how it did."""
+
+    name: str
+    how: str
+    step: int | None
+    parameters: int
+    truncated: dict[str, int]
+    """By split the number of examples that were longer than the model reads."""
+    runs: tuple[SeedResult, ...]
+    run: str | None = None
+    """The name of the run whose checkpoint it is."""
+
+    def test(self, score: str) -> Spread:
+        """A score on the test split."""
+        return spread([run.test[score] for run in self.runs])
+
+    def validation(self, score: str) -> Spread | None:
+        """A score on the validation split, if the model was fine-tuned here."""
+        values = [run.validation[score] for run in self.runs if run.validation is not None]
+        return spread(values) if values else None
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """What a split was made of."""
+
+    source: str
+    examples: int
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Results:
+    """All of a comparison. `scores` are the names of the scores, the one to compare by first."""
+
+    task: str
+    scores: tuple[str, ...]
+    labels: tuple[str, ...]
+    data: dict[str, SplitSummary]
+    test_examples_seen_in_training: int
+    settings: dict[str, Any]
+    software: dict[str, str]
+    models: tuple[ModelResult, ...]
+
+
+def spread(values: list[float]) -> Spread:
+    """Mean and standard deviation of one value or more."""
+    return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+def as_json(results: Results) -> str:
+    """All that is known, with mean and standard deviation of each model's scores."""
+    content = asdict(results)
+    for model, written in zip(results.models, content["models"], strict=True):
+        written["test"] = {score: asdict(model.test(score)) for score in results.scores}
+        written["validation"] = {
+            score: asdict(found) for score in results.scores if (found := model.validation(score)) is not None
+        }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def table_of(results: Results) -> Table:
+    """A row for each model, scores in percent; the first `TABLE_SCORES` of them, JSON has all."""
+    test = results.data["test"]
+    shown = results.scores[:TABLE_SCORES]
+    main = shown[0]
+    fine_tuned = any(model.how != AS_IT_IS for model in results.models)
+    has_steps = any(model.step is not None for model in results.models)
+    seeds = max(len(model.runs) for model in results.models)
+    over = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
+    table = Table(title=f"{results.task}, {test.examples:,} test examples of {Path(test.source).name}; percent{over}")
+    table.add_column("model", overflow="fold", min_width=12)
+    if has_steps:
+        table.add_column("step", justify="right", no_wrap=True)
+    if fine_tuned:
+        table.add_column(f"validation {main}", justify="right")
+    for score in shown:
+        table.add_column(f"test {score}", justify="right", style="bold" if score == main else "")
+    for model in results.models:
+        step = ["" if model.step is None else f"{model.step:,}"] if has_steps else []
+        validation = [str(model.validation(main) or "")] if fine_tuned else []
+        table.add_row(
+            escape(f"{model.name}, {model.how}"), *step, *validation, *(str(model.test(score)) for score in shown)
+        )
+    return table

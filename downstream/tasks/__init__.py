@@ -1,0 +1,1 @@
+"""Tasks: named entities and classification."""

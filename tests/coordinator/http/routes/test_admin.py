@@ -1,0 +1,132 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.access.admin_key import load_admin_key, read_admin_key
+from coordinator.ledger.flags import Flag, Kind
+from swarm.errors import SwarmError
+from tests.coordinator.http.conftest import Service
+from tests.support.hub_stand_in import HubStandIn
+
+Serve = Callable[..., Service]
+ORDERS = {
+    "ban": {"name": "asha"},
+    "unban": {"name": "asha"},
+    "allow": {"name": "asha"},
+    "disallow": {"name": "asha"},
+    "announce": {"text": "hello"},
+    "pause": {},
+    "resume": {},
+    "stop": {},
+}
+
+
+def test_orders_need_the_key(serve: Serve) -> None:
+    service = serve(open=True)
+    key = service.desk.admin_key
+    for order, body in ORDERS.items():
+        path, before = f"/api/admin/{order}", service.desk.board.decisions
+        bare = service.client.post(path, json=body)
+        assert (bare.status_code, bare.json()["error"]) == (401, "token_missing"), order
+        for wrong in ("0" * 64, key[:-1], key + "0"):
+            answer = service.admin(order, wrong, **body)
+            assert (answer.status_code, answer.json()["error"]) == (401, "token_rejected"), order
+        assert service.client.post(path, auth=("admin", key), json=body).status_code == 401, order
+        assert service.client.get(path).status_code == 405, order
+        assert service.desk.board.decisions == before, order
+        assert service.admin(order, **body).status_code == 200, order
+
+
+def test_orders_count_at_once_and_survive_a_restart(serve: Serve, hub_stand_in: HubStandIn) -> None:
+    service = serve(users=["asha"])
+    asha, boat = hub_stand_in.add("asha"), hub_stand_in.add("boat")
+    assert service.refusal(boat)[1] == "not_allowed"
+    service.admin("allow", name="Boat")
+    service.admin("ban", name="asha")
+    decided = service.admin("announce", text="Sunday at noon").json()
+    assert decided == {
+        "banned": ["asha"],
+        "allowed": ["Boat"],
+        "announcement": "Sunday at noon",
+        "paused": False,
+        "stopped": False,
+    }
+    service.server.stop()
+    again = serve(users=["asha"])
+    assert again.desk.admin_key == service.desk.admin_key
+    assert again.join(boat).status_code == 200
+    assert again.refusal(asha)[1] == "banned"
+    assert again.client.get("/api/notices").json()["announcement"] == "Sunday at noon"
+    again.admin("unban", name="Asha")
+    again.admin("disallow", name="boat")
+    assert again.join(asha).status_code == 200
+    assert again.refusal(boat)[1] == "not_allowed"
+    for order, refusal in (("pause", "paused"), ("stop", "finished")):
+        again.admin(order)
+        assert again.refusal(asha)[1] == refusal
+    again.admin("resume")
+    assert again.join(asha).status_code == 200
+
+
+def test_a_ban_is_of_the_name_as_it_stands_in_the_pass(serve: Serve, hub_stand_in: HubStandIn) -> None:
+    service = serve(open=True)
+    assert service.join(hub_stand_in.add("BoatMan")).status_code == 200
+    assert service.admin("ban", name="boatman").json()["banned"] == ["BoatMan", "boatman"]
+    assert service.admin("ban", name="ASHA").json()["banned"] == ["ASHA", "BoatMan", "asha", "boatman"]  # of the ledger
+    assert service.admin("unban", name="BOATMAN").json()["banned"] == ["ASHA", "asha"]
+
+
+def test_the_swarm_goes_back_only_to_a_checkpoint_that_is_there(serve: Serve) -> None:
+    service = serve(open=True)
+    answer = service.admin("restore", step=7)
+    assert answer.status_code == 422
+    assert "no whole checkpoint of global step 7; there are: none" in answer.json()["message"]
+    assert service.client.post("/api/admin/restore", json={"step": 7}).status_code == 401
+
+
+def test_malformed_orders_are_refused(serve: Serve) -> None:
+    service = serve(open=True)
+    malformed: dict[str, list[dict[str, Any]]] = {
+        "restore": [{"step": -1}, {"step": "last"}],
+        "ban": [{}, {"name": ""}, {"name": "  "}, {"name": "a\nb"}],
+        "allow": [{"name": "x" * 101}],
+        "announce": [{"text": "two\nlines"}, {"text": "x" * 501}],
+    }
+    for order, bodies in malformed.items():
+        for body in bodies:
+            answer = service.admin(order, **body)
+            assert (answer.status_code, answer.json()["error"]) == (422, "malformed"), (order, body)
+    assert not service.desk.board.decisions.banned
+
+
+def test_the_key_file_is_the_organizers_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "admin.key"
+    key = load_admin_key(path)
+    assert len(bytes.fromhex(key)) == 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert load_admin_key(path) == read_admin_key(path) == key
+    path.chmod(0o644)
+    load_admin_key(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    for content in (b"", b"short\n", b"\xff" * 64):
+        path.write_bytes(content)
+        with pytest.raises(SwarmError, match="key") as caught:
+            load_admin_key(path)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(SwarmError, match="state folder"):
+        read_admin_key(tmp_path / "absent")
+
+
+def test_flags_are_for_the_organizer_alone(serve: Serve) -> None:
+    service = serve(open=True)
+    key = {"Authorization": f"Bearer {service.desk.admin_key}"}
+    assert service.client.get("/api/admin/flags").status_code == 401
+    assert service.client.get("/api/admin/flags", headers=key).json() == []
+    flag = Flag(Kind.LOSS, "~eve", "peer-e", 4, "its training loss is 9.50, the others' about 6.20")
+    service.desk.ledger.rounds.write([], [flag], now=50.0)
+    answer = service.client.get("/api/admin/flags", headers=key)
+    assert answer.headers["cache-control"] == "no-store"
+    about = {"user": "~eve", "peer_id": "peer-e", "kind": "loss", "what": flag.what, "step": 4}
+    assert answer.json() == [about | {"times": 1, "first": 50.0, "last": 50.0}]

@@ -1,0 +1,45 @@
+"""The notebook of a run and the program that it installs, as the coordinator serves them."""
+
+import hashlib
+from collections.abc import Callable
+
+import nbformat
+
+from coordinator.http.badges import plain
+from coordinator.notebook.wheel import this_program
+from tests.coordinator.http.conftest import Service
+
+Serve = Callable[..., Service]
+
+
+def test_the_notebook_is_served_with_the_link_by_which_one_has_come(serve: Serve) -> None:
+    client = serve(open=True).client
+    answer = client.get("/join.ipynb")
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-disposition"] == 'attachment; filename="join.ipynb"'
+    notebook = nbformat.reads(answer.text, as_version=4)
+    nbformat.validate(notebook)
+    assert f'URL = "{str(client.base_url).rstrip("/")}"' in notebook.cells[1].source
+    assert plain("test-run") in notebook.cells[0].source
+    told = client.get("/join.ipynb", headers={"Host": "x$(reboot)"})
+    assert "reboot" not in told.text and 'URL = ""' in nbformat.reads(told.text, as_version=4).cells[1].source
+    public = serve(open=True, url="https://run.example.org/").client
+    assert 'URL = "https://run.example.org"' in nbformat.reads(public.get("/join.ipynb").text, 4).cells[1].source
+
+
+def test_where_a_release_has_it_is_told_by_the_releaser(serve: Serve) -> None:
+    assert serve(open=True).client.get("/api/run").json()["notebook_at_hub"] == ""
+    link = "https://huggingface.co/river/boats/blob/main/join.ipynb"
+    assert serve(open=True, notebook_at_hub=lambda: link).client.get("/api/run").json()["notebook_at_hub"] == link
+
+
+def test_the_program_is_the_one_that_the_notebook_pins(serve: Serve) -> None:
+    client = serve(open=True).client
+    program = this_program()
+    answer = client.get(f"/program/{program.file_name}")
+    assert hashlib.sha256(answer.content).hexdigest() == program.sha256
+    assert program.sha256 in client.get("/join.ipynb").text
+    again = client.get(f"/program/{program.file_name}", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    for other in ("sahaj_swarm-0.0.1-py3-none-any.whl", "..%2f..%2fetc%2fpasswd"):
+        assert client.get(f"/program/{other}").status_code == 404

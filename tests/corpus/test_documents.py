@@ -1,0 +1,370 @@
+"""Documents of the run file's sources: their order, their mixture, and what may be broken in them."""
+
+import gzip
+import itertools
+import json
+import random
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from corpus.documents import ATTEMPTS, DocumentStream, open_documents
+from corpus.local_files import DOCUMENT_BYTES
+from swarm.errors import DataError
+from swarm.run_file import DataSource, RunFile, parse_run
+
+
+class Clock:
+    """A clock that only sleeping moves on."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.naps: list[float] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        self.naps.append(seconds)
+
+
+def run_in(folder: Path, **data: object) -> RunFile:
+    content = {"name": "test", "data": {"train": [{"path": "unused"}], **data}}
+    return parse_run(content, folder / "run.yaml")
+
+
+def stream(folder: Path, *paths: str, **options: object) -> DocumentStream:
+    settings = {"seed": 0, "repeat": False, **options}
+    sources = [DataSource(path=path) for path in paths]
+    return open_documents(run_in(folder), sources, **settings)  # type: ignore[arg-type]
+
+
+def write_jsonl(path: Path, texts: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+
+
+def write_parquet(path: Path, texts: list[str], rows: int = 10) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pyarrow.table({"text": texts}), path, row_group_size=rows)
+
+
+def numbered(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+# --- formats
+
+
+def test_every_format_gives_its_documents(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", ["one", "two"])
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress(b'{"text": "three"}\n'))
+    write_parquet(tmp_path / "c.parquet", ["four", "five"])
+    (tmp_path / "d.txt").write_text("  six\n\nstill six \n")
+    for path, expected in {
+        "a.jsonl": ["one", "two"],
+        "b.json.gz": ["three"],
+        "c.parquet": ["four", "five"],
+        "d.txt": ["six\n\nstill six"],
+    }.items():
+        assert list(stream(tmp_path, path, shuffle=False)) == expected
+
+
+def test_a_folder_gives_all_its_files_but_the_hidden_and_the_foreign(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "corpus/a.jsonl", ["one"])
+    (tmp_path / "corpus/deep/below").mkdir(parents=True)
+    (tmp_path / "corpus/deep/below/b.txt").write_text("two")
+    (tmp_path / "corpus/.hidden").mkdir()
+    (tmp_path / "corpus/.hidden/c.txt").write_text("no")
+    (tmp_path / "corpus/.d.txt").write_text("no")
+    (tmp_path / "corpus/README.md").write_text("no")
+    (tmp_path / "corpus/image.png").write_bytes(b"\x89PNG\0")
+    assert list(stream(tmp_path, "corpus", shuffle=False)) == ["one", "two"]
+
+
+def test_a_named_file_of_unknown_kind_is_read_as_text(tmp_path: Path) -> None:
+    (tmp_path / "corpus").write_text("one document")
+    assert list(stream(tmp_path, "corpus")) == ["one document"]
+
+
+@pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"], ids=repr)
+@pytest.mark.parametrize("word", ["word ", "শব্দ "])
+def test_a_larger_text_file_is_cut_at_blank_lines_and_loses_nothing(tmp_path: Path, blank: str, word: str) -> None:
+    line_end = "\r\n" if "\r" in blank else "\n"
+    paragraphs = [f"paragraph {number}: {word * 50}{line_end}and {word * 20}".strip() for number in range(400)]
+    (tmp_path / "large.txt").write_bytes(blank.join(paragraphs).encode())
+    documents = list(stream(tmp_path, "large.txt", shuffle=False))
+    assert blank.join(documents) == blank.join(paragraphs)
+    sizes = [len(document.encode()) for document in documents]
+    assert max(sizes) <= DOCUMENT_BYTES and min(sizes[:-1]) > DOCUMENT_BYTES // 2
+
+
+def test_without_blank_lines_it_is_cut_at_line_ends_and_without_these_at_spaces(tmp_path: Path) -> None:
+    for between in ("\n", "\r\n", " "):
+        words = [f"word-{number}" for number in range(5_000)]
+        (tmp_path / "large.txt").write_bytes(between.join(words).encode())
+        documents = list(stream(tmp_path, "large.txt", shuffle=False))
+        assert len(documents) > 5 and between.join(documents) == between.join(words)
+
+
+def test_a_text_file_that_is_not_larger_than_a_document_is_one(tmp_path: Path) -> None:
+    text = "ab\n\n" * (DOCUMENT_BYTES // 4 - 1) + "abcd"
+    for longer, count in ("", 1), ("e", 2):
+        (tmp_path / "text.txt").write_text(text + longer)
+        assert len(list(stream(tmp_path, "text.txt"))) == count
+
+
+def test_text_without_any_blank_is_never_cut_inside_a_character(tmp_path: Path) -> None:
+    text = "অ" * 100_000
+    (tmp_path / "solid.txt").write_text(text)
+    documents = stream(tmp_path, "solid.txt", shuffle=False)
+    assert "".join(documents) == text
+    assert documents.skipped == 0
+
+
+def test_a_large_text_file_needs_bounded_memory(tmp_path: Path) -> None:
+    with (tmp_path / "large.txt").open("w") as file:
+        for number in range(20_000):
+            file.write(f"{number} " + "word " * 200 + "\n")
+    assert (tmp_path / "large.txt").stat().st_size > 20_000_000
+    documents = stream(tmp_path, "large.txt", shuffle=False)
+    tracemalloc.start()
+    count = sum(1 for _ in documents)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count > 2_000
+    assert peak < 1_000_000  # bytes
+
+
+# --- order and mixture
+
+
+def test_a_pass_yields_every_document_once(tmp_path: Path) -> None:
+    texts = numbered("d", 3_000)
+    write_jsonl(tmp_path / "a.jsonl", texts)
+    documents = list(stream(tmp_path, "a.jsonl"))
+    assert sorted(documents) == sorted(texts)
+    assert documents != texts
+
+
+def test_another_seed_gives_another_order_and_the_same_seed_the_same(tmp_path: Path) -> None:
+    for number in range(5):
+        write_jsonl(tmp_path / f"corpus/{number}.jsonl", numbered(f"{number}-", 50))
+    orders = [tuple(stream(tmp_path, "corpus", seed=seed)) for seed in (1, 2, 3, 1)]
+    assert len(set(orders)) == 3
+    assert orders[0] == orders[3]
+
+
+def test_repeating_shuffles_each_pass_anew(tmp_path: Path) -> None:
+    texts = numbered("d", 100)
+    write_jsonl(tmp_path / "a.jsonl", texts)
+    documents = list(itertools.islice(stream(tmp_path, "a.jsonl", repeat=True), 300))
+    passes = [documents[:100], documents[100:200], documents[200:]]
+    assert all(sorted(each) == sorted(texts) for each in passes)
+    assert passes[0] != passes[1] != passes[2]
+
+
+def test_row_groups_of_a_parquet_file_are_shuffled(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", numbered("d", 20_000), rows=100)
+    firsts = {int(next(iter(stream(tmp_path, "a.parquet", seed=seed)))[1:]) for seed in range(8)}
+    assert max(firsts) > 5_000
+
+
+def test_the_first_document_does_not_wait_for_a_full_buffer(tmp_path: Path) -> None:
+    read = 0
+
+    class Counting:
+        name, is_remote = "counting", False
+
+        def one_pass(self, order: random.Random | None) -> Iterator[str]:
+            nonlocal read
+            for read in itertools.count(1):
+                yield f"d{read}"
+
+    documents = DocumentStream(
+        [(Counting(), 1.0)], seed=0, repeat=False, buffer=10_000, now=lambda: 0.0, sleep=lambda seconds: None
+    )
+    list(itertools.islice(documents, 1))
+    assert read <= 300
+    list(itertools.islice(documents, 12_000))
+    assert 21_000 < read <= 22_000
+
+
+def test_sources_are_drawn_from_by_weight(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", numbered("a", 10))
+    write_jsonl(tmp_path / "b.jsonl", numbered("b", 1_000))
+    sources = [DataSource(path="a.jsonl", weight=3), DataSource(path="b.jsonl", weight=1)]
+    documents = open_documents(run_in(tmp_path), sources, seed=0, repeat=True)
+    drawn = Counter(text[0] for text in itertools.islice(documents, 8_000))
+    # four standard deviations of a binomial with p = 0.75
+    assert abs(drawn["a"] / 8_000 - 0.75) < 4 * (0.75 * 0.25 / 8_000) ** 0.5
+
+
+# --- what is broken
+
+
+def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
+    lines = [b'{"text": "good"}', b"{broken", b'{"text": "  "}', b'{"text": 7}', b'{"body": "x"}', b"[1]"]
+    lines += [b'{"text": "\xff"}', b'{"text": "\\ud800"}', b"", b'{"text": "also good"}', b'{"text": "cut o']
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
+    documents = stream(tmp_path, "a.jsonl", shuffle=False)
+    assert list(documents) == ["good", "also good"]
+    assert documents.skipped == 8
+
+
+def test_a_damaged_file_of_a_folder_is_skipped_and_counted(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "corpus/a.jsonl", ["one"])
+    whole = gzip.compress("".join(f'{{"text": "{random.random()}"}}\n' for _ in range(20_000)).encode())
+    (tmp_path / "corpus/b.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "corpus/c.parquet").write_bytes(b"PAR1 and nothing more")
+    (tmp_path / "corpus/d.txt").write_bytes(b"\0\1\2" * 100_000)
+    write_jsonl(tmp_path / "corpus/e.jsonl", ["two"])
+    documents = stream(tmp_path, "corpus", shuffle=False)
+    texts = list(documents)
+    assert texts[0] == "one" and texts[-1] == "two"
+    assert len(texts) > 1_000
+    assert documents.skipped in (3, 4)  # the line that the broken gzip stream ends in may be one of its own
+
+
+def test_null_and_binary_values_of_a_parquet_column_are_skipped(tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"text": ["one", None, "", "two"]}), tmp_path / "a.parquet")
+    documents = stream(tmp_path, "a.parquet", shuffle=False)
+    assert list(documents) == ["one", "two"]
+    assert documents.skipped == 2
+
+
+# --- what can not heal
+
+
+def make_nothing(folder: Path) -> None:
+    pass
+
+
+def make_empty_folder(folder: Path) -> None:
+    (folder / "corpus").mkdir()
+
+
+def make_folder_of_images(folder: Path) -> None:
+    (folder / "corpus").mkdir()
+    (folder / "corpus/a.png").write_bytes(b"\x89PNG")
+
+
+def make_empty_file(folder: Path) -> None:
+    (folder / "corpus").touch()
+
+
+def make_blank_file(folder: Path) -> None:
+    (folder / "corpus").write_text(" \n\n ")
+
+
+def make_binary_file(folder: Path) -> None:
+    (folder / "corpus").write_bytes(bytes(range(256)) * 100)
+
+
+def make_latin1_file(folder: Path) -> None:
+    (folder / "corpus").write_bytes("café ".encode("latin-1") * 100)
+
+
+def make_binary_folder(folder: Path) -> None:
+    (folder / "corpus").mkdir()
+    (folder / "corpus/a.txt").write_bytes(b"\0" * 100)
+    (folder / "corpus/b.txt").write_bytes(b"\0" * 100)
+
+
+def make_other_columns(folder: Path) -> None:
+    (folder / "corpus").mkdir()
+    (folder / "corpus/a.jsonl").write_text('{"body": "x"}\n' * 20_000)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (make_nothing, "no such file or folder"),
+        (make_empty_folder, "no corpus files in this folder"),
+        (make_folder_of_images, "no corpus files in this folder"),
+        (make_empty_file, "an empty file"),
+        (make_blank_file, "not one usable document"),
+        (make_binary_file, "a binary file"),
+        (make_latin1_file, "a binary file"),
+        (make_binary_folder, "a binary file"),
+        (make_other_columns, "no column 'text' but body; set text_column"),
+    ],
+)
+@pytest.mark.parametrize("repeat", [False, True])
+def test_a_corpus_without_text_ends_in_one_clear_line(
+    make: Callable[[Path], None], says: str, repeat: bool, tmp_path: Path
+) -> None:
+    make(tmp_path)
+    write_jsonl(tmp_path / "good.jsonl", ["good"] * 100)
+    with pytest.raises(DataError) as caught:
+        list(stream(tmp_path, "good.jsonl", "corpus", repeat=repeat))
+    message = str(caught.value)
+    assert "corpus" in message and says in message and "\n" not in message
+
+
+# --- what fails and may heal
+
+
+def test_a_file_that_vanishes_is_retried_while_the_others_go_on_and_comes_back(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", ["a"])
+    write_jsonl(tmp_path / "b.jsonl", ["b"])
+    clock = Clock()
+    documents = stream(tmp_path, "a.jsonl", "b.jsonl", repeat=True, now=clock.now, sleep=clock.sleep)
+    (tmp_path / "b.jsonl").rename(tmp_path / "away")
+    reading = iter(documents)
+    assert set(itertools.islice(reading, 100)) == {"a"}
+    assert documents.failures == {"a.jsonl": 0, "b.jsonl": 1}
+    clock.time += 0.9  # the first retry comes after a second
+    assert set(itertools.islice(reading, 100)) == {"a"}
+    assert documents.failures["b.jsonl"] == 1
+    clock.time += 0.1
+    assert set(itertools.islice(reading, 100)) == {"a"}
+    assert documents.failures["b.jsonl"] == 2
+    (tmp_path / "away").rename(tmp_path / "b.jsonl")
+    clock.time += 2.0
+    assert set(itertools.islice(reading, 100)) == {"a", "b"}
+    assert clock.naps == []
+
+
+def test_a_folder_goes_on_with_a_file_that_comes_back(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "corpus/a.jsonl", numbered("a", 10))
+    write_jsonl(tmp_path / "corpus/b.jsonl", numbered("b", 10))
+    clock = Clock()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.time > 5 and (tmp_path / "away").exists():
+            (tmp_path / "away").rename(tmp_path / "corpus/b.jsonl")
+
+    documents = stream(tmp_path, "corpus", shuffle=False, now=clock.now, sleep=sleep)
+    (tmp_path / "corpus/b.jsonl").rename(tmp_path / "away")
+    assert list(documents) == numbered("a", 10) + numbered("b", 10)
+    assert documents.failures == {"corpus": 3}
+
+
+def test_a_source_alone_is_given_up_after_some_attempts_with_its_last_reason(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", ["a"])
+    clock = Clock()
+    documents = stream(tmp_path, "a.jsonl", now=clock.now, sleep=clock.sleep)
+    (tmp_path / "a.jsonl").unlink()
+    with pytest.raises(DataError, match=r"a\.jsonl: .*No such file") as caught:
+        list(documents)
+    assert "\n" not in str(caught.value)
+    assert documents.failures == {"a.jsonl": ATTEMPTS}
+    assert sum(clock.naps) == pytest.approx(1 + 2 + 4 + 8)
+
+
+def test_a_source_that_dies_while_others_are_finished_is_an_error_not_a_short_corpus(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", ["a"])
+    write_jsonl(tmp_path / "b.jsonl", ["b"])
+    clock = Clock()
+    documents = stream(tmp_path, "a.jsonl", "b.jsonl", now=clock.now, sleep=clock.sleep)
+    (tmp_path / "b.jsonl").unlink()
+    with pytest.raises(DataError, match=r"b\.jsonl"):
+        list(documents)

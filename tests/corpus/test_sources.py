@@ -1,0 +1,190 @@
+"""Sources that lie elsewhere, and what happens when they fail, hang, or are not what the run file says."""
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from corpus.documents import DocumentStream, open_documents
+from corpus.local_files import Unusable, read_file
+from corpus.sources import Failed, HubDataset, LocalFiles, Source
+from swarm.errors import DataError
+from swarm.run_file import DataSource, parse_run
+from tests.support.waiting import PATIENCE
+
+datasets = pytest.importorskip("datasets")
+
+
+@pytest.fixture
+def hub_dataset(tmp_path: Path) -> str:
+    """A folder that `load_dataset` loads like a dataset of the Hub: 2,000 rows in 20 row groups."""
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    texts = [f"d{number}" for number in range(2_000)]
+    parquet.write_table(
+        pyarrow.table({"text": texts, "id": range(2_000)}), folder / "train.parquet", row_group_size=100
+    )
+    return str(folder)
+
+
+def mixed(*sources: Source, repeat: bool = False) -> DocumentStream:
+    return DocumentStream(
+        [(source, 1.0) for source in sources],
+        seed=0,
+        repeat=repeat,
+        buffer=None,
+        now=time.monotonic,
+        sleep=time.sleep,
+    )
+
+
+def opened(hub: str, *, repeat: bool = False, shuffle: bool = True, seed: int = 0, **source: Any) -> DocumentStream:
+    run = parse_run({"name": "test", "data": {"train": [{"path": "unused"}]}}, Path("run.yaml"))
+    return open_documents(run, [DataSource(hub=hub, **source)], seed=seed, repeat=repeat, shuffle=shuffle)
+
+
+def test_a_hub_dataset_streams_all_its_documents_in_their_order(hub_dataset: str) -> None:
+    assert list(opened(hub_dataset, shuffle=False)) == [f"d{number}" for number in range(2_000)]
+
+
+def test_peers_begin_at_different_row_groups_of_a_hub_dataset(hub_dataset: str) -> None:
+    orders = [list(opened(hub_dataset, seed=seed)) for seed in (1, 2)]
+    assert sorted(orders[0]) == sorted(orders[1]) and len(orders[0]) == 2_000
+    begins = [{text[:-2] for text in order[:100]} for order in orders]
+    assert begins[0] != begins[1]
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ({"text_column": "body"}, "no column 'body' but text, id; set text_column"),
+        ({"split": "test"}, "split"),
+        ({"config": "bn"}, "bn"),
+    ],
+)
+def test_a_wrong_hub_source_ends_in_one_clear_line(hub_dataset: str, source: dict[str, Any], says: str) -> None:
+    with pytest.raises(DataError, match=says) as caught:
+        next(iter(opened(hub_dataset, **source)))
+    assert str(caught.value).startswith(hub_dataset) and "\n" not in str(caught.value)
+
+
+def test_a_hub_dataset_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_there(*args: object, **options: object) -> None:
+        raise datasets.exceptions.DatasetNotFoundError("Dataset 'a/b' doesn't exist on the Hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", not_there)
+    with pytest.raises(DataError, match="a/b: no such dataset on the Hub"):
+        next(iter(opened("a/b")))
+
+
+@pytest.mark.parametrize("order", [None, 7])
+def test_a_hub_dataset_goes_on_at_the_row_where_it_failed(monkeypatch: pytest.MonkeyPatch, order: int | None) -> None:
+    import random
+
+    failures = iter([True, True, False])
+
+    def rows(shards: list[int]) -> Iterator[dict[str, str]]:
+        for shard in shards:
+            for row in range(10):
+                if shard == 3 and row == 5 and next(failures, False):
+                    raise ConnectionError("reset by peer")
+                yield {"text": f"{shard}-{row}"}
+
+    def load(*args: object, **options: object) -> Any:
+        return datasets.IterableDataset.from_generator(rows, gen_kwargs={"shards": list(range(6))})
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    source = HubDataset(DataSource(hub="a/b"))
+    items = list(source.one_pass(None if order is None else random.Random(order)))
+    assert [item for item in items if isinstance(item, Failed)] == [Failed("reset by peer")] * 2
+    texts = [item for item in items if isinstance(item, str)]
+    assert sorted(texts) == [f"{shard}-{row}" for shard in range(6) for row in range(10)]
+    assert (texts == sorted(texts)) == (order is None)
+
+
+def test_a_hub_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.MonkeyPatch, hub_dataset: str) -> None:
+    load, failures = datasets.load_dataset, iter([True, True])
+
+    def sometimes(*args: Any, **options: Any) -> Any:
+        if next(failures, False):
+            raise ConnectionError("no route to host")
+        return load(*args, **options)
+
+    monkeypatch.setattr(datasets, "load_dataset", sometimes)
+    items = HubDataset(DataSource(hub=hub_dataset)).one_pass(None)
+    assert list(itertools.islice(items, 3)) == [Failed("no route to host")] * 2 + ["d0"]
+
+
+def test_a_local_file_goes_on_at_the_document_where_it_failed(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "d{number}"}}\n' for number in range(10)))
+    failures = iter([True, True])
+
+    def failing(path: Path, text_column: str, order: Any) -> Iterator[str | Unusable]:
+        for number, item in enumerate(read_file(path, text_column, order)):
+            if number == 5 and next(failures, False):
+                raise OSError(5, "Input/output error")
+            yield item
+
+    source = LocalFiles(tmp_path / "a.jsonl", DataSource(path="a.jsonl"), failing)
+    items = list(source.one_pass(None))
+    assert items[5:7] == [Failed(f"{tmp_path}/a.jsonl: Input/output error")] * 2
+    assert items[:5] + items[7:] == [f"d{number}" for number in range(10)]
+
+
+class Hanging:
+    """A remote source that says nothing until it is let go."""
+
+    name, is_remote = "hanging", True
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+
+    def one_pass(self, order: object) -> Iterator[str]:
+        self.let_go.wait()
+        yield "late"
+
+
+def test_a_remote_source_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("here")
+    hanging = Hanging()
+    reading = iter(mixed(LocalFiles(tmp_path / "a.txt", DataSource(path="a.txt")), hanging, repeat=True))
+    assert set(itertools.islice(reading, 1_000)) == {"here"}
+    hanging.let_go.set()
+    assert "late" in reading
+
+
+def test_a_stream_that_is_left_ends_its_threads(tmp_path: Path) -> None:
+    class Endless:
+        name, is_remote = "endless", True
+
+        def one_pass(self, order: object) -> Iterator[str]:
+            return itertools.repeat("again")
+
+    def readers() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "documents"]
+
+    before = set(readers())
+    reading = iter(mixed(Endless()))
+    next(reading)
+    (started,) = set(readers()) - before
+    reading.close()  # type: ignore[attr-defined]
+    started.join(timeout=PATIENCE)
+    assert not started.is_alive()
+
+
+def test_a_wrong_remote_source_stops_the_stream() -> None:
+    class Wrong:
+        name, is_remote = "wrong", True
+
+        def one_pass(self, order: object) -> Iterator[str]:
+            raise DataError("wrong: no column 'text'")
+            yield ""
+
+    with pytest.raises(DataError, match="wrong: no column 'text'"):
+        list(mixed(Wrong()))

@@ -1,0 +1,21 @@
+"""What `tests/support/forked.py` imports once, before it forks: all that the commands of `sahaj` need."""
+
+import importlib
+import os
+
+from app.quiet import quiet
+
+os.environ["OMP_NUM_THREADS"] = "1"  # it is read while torch is imported
+os.environ["HF_HUB_DISABLE_XET"] = "1"  # as well; the stand-in for the Hub takes large files in the other way
+quiet(verbose=False)
+for needed in (
+    "app.demo.demo",
+    "app.join.join",
+    "app.commands.train",
+    "coordinator.main",
+    "coordinator.http.app",
+    "downstream.evaluate",
+    "downstream.finetune",
+    "transformers.models.albert.modeling_albert",
+):
+    importlib.import_module(needed)

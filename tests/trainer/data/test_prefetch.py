@@ -1,0 +1,189 @@
+"""The background worker, and the held-out batches."""
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from swarm.errors import DataError
+from swarm.run_file import RunFile
+from tests.support.waiting import PATIENCE, wait_until
+from trainer.data import Batch, Feed, validation_batches
+from trainer.data.prefetch import BATCHES_READY, HOPELESS
+
+MakeFeed = Callable[..., Feed]
+
+
+def forever(documents: list[str]) -> Iterator[str]:
+    while True:
+        yield from documents
+
+
+def long(documents: list[str]) -> str:
+    """A document that is tokenized without waiting for the next one."""
+    return documents[0] * (1 + 20_000 // len(documents[0]))
+
+
+def all_of(feed: Feed) -> list[Batch]:
+    batches: list[Batch] = []
+    while True:
+        try:
+            batches.append(feed.next())
+        except StopIteration:
+            return batches
+
+
+@pytest.fixture
+def make(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> MakeFeed:
+    def make_feed(documents: object, batch_size: int = 4, seed: int = 0) -> Feed:
+        return Feed(documents, tokenizer, run, batch_size=batch_size, seed=seed)  # type: ignore[arg-type]
+
+    return make_feed
+
+
+def test_the_end_of_the_documents_is_told_every_time(make: MakeFeed, documents: list[str]) -> None:
+    with make(documents[:5], batch_size=8) as feed:
+        batches = all_of(feed)
+        assert len(batches) > 3
+        assert {batch.samples for batch in batches[:-8]} <= {8}
+        with pytest.raises(StopIteration):
+            feed.next()
+
+
+def test_the_same_seed_gives_the_same_batches_and_another_one_does_not(make: MakeFeed, documents: list[str]) -> None:
+    def first_ids(seed: int) -> torch.Tensor:
+        with make(documents, seed=seed) as feed:
+            return feed.next().input_ids
+
+    assert torch.equal(first_ids(3), first_ids(3))
+    assert not torch.equal(first_ids(3), first_ids(4))
+
+
+def test_an_error_of_the_sources_reaches_the_caller(make: MakeFeed, documents: list[str]) -> None:
+    def failing() -> Iterator[str]:
+        yield from documents[:3]
+        raise DataError("text.txt: every source has failed")
+
+    with make(failing()) as feed, pytest.raises(DataError, match="every source has failed"):
+        while True:
+            feed.next()
+
+
+def test_an_unforeseen_error_is_told_in_one_line(make: MakeFeed) -> None:
+    def broken() -> Iterator[str]:
+        yield "A document."
+        raise RuntimeError("the cable was cut")
+
+    with make(broken()) as feed, pytest.raises(DataError, match="RuntimeError: the cable was cut") as caught:
+        feed.next()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["Hi.", "", "\u200b"])
+def test_text_too_short_for_any_sample_is_an_error_even_if_it_comes_for_ever(make: MakeFeed, text: str) -> None:
+    with make([text] * 3) as feed, pytest.raises(DataError, match="no usable text"):
+        feed.next()
+    endless = (text or " " for _ in iter(int, 1)) if text == "Hi." else [text] * (HOPELESS + 1)
+    with make(endless) as feed, pytest.raises(DataError, match="no usable text"):
+        feed.next()
+
+
+def test_documents_without_a_sample_are_counted(make: MakeFeed, documents: list[str]) -> None:
+    with make(["Hi.", documents[0], "No.", documents[1]]) as feed:
+        all_of(feed)
+        assert feed.skipped == 2
+
+
+def test_a_new_batch_size_holds_from_the_next_batch_on(make: MakeFeed, documents: list[str]) -> None:
+    with make(forever(documents)) as feed:
+        feed.next()
+        wait_until(feed._queue.full, "full queue")
+        for size in (8, 2, 16):
+            feed.set_batch_size(size)
+            assert [feed.next().samples for _ in range(20)] == [size] * 20
+
+
+def test_a_slow_consumer_waits_for_nothing(make: MakeFeed, documents: list[str]) -> None:
+    full, more = threading.Event(), threading.Event()
+
+    def until_full() -> Iterator[str]:
+        while not full.is_set():
+            yield from documents
+        more.wait(PATIENCE)
+
+    with make(until_full()) as feed:
+        feed.next()
+        wait_until(feed._queue.full, "full queue")
+        full.set()
+        for _ in range(BATCHES_READY):
+            feed.next()
+        more.set()
+
+
+def test_waiting_for_slow_documents_is_counted(
+    make: MakeFeed, documents: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr("trainer.data.prefetch.time", SimpleNamespace(monotonic=lambda: clock.now))
+    asked, waits = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[str]:
+        yield long(documents)
+        asked.set()
+        assert waits.wait(PATIENCE)
+        clock.now += 7.0
+        yield from forever(documents)
+
+    with make(slow(), batch_size=32) as feed:
+        feed.next()
+        get = feed._queue.get
+
+        def get_and_tell() -> object:
+            if feed._queue.empty() and asked.wait(PATIENCE) and feed._queue.empty():
+                waits.set()
+            return get()
+
+        monkeypatch.setattr(feed._queue, "get", get_and_tell)
+        while not waits.is_set():
+            feed.next()
+        assert feed.wait_seconds == 7.0
+
+
+@pytest.mark.parametrize("moment", ["at once", "after a batch", "when the queue is full", "while a source hangs"])
+def test_closing_waits_for_no_source(make: MakeFeed, documents: list[str], moment: str) -> None:
+    hangs, released = threading.Event(), threading.Event()
+
+    def hanging() -> Iterator[str]:
+        yield long(documents)
+        hangs.set()
+        released.wait(PATIENCE)
+
+    feed = make(hanging() if moment == "while a source hangs" else forever(documents), batch_size=32)
+    with feed:
+        if moment != "at once":
+            feed.next()
+        if moment == "when the queue is full":
+            wait_until(feed._queue.full, "full queue")
+        if moment == "while a source hangs":
+            assert hangs.wait(PATIENCE)
+    assert feed._thread.is_alive() == (moment == "while a source hangs")
+    released.set()
+    wait_until(lambda: not feed._thread.is_alive(), "end of the thread")
+
+
+def test_held_out_batches_are_the_same_for_everyone(
+    run: RunFile, documents: list[str], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    first, again = (validation_batches(run, documents, tokenizer, 16) for _ in range(2))
+    assert [batch.samples for batch in first] == [16, 16, 8]
+    for one, other in zip(first, again, strict=True):
+        for field in ("input_ids", "token_type_ids", "sentence_order_label", "masked_positions", "masked_labels"):
+            assert torch.equal(getattr(one, field), getattr(other, field))
+
+
+def test_held_out_sources_without_text_are_an_error(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
+    with pytest.raises(DataError, match=r"data\.validation"):
+        validation_batches(run, ["", "Hi."], tokenizer, 16)
