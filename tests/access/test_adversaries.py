@@ -16,11 +16,11 @@ from averaging.log.header import Header, Kind
 from coordinator.access.admin_key import FILE
 from coordinator.http.desk import Limits
 from coordinator.state_folder import LOG
-from tests.access.at_the_door import ATTEMPTS, QUIET
+from tests.access.attackers.join_requests import ATTEMPTS, QUIET
+from tests.access.attackers.noise import FLOOD
 from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm, Peak
-from tests.access.noise import FLOOD
 from tests.faults.agreement import headers
-from tests.peers.small_swarm import COUNTING, TAKEN_OVER, text_of
+from tests.support.small_swarm import COUNTING, TAKEN_OVER, text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 BAN_REACHES = 60.0  # seconds
@@ -213,6 +213,6 @@ def test_a_ban_reaches_everybody(swarm: GuardedSwarm):
         swarm.wait(lambda: rogue.process.poll() is not None, "end of the rogue", 2 * BAN_REACHES)
         told = rogue.got("banned")
     assert told["quiet"] >= QUIET and told["last_gain"] - banned_at < BAN_REACHES, (told, banned_at)
-    assert told["at_the_door"] == 403
+    assert told["join_status"] == 403
     swarm.wait_for_step(swarm.done() + 1)
     assert "Traceback" not in text_of(eve)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.faulty_swarm import FaultySwarm
 from tests.faults.hosts import NoHosts, made_hosts
-from tests.peers.small_swarm import newest_step_said
+from tests.support.small_swarm import newest_step_said
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 12288  # some six seconds of two trainers: TCP tries again only seconds after the cable is back

@@ -10,9 +10,9 @@ from app.join.join import PEERS
 from app.join.problems import Banned, NotAllowed
 from coordinator.access.admin_key import FILE
 from swarm.dht import known_peers
-from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
 from tests.support.hub_stand_in import HubStandIn
 from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 4096  # some seconds of two trainers

@@ -6,7 +6,7 @@ import pytest
 
 from app.join.preemption import ELSEWHERE
 from tests.app.join.metadata_stand_in import MetadataStandIn
-from tests.peers.small_swarm import CONTRIBUTED, SmallSwarm, living_processes, text_of
+from tests.support.small_swarm import CONTRIBUTED, SmallSwarm, living_processes, text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 NOTICE = 120.0  # seconds from the notice until the machine is gone

@@ -14,9 +14,9 @@ from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.streams import Transport
 from swarm.access.passes import read_pass
 from swarm.dht.guarded import GuardedProtocol
-from tests.access.credentials import Credentials, Raw, Scene, sealed
-from tests.access.intruder import Intruder, say
-from tests.access.reading import records_of
+from tests.access.attackers.credentials import Credentials, Raw, Scene, sealed
+from tests.access.attackers.intruder import Intruder, say
+from tests.access.attackers.reading import records_of
 from tests.support.waiting import PATIENCE
 
 LISTED_EVERY = 5.0  # seconds

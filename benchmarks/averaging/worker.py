@@ -20,7 +20,7 @@ from averaging.protocol.peer import Peer
 from averaging.protocol.rounds.parts import Line, Planned
 from averaging.shell.connection import Membership
 from averaging.transport.stream import Payload
-from benchmarks.catching_up_worker import Journal
+from benchmarks.catching_up.worker import Journal
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.files import write_file
 from swarm.identity import load_identity

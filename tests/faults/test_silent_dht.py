@@ -14,7 +14,8 @@ import pytest
 
 import swarm.dht.watch
 from app.demo.peers import Peer
-from tests.peers.small_swarm import (
+from tests.support.forked import Forked, run_sahaj, start_function
+from tests.support.small_swarm import (
     CONTRIBUTED,
     COUNTING,
     FRIGHTENING,
@@ -24,7 +25,6 @@ from tests.peers.small_swarm import (
     newest_step_said,
     text_of,
 )
-from tests.support.forked import Forked, run_sahaj, start_function
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STATUS = 5  # of a process that has no swarm

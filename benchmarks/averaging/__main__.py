@@ -38,7 +38,7 @@ from averaging.bandwidth.cap import MEGABIT
 from averaging.load_balancing.plan import GlobalStep, Node
 from averaging.reduce.grid import Grid
 from benchmarks import command
-from benchmarks.averaging_worker import ELEMENT_BYTES, ROW, RULES, WARM_UP, Task, work
+from benchmarks.averaging.worker import ELEMENT_BYTES, ROW, RULES, WARM_UP, Task, work
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers
 from benchmarks.linear_program import round_rate
 from benchmarks.plan import LINES, lines_of

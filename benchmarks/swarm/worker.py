@@ -14,7 +14,7 @@ import torch
 from averaging.log.header import Entry, Kind
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
-from benchmarks.lamb import Lamb
+from benchmarks.learning.lamb import Lamb
 from corpus.documents import open_documents
 from swarm.access.gate import Gate
 from swarm.files import write_file

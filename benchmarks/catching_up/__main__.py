@@ -35,7 +35,7 @@ from rich.table import Table
 from averaging.reduce.encoding import encoded_bytes
 from averaging.reduce.grid import Grid
 from benchmarks import command
-from benchmarks.catching_up_worker import TOKENS, Task, work
+from benchmarks.catching_up.worker import TOKENS, Task, work
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers
 from swarm.files import write_file
 from tests.faults.hosts import NoHosts, made_hosts

@@ -18,7 +18,7 @@ from averaging.protocol.rounds.parts import Line, Planned
 from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.shell.connection import Membership
-from benchmarks.catching_up_worker import Journal
+from benchmarks.catching_up.worker import Journal
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.files import write_file
 from swarm.identity import load_identity

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks import command
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers, wait_for
-from benchmarks.roles_worker import BATCH, Given, Phase, Roles, Task, work
+from benchmarks.roles.worker import BATCH, Given, Phase, Roles, Task, work
 from swarm.files import write_file
 from tests.faults.hosts import NoHosts, made_hosts
 from tests.support.forked import Forked

@@ -1,4 +1,4 @@
-"""`python -m tests.access.attacker --json SCENE CASE [CASE ...]`: attacks at the same time.
+"""`python -m tests.access.attackers.attacker --json SCENE CASE [CASE ...]`: attacks at the same time.
 
 Each is a process of its own, and writes what it got as lines of JSON to `<folder>/<case>/out`, and what went wrong to
 `err` beside it.
@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.access import at_the_door, inside, liars, noise, outside, siege
-from tests.access.credentials import Scene
-from tests.access.intruder import say
+from tests.access.attackers import inside, join_requests, liars, noise, outside, siege
+from tests.access.attackers.credentials import Scene
+from tests.access.attackers.intruder import say
 
 FAILED = "failed"  # file in the folder of a case whose attacker came to nothing
 CASES: dict[str, Callable[..., Any]] = {
@@ -37,10 +37,10 @@ CASES: dict[str, Callable[..., Any]] = {
         liars.freeloader,
         noise.noise,
         noise.endless,
-        at_the_door.crowd,
-        at_the_door.flood,
-        at_the_door.patient,
-        at_the_door.banned,
+        join_requests.crowd,
+        join_requests.flood,
+        join_requests.patient,
+        join_requests.banned,
         siege.siege,
     )
 }

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.checkpoints.retention import newest_checkpoint
 from tests.faults.agreement import compare
-from tests.peers.small_swarm import SmallSwarm, newest_step_said, text_of
+from tests.support.small_swarm import SmallSwarm, newest_step_said, text_of
 from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]

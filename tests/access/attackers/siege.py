@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from averaging.log.header import Ballot, Head
 from averaging.protocol.messages import Report, Status
 from swarm.access.passes import Authority
-from tests.access.credentials import Credentials, Scene
-from tests.access.intruder import Intruder, join_body, say
-from tests.access.liars import FAR, NOTHING
-from tests.access.streams import conversation
+from tests.access.attackers.credentials import Credentials, Scene
+from tests.access.attackers.intruder import Intruder, join_body, say
+from tests.access.attackers.liars import FAR, NOTHING
+from tests.access.attackers.streams import conversation
 
 PAUSE = 0.2  # seconds between two calls of the same kind to the same peer
 KNOCKS = 0.05  # seconds between two attempts to join

@@ -1,6 +1,6 @@
 """The text of the Bengali hour (docs/results.md): a corpus, and the training texts of two tasks without their labels.
 
-    python -m benchmarks.bengali_corpus FOLDER corpus.jsonl
+    python -m benchmarks.learning.bengali_corpus FOLDER corpus.jsonl
 
 The folder holds `train.jsonl`, `ner/train.conll` and `sentiment/train.jsonl`. Ten sentences of a task make a document.
 """

@@ -26,12 +26,12 @@ from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from app.demo.peers import Peer
 from benchmarks import command
-from benchmarks.soak_processes import Growth, Watch
-from benchmarks.soak_steps import Steps
+from benchmarks.soak.processes import Growth, Watch
+from benchmarks.soak.steps import Steps
 from swarm.files import write_file
 from swarm.run_file import dump_run, load_run, parse_run
 from tests.faults.agreement import compare
-from tests.peers.small_swarm import TAKEN_OVER, SmallSwarm, newest_step_said, run_content, text_of
+from tests.support.small_swarm import TAKEN_OVER, SmallSwarm, newest_step_said, run_content, text_of
 from tokenizer.command import train_from_run
 
 STEP_SAMPLES = 4096  # some three seconds of two trainers on two cores

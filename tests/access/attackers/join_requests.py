@@ -10,9 +10,9 @@ import httpx
 
 from coordinator.http.desk import Limits
 from swarm.identity import load_identity
-from tests.access.credentials import Scene
-from tests.access.crowd import Crowd
-from tests.access.intruder import Intruder, ask_at_door, join_body, say
+from tests.access.attackers.credentials import Scene
+from tests.access.attackers.crowd import Crowd
+from tests.access.attackers.intruder import Intruder, ask_at_door, join_body, say
 
 FLOODER, VOLUNTEER = "127.0.0.67", "127.0.0.2"
 ATTEMPTS = 1000
@@ -98,4 +98,4 @@ async def banned(scene: Scene, name: str) -> dict[str, Any]:
             quiet += 1
         await asyncio.sleep(0.5)
     again = ask_at_door(scene.url, intruder.identity, name)
-    return {"last_gain": last_gain, "quiet": quiet, "at_the_door": again.status_code}
+    return {"last_gain": last_gain, "quiet": quiet, "join_status": again.status_code}

@@ -1,6 +1,6 @@
 """What the rounding of moments at snapshot steps costs in learning and in time.
 
-    python -m benchmarks.rebasing CORPUS [--steps 1000] [--orders 3] [--json FILE]
+    python -m benchmarks.learning.rebasing CORPUS [--steps 1000] [--orders 3] [--json FILE]
 
 CORPUS is JSONL with a `text` in each line; one document of twenty is kept to measure on. A small ALBERT learns with
 LAMB and with AdamW, in several orders of the documents, and its moments are rounded to 16 bits
@@ -29,7 +29,7 @@ from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
 from averaging.optimizers.state_step import learning_rate_at
 from benchmarks import command
-from benchmarks.lamb import Lamb
+from benchmarks.learning.lamb import Lamb
 from corpus.documents import open_documents
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run

@@ -5,8 +5,8 @@ from hivemind.dht.validation import DHTRecord
 from hivemind.utils import MSGPackSerializer
 
 from swarm.dht.guarded import GuardedProtocol
-from tests.access.credentials import key_of
-from tests.access.intruder import Intruder
+from tests.access.attackers.credentials import key_of
+from tests.access.attackers.intruder import Intruder
 
 
 async def records_of(intruder: Intruder, protocol: GuardedProtocol, name: str) -> list[DHTRecord]:

@@ -24,8 +24,8 @@ from averaging.transport.frames import Hello
 from swarm.access.join_messages import JoinAnswer
 from swarm.dht.guarded import GuardedProtocol
 from swarm.identity import Identity, load_identity
-from tests.access.credentials import Credentials, Scene, Shown, key_of, sealed
-from tests.access.streams import conversation
+from tests.access.attackers.credentials import Credentials, Scene, Shown, key_of, sealed
+from tests.access.attackers.streams import conversation
 
 PATIENCE = 12.0  # seconds for an answer of a busy machine
 LARGEST = 128 * 2**20  # bytes that our own daemon lets through: the limit to be tested is theirs

@@ -26,8 +26,8 @@ from averaging.protocol.messages import (
     Want,
     WantLog,
 )
-from tests.access.credentials import Scene
-from tests.access.member import Member
+from tests.access.attackers.credentials import Scene
+from tests.access.attackers.member import Member
 
 LIES_LAST = 36.0  # seconds: some global steps, on a slow machine too
 FAR = 10**6  # steps, and samples, that no honest peer tells of

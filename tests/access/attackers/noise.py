@@ -12,8 +12,8 @@ from hivemind.utils import MSGPackSerializer, get_dht_time
 
 from averaging.transport.frames import FrameKind, Hello, frame
 from averaging.transport.streams import HANDLES
-from tests.access.credentials import Scene, key_of
-from tests.access.intruder import DEEP, Intruder
+from tests.access.attackers.credentials import Scene, key_of
+from tests.access.attackers.intruder import DEEP, Intruder
 
 UNARY = ("GuardedProtocol.rpc_ping", "GuardedProtocol.rpc_store", "GuardedProtocol.rpc_find")
 SIZES = (0, 1, 1_000, 300_000, 3_900_000, 9_000_000)  # bytes; libp2p drops calls beyond 4 MiB in silence

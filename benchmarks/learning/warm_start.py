@@ -1,6 +1,6 @@
 """Samples to the same held-out loss: a run that starts from a model of another language, beside one from scratch.
 
-    python -m benchmarks.warm_start shared/data/bengali --json warm_start.json
+    python -m benchmarks.learning.warm_start shared/data/bengali --json warm_start.json
 
 The model is pretrained on the demo's English text (Python's documentation) and carried to the text of the folder, whose
 `train.jsonl` and `validation.jsonl` have a text in each line. One process trains, with the data feed and the optimizer
@@ -20,7 +20,7 @@ from rich.table import Table
 
 from app.demo.corpus import prepare_corpus
 from benchmarks import command
-from benchmarks.learner import Curve, HeldOut, Point, begun, learn, make_tokenizer, our_batches
+from benchmarks.learning.learner import Curve, HeldOut, Point, begun, learn, make_tokenizer, our_batches
 from swarm.errors import SahajError
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run

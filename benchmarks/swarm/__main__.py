@@ -34,7 +34,7 @@ from app.demo.corpus import prepare_corpus
 from app.demo.demo import DEFAULT_RUN
 from app.demo.peers import Peer, start_peer, wait_for_address
 from benchmarks import command
-from benchmarks.swarm_worker import Measured, read_measured
+from benchmarks.swarm.worker import Measured, read_measured
 from coordinator.main import ADDRESSES
 from coordinator.state_folder import URL
 from swarm.files import write_file
@@ -212,7 +212,7 @@ def _results(workers: list[Peer]) -> list[Measured]:
 
 def _start(folder: Path, file: Path, number: int, seconds: float, extra: list[str]) -> Peer:
     folder.mkdir(parents=True, exist_ok=True)
-    line = [sys.executable, "-m", "benchmarks.swarm_worker", str(file)]
+    line = [sys.executable, "-m", "benchmarks.swarm.worker", str(file)]
     line += [str(folder / f"worker{number}.json"), "--number", str(number), "--seconds", str(seconds), *extra]
     path = folder / f"worker{number}.log"
     with path.open("wb") as log:

@@ -11,8 +11,8 @@ from hivemind.utils import MSGPackSerializer
 
 from swarm.access.passes import Authority, load_authority
 from swarm.access.refusal_backoff import MOST_REFUSALS
-from tests.access.credentials import Credentials, Scene
-from tests.access.intruder import DEEP, Intruder
+from tests.access.attackers.credentials import Credentials, Scene
+from tests.access.attackers.intruder import DEEP, Intruder
 
 CREDENTIALS = re.compile(rb"\[author:([A-Za-z0-9+/=]+):")
 

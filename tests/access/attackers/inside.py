@@ -12,9 +12,9 @@ from hivemind.utils import MSGPackSerializer, get_dht_time
 
 from swarm.dht.guarded import GuardedProtocol
 from swarm.dht.records import signer
-from tests.access.credentials import Scene, key_of, sealed
-from tests.access.intruder import Intruder
-from tests.access.reading import records_of
+from tests.access.attackers.credentials import Scene, key_of, sealed
+from tests.access.attackers.intruder import Intruder
+from tests.access.attackers.reading import records_of
 
 
 async def replayed(scene: Scene) -> dict[str, Any]:
