@@ -14,7 +14,7 @@ from app.demo.peers import Peer
 from app.join.problems import Banned
 from averaging.log.header import Header, Kind
 from coordinator.access.admin_key import FILE
-from coordinator.http.desk import Limits
+from coordinator.context import JoinLimits
 from coordinator.state_folder import LOG
 from tests.access.attackers.join_requests import ATTEMPTS, QUIET
 from tests.access.attackers.noise import FLOOD
@@ -136,9 +136,9 @@ def test_a_thousand_attempts_to_join(outside: Attack, inside: Inside):
     told = outside.got("flood")
     statuses = told["statuses"]
     assert sum(statuses.values()) == ATTEMPTS and set(statuses) <= {"200", "422", "429"}, statuses
-    assert statuses["429"] >= ATTEMPTS - 2 * Limits.per_address
+    assert statuses["429"] >= ATTEMPTS - 2 * JoinLimits.per_address
     assert (told["elsewhere"], told["health"]) == (200, 200), told
-    assert 0 < told["retry_after"] <= Limits.window
+    assert 0 < told["retry_after"] <= JoinLimits.window
     assert inside.attack.got("patient")["status"] == 200, "the address stays shut out"
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from coordinator.http.desk import Limits
+from coordinator.context import JoinLimits
 from swarm.identity import load_identity
 from tests.access.attackers.credentials import Scene
 from tests.access.attackers.crowd import Crowd
@@ -76,7 +76,7 @@ async def flood(scene: Scene) -> dict[str, Any]:
 async def patient(scene: Scene) -> dict[str, Any]:
     """Somebody at the address that the thousand attempts came from, until it is let in again."""
     identity = load_identity(scene.folder / "patient.key")
-    until = time.monotonic() + Limits.window + LOOK_EVERY
+    until = time.monotonic() + JoinLimits.window + LOOK_EVERY
     while True:
         answer = await asyncio.to_thread(ask_at_door, scene.url, identity, "patient", FLOODER)
         if answer.status_code == 200 or time.monotonic() > until:

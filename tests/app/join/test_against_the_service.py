@@ -19,8 +19,9 @@ from app.join.problems import (
     WrongFingerprint,
 )
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.notice_store import NoticeBoard
-from coordinator.http.app import Desk, make_app
+from coordinator.access.notice_store import NoticeStore
+from coordinator.context import RunStatus, ServiceContext
+from coordinator.http.app import make_app
 from coordinator.http.server import Server
 from coordinator.ledger.ledger import open_ledger
 from swarm.access.passes import load_authority
@@ -50,22 +51,21 @@ def service(tokenizer_files: dict[str, bytes], tmp_path: Path, monkeypatch: pyte
     ledger = open_ledger("sqlite:///ledger.db", state)
     with HubStandIn() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        desk = Desk(
+        context = ServiceContext(
             run=run,
             fingerprint=fingerprint(run, tokenizer_digest(read_tokenizer(str(folder)))),
-            tokenizer=folder,
-            authority=authority,
-            board=NoticeBoard(state, authority, run.name),
+            folder=state,
             ledger=ledger,
-            addresses=lambda: ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"],
-            step=lambda: 0,
-            gathered=lambda: 12,
-            stepped_at=lambda: 0.0,
-            restore=lambda step: None,
-            checkpoints=state / "checkpoints",
+            say=print,
+            tokenizer_folder=folder,
+            authority=authority,
+            notices=NoticeStore(state, authority, run.name),
             admin_key=load_admin_key(state / "admin.key"),
+            status=lambda: RunStatus(step=0, samples_gathered=12, stepped_at=0.0),
+            addresses=lambda: ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"],
+            order_rollback=lambda step: None,
         )
-        server = Server(make_app(desk), "127.0.0.1", 0)
+        server = Server(make_app(context), "127.0.0.1", 0)
         yield Service(server.url, state / "admin.key", hub)
         server.stop()
     ledger.close()
