@@ -272,25 +272,25 @@ app.command()(release_command.release)
 def main() -> None:
     """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
     hide_secrets()
-    logs.catch_what_threads_drop(_unknown_log())
+    logs.log_uncaught(_unknown_log())
     try:
         app()
     except SahajError as error:
-        logs.said(f"ended: {error}")
+        logs.console_line(f"ended: {error}")
         typer.echo(f"sahaj: {error}", err=True)
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
         starting.say_stopped()
         sys.exit(130)
     except Exception as error:  # a mistake of ours: threads of hivemind would keep the process from ending
-        typer.echo(f"sahaj: {logs.unforeseen(error, 'the program has failed', _unknown_log())}", err=True)
+        typer.echo(f"sahaj: {logs.unexpected(error, 'the program has failed', _unknown_log())}", err=True)
         sys.stderr.flush()
         os._exit(1)
 
 
 def _say(line: str) -> None:
     """A line at once, also into a pipe."""
-    logs.said(line)
+    logs.console_line(line)
     typer.echo(line)
     sys.stdout.flush()
 

@@ -7,7 +7,7 @@ from swarm.logging import logs
 
 def quiet(*, verbose: bool, log_level: logs.Level = logs.Level.INFO) -> None:
     """Settle how much the program and its libraries say; it has to be done before those are imported."""
-    logs.begin(log_level, verbose=verbose)
+    logs.start(log_level, verbose=verbose)
     # until its messages are in our log hivemind writes to the console; libp2p's daemon would take over this level
     os.environ.setdefault("HIVEMIND_LOGLEVEL", "INFO" if verbose else "CRITICAL")
     os.environ.setdefault("GOLOG_LOG_LEVEL", "error")

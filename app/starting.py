@@ -18,5 +18,5 @@ def stop_at_once() -> None:
 
 def say_stopped() -> None:
     """The last line of a program that was stopped early."""
-    logs.said("stopped")
+    logs.console_line("stopped")
     typer.echo("sahaj: stopped", err=True)

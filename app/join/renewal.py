@@ -21,7 +21,7 @@ from swarm import clock
 from swarm.access.join_messages import Renewed
 from swarm.access.passes import Pass, check_pass, read_pass
 from swarm.errors import SahajError
-from swarm.logging.logs import keep_story
+from swarm.logging.logs import log_failure
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Renewal:
             except Exception as problem:  # whatever it is, training goes on, and the next attempt may do better
                 failures += 1
                 if not isinstance(problem, SahajError):
-                    keep_story(problem, "the pass could not be renewed")
+                    log_failure(problem, "the pass could not be renewed")
                 asked_pause = min(getattr(problem, "retry_after", 0.0), LONGEST_PAUSE)
                 self._tell(_describe(problem))
             else:

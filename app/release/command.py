@@ -55,5 +55,5 @@ def release(
     except KeyboardInterrupt:
         typer.echo("sahaj: stopped; nobody sees anything of it, and what has arrived is not sent again", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    logs.said(done)
+    logs.console_line(done)
     typer.echo(done)

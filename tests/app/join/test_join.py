@@ -35,7 +35,7 @@ def test_no_secret_is_in_the_log_of_a_join_however_much_is_logged(
     monkeypatch: pytest.MonkeyPatch,
     begun: None,
 ):
-    logs.begin(logs.Level.DEBUG)
+    logs.start(logs.Level.DEBUG)
     hub.answers["GET /api/whoami-v2"] = Answer(body=MINE)
     monkeypatch.setenv("HF_TOKEN", SECRET)
     join(opened.url, options(tmp_path))
