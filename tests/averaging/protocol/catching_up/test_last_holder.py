@@ -10,7 +10,7 @@ from averaging.protocol.actions import Rejoin, Send
 from averaging.protocol.commit import quorum
 from averaging.protocol.messages import Log, WantLog
 from averaging.protocol.peer import Peer
-from tests.averaging.log.test_liars import COORDINATOR, EVERYTHING, SETTINGS, SNAPSHOT, VOTERS, Run, asks, told
+from tests.averaging.protocol.guarded_run import COORDINATOR, EVERYTHING, SETTINGS, SNAPSHOT, VOTERS, Run, asks, told
 
 STATE = SnapshotName(SNAPSHOT, "state")
 
