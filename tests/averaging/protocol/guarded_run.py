@@ -1,9 +1,9 @@
 """A run with three voters, one of whom may lie, its chain, and what a machine is told of it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import (

@@ -4,7 +4,7 @@ Each lie is told to a machine as it is, and would have been believed without the
 lie is told in a run without passes, where it is.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import (

@@ -1,7 +1,8 @@
 """The last peer that has a voted chain can show the others that it is the run's, and they go over to it."""
 
-from dataclasses import replace
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Certificate, Entry, Kind, Reset, SnapshotName

@@ -3,7 +3,7 @@
 The same lie is told in a run without passes, where it is believed.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from averaging.log.header import (
     Ballot,
