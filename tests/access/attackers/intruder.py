@@ -20,7 +20,7 @@ from hivemind.utils import get_dht_time
 from hivemind.utils.multiaddr import Multiaddr
 
 from averaging.protocol.messages import Chunk, Log, Report, Status, Want, WantLog
-from averaging.transport.frames import Hello
+from averaging.transport.frames import VERSION, Hello
 from swarm.access.join_messages import JoinAnswer
 from swarm.dht.guarded import GuardedProtocol
 from swarm.identity import Identity, load_identity
@@ -155,7 +155,7 @@ class Intruder:
 
     def hello(self, shown: bytes) -> Hello:
         """As one session of this peer."""
-        return Hello(self.scene.fingerprint, f"{self.identity.peer_id}.0bad0bad", shown)
+        return Hello(VERSION, self.scene.fingerprint, f"{self.identity.peer_id}.0bad0bad", shown)
 
     async def converse(self, peer: PeerID, shown: bytes) -> str:
         """To be heard by a peer of the log, and to get the state of the run."""

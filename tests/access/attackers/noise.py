@@ -10,7 +10,8 @@ from hivemind.p2p import PeerID
 from hivemind.proto import dht_pb2
 from hivemind.utils import MSGPackSerializer, get_dht_time
 
-from averaging.transport.frames import FrameKind, Hello, frame
+from averaging.log.packing import pack
+from averaging.transport.frames import VERSION, FrameKind, Hello, frame
 from averaging.transport.streams import HANDLES
 from tests.access.attackers.credentials import Scene, key_of
 from tests.access.attackers.intruder import DEEP, Intruder
@@ -48,7 +49,7 @@ async def _bytes(intruder: Intruder, peer: PeerID, source: random.Random) -> int
 def _streams(intruder: Intruder, source: random.Random) -> list[bytes]:
     """What is written to a stream: a kind, a length of 4 bytes, a body."""
     large = source.randbytes(5_000_000)
-    stranger = Hello(intruder.scene.fingerprint, f"{intruder.identity.peer_id}.0bad0bad", b"").to_bytes()
+    stranger = pack(Hello(VERSION, intruder.scene.fingerprint, f"{intruder.identity.peer_id}.0bad0bad", b""))
     return [
         b"",
         b"\x00",

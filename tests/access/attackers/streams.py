@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from hivemind.p2p import P2P, PeerID
 
+from averaging.log.packing import pack as packed
 from averaging.protocol.messages import Message
 from averaging.transport.frames import FrameKind, Hello, Lane, frame, read_head, read_hello, receipt
 from averaging.transport.streams import HANDLES
@@ -62,7 +63,7 @@ async def conversation(p2p: P2P, peer: PeerID, hello: Hello) -> AsyncIterator[Co
         for lane in Lane:
             _, reader, writer = await p2p.call_binary_stream_handler(peer, HANDLES[lane])
             streams[lane] = reader, writer
-            writer.write(frame(FrameKind.HELLO, hello.to_bytes()))
+            writer.write(frame(FrameKind.HELLO, packed(hello)))
             await read_hello(reader)
         yield Conversation(streams)
     finally:

@@ -1,6 +1,6 @@
 """For how long a reducer waits for the pieces of a member."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot
 from averaging.protocol.actions import Action, Average

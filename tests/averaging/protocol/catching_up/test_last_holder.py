@@ -1,7 +1,8 @@
 """The last peer that has a voted chain can show the others that it is the run's, and they go over to it."""
 
-from dataclasses import replace
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Certificate, Entry, Kind, Reset, SnapshotName
@@ -10,7 +11,7 @@ from averaging.protocol.actions import Rejoin, Send
 from averaging.protocol.commit import quorum
 from averaging.protocol.messages import Log, WantLog
 from averaging.protocol.peer import Peer
-from tests.averaging.log.test_liars import COORDINATOR, EVERYTHING, SETTINGS, SNAPSHOT, VOTERS, Run, asks, told
+from tests.averaging.protocol.guarded_run import COORDINATOR, EVERYTHING, SETTINGS, SNAPSHOT, VOTERS, Run, asks, told
 
 STATE = SnapshotName(SNAPSHOT, "state")
 

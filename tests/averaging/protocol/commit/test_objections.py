@@ -1,8 +1,7 @@
 """Conveners that propose in their own interest get no votes; nobody objects for not knowing something."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Exclusion, Header, Kind, Part, Reset, SnapshotName

@@ -1,7 +1,8 @@
 """For whom a round waits."""
 
 import itertools
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Head, Kind, SnapshotName

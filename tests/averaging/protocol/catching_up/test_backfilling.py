@@ -1,6 +1,6 @@
 """A coordinator that was away for long asks for the headers that it has missed, and believes only what leads to it."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Entry, Gap, Kind, Reset, SnapshotName
