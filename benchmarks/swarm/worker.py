@@ -185,7 +185,7 @@ class Alone:
 
 
 def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
-    from app.join.coordinator_client import Door
+    from app.join.coordinator_client import CoordinatorClient
     from swarm.access.join_messages import JoinRequest
     from swarm.access.passes import read_pass
 
@@ -195,8 +195,8 @@ def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
         version=program_version(),
         name=f"worker {os.getpid()}",
     )
-    with Door(url) as door:
-        answer = door.join(request, None)
+    with CoordinatorClient(url) as client:
+        answer = client.join(request, None)
     return Gate(folder, run.name, answer.authority, read_pass(answer.pass_), answer.notices)
 
 

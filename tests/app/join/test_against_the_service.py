@@ -9,15 +9,7 @@ import pytest
 
 from app.commands.admin import admin
 from app.join.join import JoinOptions, join
-from app.join.problems import (
-    AdminKeyProblem,
-    Banned,
-    NotAllowed,
-    RunFinished,
-    RunPaused,
-    TokenRejected,
-    WrongFingerprint,
-)
+from app.join.problems import Problem
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.notice_store import NoticeStore
 from coordinator.context import RunStatus, ServiceContext
@@ -29,7 +21,9 @@ from swarm.run_file import load_run
 from swarm.run_file.fingerprint import fingerprint
 from tests.app.join.conftest import RUN, Trained
 from tests.support.hub_stand_in import HubStandIn
+from tests.support.problems import raises_problem
 from tokenizer.loading import read_tokenizer, tokenizer_digest
+from trainer.options import VolunteerOptions
 
 
 @dataclass
@@ -78,45 +72,45 @@ def test_from_the_link_to_training_and_out_again(
 
     def come(token: str) -> None:
         monkeypatch.setenv("HF_TOKEN", token)
-        join(service.url, JoinOptions(state=tmp_path / f"peer-{next(homes)}", device="cpu"))
+        join(service.url, JoinOptions(state=tmp_path / f"peer-{next(homes)}", chosen=VolunteerOptions(device="cpu")))
 
     alice, bob = service.hub.add("alice"), service.hub.add("bob")
     come(alice)
     [(_, trainer, _, _)] = trained.calls
     assert trainer.name == "alice"
     renewal = trainer.when_joined[0].__self__
-    assert renewal._ask().user == "alice"
-    renewal._gate.take_notice(renewal._hear())
+    assert renewal._contact.renew().user == "alice"
+    renewal._gate.take_notice(renewal._contact.fetch_notices())
 
-    with pytest.raises(NotAllowed, match="bob"):
+    with raises_problem(Problem.NOT_ALLOWED, match="bob"):
         come(bob)
     admin(service.url, service.key, "allow", "bob")
     come(bob)
 
     admin(service.url, service.key, "pause")
-    with pytest.raises(RunPaused):
+    with raises_problem(Problem.PAUSED):
         come(alice)
-    assert renewal._ask().user == "alice"  # who is there stays
+    assert renewal._contact.renew().user == "alice"  # who is there stays
     admin(service.url, service.key, "resume")
 
     admin(service.url, service.key, "ban", "alice")
-    with pytest.raises(Banned):
+    with raises_problem(Problem.BANNED):
         come(alice)
-    with pytest.raises(Banned):
-        renewal._ask()
+    with raises_problem(Problem.BANNED):
+        renewal._contact.renew()
     admin(service.url, service.key, "unban", "alice")
     come(alice)
 
     service.hub.revoke(bob)
-    with pytest.raises(TokenRejected):
+    with raises_problem(Problem.TOKEN_REJECTED):
         come(bob)
 
     other = tmp_path / "other.key"
     load_admin_key(other)
-    with pytest.raises(AdminKeyProblem):
+    with raises_problem(Problem.ADMIN_KEY):
         admin(service.url, other, "stop")
     admin(service.url, service.key, "stop")
-    with pytest.raises(RunFinished):
+    with raises_problem(Problem.FINISHED):
         come(alice)
     assert len(trained.calls) == 3
 
@@ -126,8 +120,8 @@ def test_a_volunteer_with_another_optimizer_is_refused_and_told_what_differs(
 ):
     monkeypatch.setenv("HF_TOKEN", service.hub.add("alice"))
     monkeypatch.setattr("swarm.run_file.fingerprint.fingerprint", partial(fingerprint, optimizer_version=1))
-    with pytest.raises(
-        WrongFingerprint, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
+    with raises_problem(
+        Problem.WRONG_FINGERPRINT, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
     ):
-        join(service.url, JoinOptions(state=tmp_path / "peer", device="cpu"))
+        join(service.url, JoinOptions(state=tmp_path / "peer", chosen=VolunteerOptions(device="cpu")))
     assert not trained.calls

@@ -1,11 +1,11 @@
-"""The folder of `sahaj train` without `--state`: it goes with the process, but for the log of what nobody foresaw."""
+"""The folder of `sahaj train` without `--state` is removed at the end, except after an unforeseen error."""
 
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from app.commands.train import _passing_folder
+from app.commands.train import _temporary_folder
 from swarm.errors import SwarmError
 
 
@@ -18,7 +18,7 @@ def test_it_stays_only_if_the_program_fails(
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     try:
-        with _passing_folder() as folder:
+        with _temporary_folder() as folder:
             (folder / "log").write_text("")
             if ends is not None:
                 raise ends

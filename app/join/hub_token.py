@@ -1,7 +1,7 @@
-"""The Hugging Face token: found or asked for, weighed, and never shown.
+"""Finds or asks for the Hugging Face token, and checks that it can do no harm.
 
-It proves who somebody is; for that it needs no permission at all. Here it lives in memory alone; it is not in
-the text of a `HubToken`, and no message repeats it.
+The token proves who somebody is, for which it needs no permission. It is kept in memory only; neither the `repr` of a
+`HubToken` nor any message shows it.
 """
 
 import getpass
@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from app.join.address import is_loopback
-from app.join.problems import HubAway, TokenMissing, TokenRejected, TokenTooStrong
+from app.join.problems import JoinProblem, Problem
 from swarm.secret_variables import hub_token, secret
 
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
@@ -27,7 +27,7 @@ LONGEST = 4096  # characters; some kinds of tokens are long
 
 @dataclass(frozen=True)
 class HubToken:
-    """A token, and where it came from."""
+    """A token and where it came from."""
 
     value: str = field(repr=False)
     source: str
@@ -37,7 +37,7 @@ def find_token() -> HubToken | None:
     """The token of HF_TOKEN or of the saved login, if there is one.
 
     Raises:
-        TokenRejected: it cannot be a token.
+        JoinProblem: it cannot be a token.
     """
     if given := secret("HF_TOKEN"):
         return _token(given, "HF_TOKEN")
@@ -48,48 +48,51 @@ def find_token() -> HubToken | None:
 def ask_for_token() -> HubToken:
     """Ask the person, with hidden input in a terminal, and in a notebook with a field that hides what is typed.
 
-    Not with `notebook_login`: its tokens may do nearly everything, and it keeps them on the disk.
+    `notebook_login` is not used: its tokens may do nearly everything, and it stores them on disk.
 
     Raises:
-        TokenMissing: nobody can be asked, or nothing was typed.
-        TokenRejected: it cannot be a token.
+        JoinProblem: nobody can be asked, nothing was typed, or it cannot be a token.
     """
     if not (in_notebook() or _has_terminal()):
-        raise TokenMissing(
+        raise JoinProblem(
+            Problem.TOKEN_MISSING,
             "this run wants to know who you are, by a Hugging Face token without permissions; "
-            f"{HOW_TO_MAKE}; `export HF_TOKEN=hf_...`, then join again"
+            f"{HOW_TO_MAKE}; `export HF_TOKEN=hf_...`, then join again",
         )
     try:
         typed = getpass.getpass(f"Hugging Face token, without permissions ({TOKEN_PAGE}; not shown): ").strip()
     except EOFError:
         typed = ""
     if not typed:
-        raise TokenMissing(f"no token was typed; {HOW_TO_MAKE}")
+        raise JoinProblem(Problem.TOKEN_MISSING, f"no token was typed; {HOW_TO_MAKE}")
     return _token(typed, "what was typed")
 
 
 def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -> str:
-    """Ask the Hub whose token this is; returns the name. In a notebook the way out is another one.
+    """Ask the Hub whose token this is; returns the name.
+
+    Args:
+        allow_write: accept a token that may change things on the Hub.
+        notebook: advise what to do in a notebook, which has no command line.
 
     Raises:
-        TokenRejected: the Hub does not know it.
-        TokenTooStrong: it may write, and that is not allowed here.
-        HubAway: the Hub cannot be asked.
+        JoinProblem: the Hub does not know the token or does not answer, or the token may write.
     """
     answer = _whoami(token)
     may = what_it_may_change(answer)
     if may and not allow_write:
-        raise TokenTooStrong(
+        raise JoinProblem(
+            Problem.TOKEN_TOO_STRONG,
             f"the token of {token.source} {may}, and joining needs no permission: {HOW_TO_MAKE}, "
-            + (IN_NOTEBOOK if notebook else IN_SHELL)
+            + (IN_NOTEBOOK if notebook else IN_SHELL),
         )
     return str(answer["name"])
 
 
 def what_it_may_change(answer: Mapping[str, Any]) -> str | None:
-    """In a few words, what the token may do beyond reading, from the Hub's `whoami-v2`; None: nothing.
+    """In a few words, what the token may do beyond reading, from the Hub's `whoami-v2`; None if nothing.
 
-    A token whose permissions the Hub does not tell, as that of a login in the browser, counts as one that may.
+    A token whose permissions the Hub does not tell, such as that of a browser login, counts as one that may write.
     """
     token = _mapping(_mapping(answer.get("auth")).get("accessToken"))
     role = token.get("role")
@@ -116,17 +119,19 @@ def _has_terminal() -> bool:
 
 
 def _token(text: str, source: str) -> HubToken:
-    """Refuse what cannot go into a header: the error of an HTTP library would repeat it."""
+    """Refuse what cannot go into a header: the HTTP library's error would show it."""
     text = text.strip()
     if not (text.isascii() and text.isprintable()) or " " in text or len(text) > LONGEST:
-        raise TokenRejected(f"{source}: not a token (it has spaces or odd characters); {HOW_TO_MAKE}")
+        raise JoinProblem(
+            Problem.TOKEN_REJECTED, f"{source}: not a token (it has spaces or odd characters); {HOW_TO_MAKE}"
+        )
     return HubToken(text, source)
 
 
 def _whoami(token: HubToken) -> Mapping[str, Any]:
     hub = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     try:
-        # not through huggingface_hub, which would wait for ever
+        # not through huggingface_hub, which has no timeout here
         response = httpx.get(
             f"{hub}/api/whoami-v2",
             headers={"Authorization": f"Bearer {token.value}"},
@@ -134,15 +139,18 @@ def _whoami(token: HubToken) -> Mapping[str, Any]:
             trust_env=not is_loopback(hub),
         )
         if response.status_code in (401, 403):
-            raise TokenRejected(f"the Hub does not accept the token of {token.source}; {HOW_TO_MAKE}")
+            raise JoinProblem(
+                Problem.TOKEN_REJECTED, f"the Hub does not accept the token of {token.source}; {HOW_TO_MAKE}"
+            )
         answer = response.raise_for_status().json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise HubAway(
+        raise JoinProblem(
+            Problem.HUB_AWAY,
             f"{hub}: the Hub cannot be asked who you are ({type(error).__name__}); "
-            "check your connection, or try again in some minutes"
+            "check your connection, or try again in some minutes",
         ) from None
     if not isinstance(answer, dict) or not isinstance(answer.get("name"), str):
-        raise HubAway(f"{hub}: not the Hugging Face Hub; check HF_ENDPOINT")
+        raise JoinProblem(Problem.HUB_AWAY, f"{hub}: not the Hugging Face Hub; check HF_ENDPOINT")
     return answer
 
 

@@ -1,14 +1,17 @@
-"""Before training: does this machine have what the run needs, and what is going to happen?
+"""Before training: what this machine has, whether peers can connect to it, and what the volunteer is told.
 
-Figures are estimates, so only what cannot work at all is refused; what may become tight is said.
+The figures are estimates, so only what cannot work at all is refused; what may become tight is said.
 """
 
+import ipaddress
+import socket
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 
-from app.join.problems import MachineTooSmall
+from app.join.problems import JoinProblem, Problem
 from swarm.run_file import RunFile
 
 GB, MB = 1e9, 1e6
@@ -18,11 +21,12 @@ COPIES = 8  # of the parameters in memory: weights, gradients, what adds up, LAM
 SHARED_COPIES = 3  # of these in memory that processes share
 DEVICE_COPIES = 3  # on a GPU: weights, gradients and what adds up
 SHARED_MEMORY = Path("/dev/shm")
+SAME_NETWORK = {4: 16, 6: 64}  # bits that addresses of one local network have in common
 
 
 @dataclass(frozen=True)
 class Computer:
-    """What was measured, in bytes; None where there is no such thing."""
+    """What was measured, in bytes; None where the machine has no such thing."""
 
     disk_free: float
     memory_available: float
@@ -34,14 +38,14 @@ class Computer:
 
 @dataclass(frozen=True)
 class Finding:
-    """One line about something that may become, or is, a problem."""
+    """One line about something that is, or may become, a problem."""
 
     message: str
     fatal: bool = False
 
 
 def findings(run: RunFile, computer: Computer) -> list[Finding]:
-    """What is worth saying about this machine for this run; nothing, most often."""
+    """What is worth saying about this machine for this run; mostly nothing."""
     weights = 4.0 * parameters(run)
     needed = PROGRAM + COPIES * weights
     found = []
@@ -85,14 +89,14 @@ def findings(run: RunFile, computer: Computer) -> list[Finding]:
 
 
 def refuse_if_fatal(found: list[Finding]) -> None:
-    """Raises MachineTooSmall with the first finding that makes training impossible."""
+    """Raise a JoinProblem with the first finding that makes training impossible."""
     for finding in found:
         if finding.fatal:
-            raise MachineTooSmall(finding.message)
+            raise JoinProblem(Problem.MACHINE_TOO_SMALL, finding.message)
 
 
 def parameters(run: RunFile) -> int:
-    """About how many parameters the run's ALBERT has; its layers share theirs."""
+    """About how many parameters the run's ALBERT has; its layers share them."""
     model, width = run.model, run.model.hidden_size
     embeddings = (run.tokenizer.vocab_size + run.data.max_length + 2) * model.embedding_size
     layer = 4 * width * width + 2 * width * model.intermediate_size
@@ -100,7 +104,7 @@ def parameters(run: RunFile) -> int:
 
 
 def measure(folder: Path, device: str | None) -> Computer:
-    """Look at this machine; `folder` lies on the disk in question.
+    """Measure this machine, and the disk that holds `folder`.
 
     Raises:
         DeviceError: there is no such device.
@@ -116,6 +120,38 @@ def measure(folder: Path, device: str | None) -> Computer:
         on_device = float(torch.cuda.get_device_properties(picked).total_memory)
     shared = float(psutil.disk_usage(str(SHARED_MEMORY)).free) if SHARED_MEMORY.is_dir() else None
     return Computer(_disk_free(folder), memory.available, memory.total, shared, str(picked), on_device)
+
+
+def needs_client_mode(own: str, coordinator: str) -> bool:
+    """Whether peers cannot connect to the address `own`, from which this machine reaches the address `coordinator`.
+
+    A guess without flags: a public address can be reached, and so can one in the coordinator's local network; a machine
+    behind a router, as most volunteers have, cannot.
+    """
+    try:
+        ours, theirs = ipaddress.ip_address(own), ipaddress.ip_address(coordinator)
+    except ValueError:
+        return True
+    if ours.is_loopback or ours.is_global:
+        return False
+    if ours.version != theirs.version:
+        return True
+    network = ipaddress.ip_network((theirs, SAME_NETWORK[theirs.version]), strict=False)
+    return ours not in network
+
+
+def addresses_towards(url: str) -> tuple[str, str]:
+    """Our own address and the coordinator's on the way to a URL; empty where there is none."""
+    parts = urlsplit(url)
+    try:
+        family, kind, protocol, _, target = socket.getaddrinfo(
+            parts.hostname, parts.port or (443 if parts.scheme == "https" else 80), type=socket.SOCK_DGRAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(target)  # of UDP: nothing is sent
+            return str(probe.getsockname()[0]), str(target[0])
+    except OSError:
+        return "", ""
 
 
 def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[str]:

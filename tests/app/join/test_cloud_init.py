@@ -1,128 +1,22 @@
-"""A preemptible machine: the notices of three clouds, and the file by which such a machine joins at boot."""
+"""The cloud-init file by which a preemptible machine joins at boot."""
 
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import typer.main
 import yaml
 
 from app.cli import app
-from app.join import preemption
-from app.join.preemption import CLOUDS, Spot
-from app.join.problems import (
-    Banned,
-    MachineTooSmall,
-    NotAllowed,
-    RunFinished,
-    TokenMissing,
-    TokenRejected,
-    TokenTooStrong,
-    WrongVersion,
-)
-from tests.app.join.metadata_stand_in import OWN, CloudName, MetadataStandIn
+from app.join.problems import Problem
+from app.join.spot_notice import AMAZON_GRACE
 from tests.app.join.stand_in import Answer, StandIn
-from tests.support.waiting import PATIENCE, wait_until
-
-Given = Callable[[CloudName], MetadataStandIn]
-
-
-@pytest.fixture
-def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Given]:
-    """`cloud("Amazon")`: this machine is one of theirs."""
-    monkeypatch.setattr(preemption, "LOOK_EVERY", 0.005)
-    monkeypatch.setattr(preemption, "PATIENCE", PATIENCE)
-    opened: list[MetadataStandIn] = []
-
-    def make(name: CloudName) -> MetadataStandIn:
-        opened.append(MetadataStandIn(name).__enter__())
-        monkeypatch.setenv(preemption.ELSEWHERE, opened[-1].url)
-        return opened[-1]
-
-    yield make
-    for one in opened:
-        one.__exit__()
-
-
-def wait_for_looks(around: MetadataStandIn) -> None:
-    """Until it has been looked several times: a look asks at most four questions."""
-    before = around.answered
-    wait_until(lambda: around.answered >= before + 4 * 4, "further looks")
-
-
-@pytest.mark.parametrize("name", get_args(CloudName))
-def test_a_notice_of_each_cloud_asks_the_peer_to_leave_in_time(
-    name: CloudName, cloud: Given, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = threading.Event()
-    said: list[str] = []
-    monkeypatch.setattr("os.kill", lambda _pid, number: asked.set() if number == signal.SIGTERM else None)
-    around = cloud(name)
-    watched = Spot(said.append)
-    assert watched.grace == next(one.grace for one in CLOUDS if one.name == name) < (120 if name == "Amazon" else 30)
-    watched.start()
-    wait_for_looks(around)
-    around.failing = True
-    wait_for_looks(around)
-    assert not asked.is_set()
-    around.failing = False
-    around.take_away()
-    assert asked.wait(PATIENCE)
-    (line,) = said
-    assert line.startswith(f"{name} takes this machine away (")
-
-
-def test_azures_first_answer_about_events_is_waited_for_and_those_of_other_machines_are_let_be(
-    cloud: Given, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask, patient = preemption._ask, list[float]()
-
-    def noting(question: Callable[..., object], patience: float) -> object:
-        if question is preemption.azure:
-            patient.append(patience)
-        return ask(question, patience)
-
-    monkeypatch.setattr(preemption, "_ask", noting)
-    asked = threading.Event()
-    monkeypatch.setattr("os.kill", lambda *_: asked.set())
-    around = cloud("Azure")
-    said: list[str] = []
-    watched = Spot(said.append)
-    assert watched.grace == 15 and not said, "it is known before its first answer about events"
-    around.take_away("volunteer_2")
-    watched.start()
-    wait_for_looks(around)
-    assert patient[:3] == [preemption.SLOW_START, preemption.PATIENCE, preemption.PATIENCE]
-    assert not asked.is_set()
-    around.take_away("volunteer_2", OWN)
-    assert asked.wait(PATIENCE)
-
-
-@pytest.mark.parametrize("name", get_args(CloudName))
-def test_a_cloud_that_does_not_answer_at_the_start_is_found_later(
-    name: CloudName, cloud: Given, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = threading.Event()
-    monkeypatch.setattr("os.kill", lambda *_: asked.set())
-    around = cloud(name)
-    around.failing = True
-    said: list[str] = []
-    watched = Spot(said.append)
-    assert watched.grace is None and "No cloud answers at this machine yet" in said[0]
-    around.take_away()
-    watched.start()
-    wait_for_looks(around)
-    assert not asked.is_set()
-    around.failing = False
-    assert asked.wait(PATIENCE)
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -144,11 +38,17 @@ def test_the_service_of_a_machine_joins_at_boot_and_is_given_the_time_to_leave(c
     command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
     assert command.make_context(verb, arguments).params["spot"] is True
     (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
-    assert int(stop) > max(one.grace for one in CLOUDS) + 8
-    for problem in (Banned, MachineTooSmall, NotAllowed, RunFinished, TokenMissing, TokenRejected, TokenTooStrong):
-        assert re.search(rf"^RestartPreventExitStatus=.*\b{problem.exit_status}\b", unit, re.MULTILINE)
-    prevented = re.findall(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)
-    assert str(WrongVersion.exit_status) not in prevented[0].split()
+    assert int(stop) > AMAZON_GRACE + 8
+    (prevented,) = re.findall(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)
+    assert set(map(int, prevented.split())) == {
+        Problem.BANNED,
+        Problem.FINISHED,
+        Problem.MACHINE_TOO_SMALL,
+        Problem.NOT_ALLOWED,
+        Problem.TOKEN_MISSING,
+        Problem.TOKEN_REJECTED,
+        Problem.TOKEN_TOO_STRONG,
+    }
     assert "\nExecStartPre=+/usr/local/sbin/sahaj-install\n" in unit, "a program that is too old is replaced"
     assert "--unit=sahaj-install" in cloud_init["runcmd"][0], "its journal has a name"
     assert ["systemctl", "enable", "--now", "sahaj.service"] in cloud_init["runcmd"]
