@@ -10,7 +10,7 @@ from averaging.log.header import Entry, Kind
 
 logger = logging.getLogger(__name__)
 
-SMOOTHING = 0.7  # of the swarm's speed, per global step
+DECAY = 0.7  # per global step, of the samples and seconds that the swarm's speed comes from
 
 
 class Credited:
@@ -26,7 +26,7 @@ class Credited:
         self.failures = 0  # rounds that did not
         self.loss: float | None = None  # of the last global step, this peer's own
         self.swarm_samples = 0  # of all peers, in those rounds
-        self.swarm_samples_per_second = 0.0
+        self._recent_samples = self._recent_seconds = 0.0
         self.stepped_at: float | None = None  # when the newest step was taken
         self._samples = self._masked = Fraction(0)
         self._masked_fraction = masked_fraction
@@ -42,8 +42,19 @@ class Credited:
         """In those samples, about."""
         return round(float(self._masked) / self._masked_fraction)
 
-    def take_in(self, entry: Entry, sessions: Collection[str], now: float) -> None:
-        """The next header was applied; `sessions` are those of this peer, `now` is in seconds of any clock."""
+    @property
+    def swarm_samples_per_second(self) -> float:
+        """Of all peers, over the last global steps; 0.0 while it is not known."""
+        return self._recent_samples / max(self._recent_seconds, 1e-3)
+
+    def take_in(self, entry: Entry, sessions: Collection[str], now: float, *, is_replayed: bool = False) -> None:
+        """Count the next header that was applied.
+
+        Args:
+            sessions: of this peer.
+            now: seconds of any clock.
+            is_replayed: the peer is catching up, so the time since the last header says nothing about the swarm's speed.
+        """
         header, number = entry.header, entry.certificate.ballot.number
         step, ballot = self._newest
         if header.step == step + 1 and entry.certificate.votes:  # none in small groups, whose ballots are not counted
@@ -54,10 +65,9 @@ class Credited:
         self.rounds += 1
         samples = sum(member.samples for member in header.members)
         self.swarm_samples += samples
-        if self.stepped_at is not None:
-            speed = samples / max(now - self.stepped_at, 1e-3)
-            before = self.swarm_samples_per_second or speed
-            self.swarm_samples_per_second = SMOOTHING * before + (1 - SMOOTHING) * speed
+        if self.stepped_at is not None and not is_replayed:
+            self._recent_samples = DECAY * self._recent_samples + samples
+            self._recent_seconds = DECAY * self._recent_seconds + now - self.stepped_at
         self.stepped_at = now
         own = [one for one in contributions(header) if one.session in sessions]
         others = sum(member.weight > 0 for member in header.members) - 1

@@ -77,9 +77,10 @@ class Training:
         self._optimizer.computes_at(self._speed)
 
     def _take_in_headers(self) -> None:
+        is_behind = self._optimizer.progress.is_behind
         while not self._committed.empty():
             entry = self._committed.get()
-            self._credited.take_in(entry, self._optimizer.sessions, time.monotonic())
+            self._credited.take_in(entry, self._optimizer.sessions, time.monotonic(), is_replayed=is_behind)
             if entry.header.kind is Kind.ROLLBACK:
                 self._loads += 1  # which is said here
                 step = entry.header.step

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Kind, Part
@@ -32,6 +33,20 @@ def test_samples_count_with_the_share_of_the_mean_that_includes_them() -> None:
     assert (credited.loss, credited.swarm_samples) == (6.5, 64)
     assert credited.swarm_samples_per_second == 16.0
     assert credited.thanks() == "Thank you! You contributed 14 samples (175 tokens) to 2 global steps."
+
+
+def test_updates_that_are_replayed_say_nothing_about_the_speed_of_the_swarm() -> None:
+    credited = Credited(masked_fraction=0.15)
+    brought = structs.replace(member(BELA, 60), samples=32)
+    parts = (Part(BELA, ("a",)),)
+    for step in range(1, 20):
+        credited.take_in(entry(step, step, members=(brought,), parts=parts), {ASHA}, now=step / 1000, is_replayed=True)
+    assert credited.swarm_samples_per_second == 0.0
+    for step in range(20, 24):
+        credited.take_in(entry(step, step, members=(brought,), parts=parts), {ASHA}, now=0.019 + 4.0 * (step - 19))
+    assert credited.swarm_samples_per_second == pytest.approx(8.0)
+    credited.take_in(entry(24, 24, members=(brought,), parts=parts), {ASHA}, now=16.02)  # two at once, after a freeze
+    assert credited.swarm_samples_per_second < 16.0
 
 
 def test_rounds_that_failed_are_the_ballots_in_between() -> None:
