@@ -53,7 +53,7 @@ class Credited:
         Args:
             sessions: of this peer.
             now: seconds of any clock.
-            is_replayed: the peer is catching up, so the time since the last header says nothing about the swarm's speed.
+            is_replayed: the peer is catching up, and the time since the last header is not that of a global step.
         """
         header, number = entry.header, entry.certificate.ballot.number
         step, ballot = self._newest
