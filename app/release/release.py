@@ -13,7 +13,7 @@ from coordinator.notebook.build import invitation, link_for_others
 from coordinator.release.build import make_release
 from coordinator.release.facts import Record, read_record, read_unnamed, unknown_names
 from coordinator.release.hub import HubRepository, check_name
-from coordinator.release.release import CARD, Release, publish
+from coordinator.release.publish import CARD, Release, publish
 from coordinator.state_folder import AUTHORITY, LEDGER, URL
 from swarm.run_file import RunFile, load_run
 

@@ -10,7 +10,7 @@ from coordinator.public_run import for_everybody
 from coordinator.release.card import card
 from coordinator.release.curve import picture
 from coordinator.release.facts import Facts, Record
-from coordinator.release.release import CARD, Release, message
+from coordinator.release.publish import CARD, Release, message
 from swarm.run_file import MASK, RunFile, dump_run, load_run
 
 

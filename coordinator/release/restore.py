@@ -7,7 +7,7 @@ from pathlib import Path
 from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
 from coordinator.checkpoints.retention import Checkpoint, CheckpointError, TrainerState, check, newest_checkpoint
 from coordinator.release.hub import HubRepository, ReleaseError
-from coordinator.release.release import check_owner
+from coordinator.release.publish import check_owner
 from coordinator.state_folder import CHECKPOINTS
 from swarm.files import whole_directory
 from swarm.run_file import RunFile

@@ -20,7 +20,7 @@ from coordinator.ledger.ledger import Ledger
 from coordinator.release.build import make_release
 from coordinator.release.facts import read_record
 from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError, describe
-from coordinator.release.release import Release, publish
+from coordinator.release.publish import Release, publish
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
 from tests.support.hub_repositories import File, Line

@@ -1,7 +1,6 @@
-"""A release: which checkpoint is due, and what of it goes to the Hub, in one commit."""
+"""A release, and how it becomes one commit of a repository on the Hub."""
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,44 +81,6 @@ def stale(head: Head | None, release: Release) -> frozenset[str]:
     if head is None or head.state is None:  # whatever is there, it is not ours
         return frozenset()
     return (head.files & NOT_ALWAYS) - release.files.keys()
-
-
-def next_release(steps: Iterable[int], released: int, every: int, total: int) -> int | None:
-    """Which of the checkpoints at these global steps is to be released now, if one is.
-
-    It is the first one at or after the newest multiple of `every` that was reached; those of older multiples are left
-    out, for the Hub was away when they were due. At the end of the run it is the last one.
-
-    Args:
-        released: the newest global step that was released, 0 if none was.
-    """
-    due = [step for step in steps if step > released and (step // every > released // every or step >= total)]
-    if not due:
-        return None
-    newest = max(due)
-    return newest if newest >= total else min(step for step in due if step // every == newest // every)
-
-
-def tags_of(step: int, tagged: int, milestones: int | None, total: int) -> tuple[str, ...]:
-    """The tags of a release, `tagged` being the step of the newest one before it (0: none)."""
-    tags = []
-    if milestones is not None and step // milestones > tagged // milestones:
-        tags.append(f"step-{step}")
-    if step >= total:
-        tags.append("final")
-    return tuple(tags)
-
-
-def missing_tags(step: int, there: Collection[str], milestones: int | None, total: int) -> tuple[str, ...]:
-    """The tags that the newest release lacks, for the coordinator was stopped between its commit and its tags.
-
-    Args:
-        step: of that release.
-        there: all tags of the repository.
-    """
-    tagged = [int(found[1]) for tag in there if (found := re.fullmatch(r"step-(\d+)", tag))]
-    before = max((one for one in tagged if one <= step), default=0)
-    return tuple(tag for tag in tags_of(step, before, milestones, total) if tag not in there)
 
 
 def check_owner(name: str, state: TrainerState | None, run: str, fingerprint: str) -> None:
