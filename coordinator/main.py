@@ -15,8 +15,9 @@ from averaging.log.disk import LOG_FILE
 from averaging.log.log_file import newest_step
 from coordinator.access.authority import open_access_control
 from coordinator.access.service import serve
+from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
-from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint, list_checkpoints, load_newest_checkpoint
+from coordinator.checkpoints.store import LoadedCheckpoint, load_newest_checkpoint
 from coordinator.context import RunContext, RunStatus
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.probes import read_probes

@@ -8,8 +8,10 @@ from collections.abc import Callable
 import torch
 
 from averaging.optimizer import LEAVING
+from coordinator.checkpoints.checkpoint import TrainerState, list_checkpoints
+from coordinator.checkpoints.retention import prune
 from coordinator.checkpoints.rollback import Rollback
-from coordinator.checkpoints.store import TrainerState, list_checkpoints, prune, save_checkpoint
+from coordinator.checkpoints.store import save_checkpoint
 from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.held_out import Evaluation

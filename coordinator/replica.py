@@ -16,7 +16,8 @@ from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
 from coordinator.access.authority import AccessControl
-from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint
+from coordinator.checkpoints.checkpoint import CheckpointError
+from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.context import RunContext
 from coordinator.state_folder import LOG
 from swarm import clock

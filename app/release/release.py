@@ -6,7 +6,7 @@ from pathlib import Path
 from app.commands.info import readable
 from app.join.address import coordinator_url
 from app.join.problems import AddressProblem
-from coordinator.checkpoints.retention import RUN, Checkpoint, check
+from coordinator.checkpoints.checkpoint import RUN, Checkpoint, check
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.storage.database import folder_of
 from coordinator.notebook.build import invitation, link_for_others

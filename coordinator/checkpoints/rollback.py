@@ -3,6 +3,7 @@
 import math
 import queue
 
+from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
 from coordinator.checkpoints.rollback_policy import (
     BAD_STEPS,
     RECENT_STEPS,
@@ -11,7 +12,7 @@ from coordinator.checkpoints.rollback_policy import (
     is_bad,
     newest_good,
 )
-from coordinator.checkpoints.store import Checkpoint, list_checkpoints, load_checkpoint
+from coordinator.checkpoints.store import load_checkpoint
 from coordinator.context import RunContext
 from coordinator.replica import Replica
 

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from coordinator.checkpoints.retention import Checkpoint
+from coordinator.checkpoints.checkpoint import Checkpoint
 from swarm.errors import SahajError
 
 BAD_STEPS = 3  # in a row; a single one may be a few samples of an odd text

@@ -4,19 +4,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.checkpoints.retention import TrainerState
+from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.evaluation.unigram import compared
 from coordinator.notebook.build import FILE_NAME
 from coordinator.release.curve import PNG, SVG
 from coordinator.release.hub import Head, HubRepository, NotAllowed
 
 CARD = "README.md"
-NOT_ALWAYS = frozenset({FILE_NAME, PNG, SVG})  # files that one release has and the next may not
+OPTIONAL = frozenset({FILE_NAME, PNG, SVG})  # files that one release has and the next may lack
 
 
 @dataclass(frozen=True)
 class Release:
-    """What goes to the Hub; `files` are by name in the repository. `tag` is a name for the commit, if it has one."""
+    """What is uploaded: `files` by their names in the repository, and what the commit says."""
 
     state: TrainerState
     files: Mapping[str, Path | bytes]
@@ -49,15 +49,16 @@ def publish(
     What is at the Hub already is not sent again.
 
     Args:
-        once: if this checkpoint is the newest release, only add tags; its card may say less than a newer one would.
-        check: raises if a release of this state may not be changed; the commit fails where another came meanwhile.
+        goes_on: called before each large file; if it returns False, the upload stops.
+        once: if this checkpoint is the newest release already, only add tags.
+        check: called with the state of the newest release; raises if that must not be replaced.
 
     Raises:
-        NotAllowed, ReleaseError: nobody sees anything of it; come again.
+        NotAllowed, ReleaseError: nothing of it is visible; it can be tried again.
     """
     head = repository.head()
     check(head.state if head is not None else None)
-    if once and head is not None and head.state == release.state:  # the answer to an earlier attempt was lost
+    if once and head is not None and head.state == release.state:  # the response to an earlier attempt was lost
         commit = head.commit
     else:
         card = release.files[CARD]
@@ -77,10 +78,10 @@ def publish(
 
 
 def stale(head: Head | None, release: Release) -> frozenset[str]:
-    """Files of the release before that this one has no more, as the notebook of a run that is over."""
-    if head is None or head.state is None:  # whatever is there, it is not ours
+    """Files of the last release that this one lacks, such as the notebook of a finished run."""
+    if head is None or head.state is None:  # the files are not of a release
         return frozenset()
-    return (head.files & NOT_ALWAYS) - release.files.keys()
+    return (head.files & OPTIONAL) - release.files.keys()
 
 
 def check_owner(name: str, state: TrainerState | None, run: str, fingerprint: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from coordinator.checkpoints.retention import Checkpoint, TrainerState
+from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState
 from coordinator.context import RunContext
 from coordinator.notebook.build import FILE_NAME, at_the_hub
 from coordinator.release.build import first_card, make_release
@@ -21,7 +21,7 @@ from swarm.logging.logs import keep_story
 from swarm.run_file import ReleaseSection
 
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 1800.0  # seconds between two attempts
-FINISHING = 10.0  # seconds in which a release that was begun may end, once the coordinator has to leave
+FINISHING = 10.0  # seconds for a release under way to end when the coordinator stops
 
 
 class Releaser:
@@ -41,61 +41,61 @@ class Releaser:
         self._repository = HubRepository(settings.repo, private=settings.private)
         self._lock = threading.Lock()
         self._offered: list[Checkpoint] = []
-        self._held: Checkpoint | None = None  # is being released
-        self._released: int | None = None  # newest global step at the Hub; None while that is not known
-        self._notebook = False  # whether the newest release at the Hub carries it, as far as is known
+        self._uploading: Checkpoint | None = None  # the one being released, if any
+        self._released: int | None = None  # newest global step at the Hub; None until it is known
+        self._notebook = False  # whether the newest release at the Hub has one, as far as is known
         self._reported = ""  # the last problem
-        self._unknown: tuple[str, ...] = ()  # names that were said to be nobody's
-        self._news, self._leaving = threading.Event(), threading.Event()
+        self._unknown: tuple[str, ...] = ()  # names in the list of unnamed people that are nobody's, as reported
+        self._changed, self._leaving = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="release", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first that it does is to see whether it may write to the repository."""
+        """Start the thread, which first checks that it may write to the repository."""
         self._thread.start()
 
     def offer(self, checkpoints: list[Checkpoint]) -> frozenset[Path]:
-        """Tell which checkpoints there are now; returns those that have to stay: they are being released, or next."""
+        """Say which checkpoints there are now; returns those that must be kept: they are being released, or next."""
         with self._lock:
             self._offered = checkpoints
             released = self._released or 0
-            needed = {self._held, self._next(released)}
-            if self._held is not None:
-                needed.add(self._next(max(released, self._held.step)))
-        self._news.set()
+            needed = {self._uploading, self._next(released)}
+            if self._uploading is not None:
+                needed.add(self._next(max(released, self._uploading.step)))
+        self._changed.set()
         return frozenset(one.path for one in needed if one is not None)
 
     def notebook(self) -> str:
-        """Where the notebook of the newest release lies for everybody to open; empty while it carries none."""
+        """URL of the notebook of the newest release, for everybody to open; empty if it has none."""
         return at_the_hub(self._settings) if self._notebook else ""
 
     def finish(self, timeout: float = FINISHING) -> None:
-        """Begin nothing new, and wait for at most `timeout` seconds for what was begun."""
+        """Start no further release, and wait at most `timeout` seconds for the one under way."""
         self._leaving.set()
-        self._news.set()
+        self._changed.set()
         self._thread.join(timeout)
-        if self._thread.is_alive() and self._held is not None:
+        if self._thread.is_alive() and self._uploading is not None:
             self._say(
-                f"The release of global step {self._held.step} was not finished; it goes on when the coordinator is "
-                "started again."
+                f"The release of global step {self._uploading.step} was not finished; it goes on when the coordinator "
+                "is started again."
             )
 
     def _work(self) -> None:
         pause = self._first_pause
         while True:
-            self._news.clear()
-            if self._leaving.is_set():  # asked after clearing: `finish` sets it first, and is heard in any case
+            self._changed.clear()
+            if self._leaving.is_set():  # checked after clearing, so that `finish` cannot be missed
                 return
             if self._reporting_errors(self._release_what_is_due):
                 pause = self._first_pause
-                self._news.wait()
+                self._changed.wait()
             else:
                 self._leaving.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     def _release_what_is_due(self) -> None:
         if self._released is None:
-            self._released = self._arrive()
-        while not self._leaving.is_set() and (checkpoint := self._hold()) is not None:
+            self._released = self._connect()
+        while not self._leaving.is_set() and (checkpoint := self._take_next()) is not None:
             try:
                 release = self._prepare(checkpoint)
                 commit = publish(
@@ -106,7 +106,7 @@ class Releaser:
                 )
                 self._released, self._notebook = checkpoint.step, FILE_NAME in release.files
             finally:
-                self._held = None
+                self._uploading = None
             self._reported = ""
             tags = f" as {', '.join(release.tags)}" if release.tags else ""
             self._say(f"global step {checkpoint.step}: released{tags} at {self._repository.url} ({commit[:8]})")
@@ -118,7 +118,7 @@ class Releaser:
             checkpoint,
             self._settings.repo,
             record=self._record(),
-            also=self._also() if checkpoint.step < total else {},  # nobody joins a run that is over
+            also=self._also() if checkpoint.step < total else {},  # nobody joins a finished run
             tags=tags_of(checkpoint.step, self._released or 0, self._settings.milestones, total),
         )
 
@@ -131,8 +131,8 @@ class Releaser:
                 self._say(unknown_names(unknown))
         return record
 
-    def _arrive(self) -> int:
-        """See that we may write, and whose releases are there; returns the global step of the newest."""
+    def _connect(self) -> int:
+        """Check that we may write, and whose releases are there; returns the global step of the newest."""
         self._repository.open()
         self._repository.check_card(first_card(self._run, self._settings.repo))
         head = self._repository.head()
@@ -153,16 +153,16 @@ class Releaser:
         return state.step if state is not None else 0
 
     def _check_head(self, step: int, state: TrainerState | None) -> None:
-        """See that nobody else's release, and none of a later step, is written over."""
+        """Refuse to replace a release of another run, or of a later global step."""
         check_owner(self._repository.name, state, self._run.name, self._context.fingerprint.digest)
         if state is not None and state.step > step:
-            self._released = None  # look anew at what is there
+            self._released = None  # read again what is there
             raise ReleaseError(f"{self._repository.name} has a release of global step {state.step} meanwhile")
 
-    def _hold(self) -> Checkpoint | None:
+    def _take_next(self) -> Checkpoint | None:
         with self._lock:
-            self._held = self._next(self._released or 0)
-            return self._held
+            self._uploading = self._next(self._released or 0)
+            return self._uploading
 
     def _next(self, released: int) -> Checkpoint | None:
         total = self._run.optimizer.total_steps

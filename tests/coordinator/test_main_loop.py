@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.checkpoints.retention import list_checkpoints
+from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator

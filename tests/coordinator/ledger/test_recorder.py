@@ -15,7 +15,8 @@ from averaging.log.disk import LOG_FILE
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, Kind, Part, Reset
 from averaging.log.log_file import LogFile, Place, Record, entries_after
 from averaging.log.state import Layout, State
-from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint, TrainerState
+from coordinator.checkpoints.checkpoint import CheckpointError, TrainerState
+from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.ledger import recorder
 from coordinator.ledger.ledger import Ledger, LedgerError, SessionReport, open_ledger
 from coordinator.ledger.minutes import Historian

@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.checkpoints.retention import Checkpoint, list_checkpoints
-from coordinator.checkpoints.store import TrainerState, save_checkpoint
+from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState, list_checkpoints
+from coordinator.checkpoints.store import save_checkpoint
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
 from coordinator.public_run import for_everybody
 from swarm.run_file import RunFile, parse_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.checkpoints.retention import list_checkpoints
+from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.store import load_newest_checkpoint
 from coordinator.release.build import make_release
 from coordinator.release.hub import HubRepository, ReleaseError

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.checkpoints.retention import list_checkpoints, prune
+from coordinator.checkpoints.checkpoint import list_checkpoints
+from coordinator.checkpoints.retention import prune
 from coordinator.context import RunContext
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.uploader import Releaser
@@ -281,14 +282,14 @@ def test_leaving_is_heard_at_any_moment(hub: HubStandIn, releasing: Releasing):
     """Also in the one in which the releaser forgets what it has heard."""
     assert releasing.context.run.release is not None
     releaser = Releaser(releasing.context, releasing.context.run.release)
-    forget = releaser._news.clear
+    forget = releaser._changed.clear
 
     def forget_what_was_just_said() -> None:
         threading.Thread(target=releaser.finish, daemon=True).start()
-        assert releaser._news.wait(PATIENCE)
+        assert releaser._changed.wait(PATIENCE)
         forget()
 
-    releaser._news.clear = forget_what_was_just_said  # type: ignore[method-assign]
+    releaser._changed.clear = forget_what_was_just_said  # type: ignore[method-assign]
     releaser._thread.start()
     releaser._thread.join(PATIENCE)
     assert not releaser._thread.is_alive()
