@@ -17,7 +17,7 @@ from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
 from coordinator.ledger.minutes import Historian
 from coordinator.ledger.peer_records import named_by_pass, reachable, session_reports
 from coordinator.ledger.storage.database import LedgerBroken
-from coordinator.replica import Applied, RunLog
+from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.dht import known_peers
@@ -37,7 +37,7 @@ class Recorder:
         run: RunFile,
         dht: DHT,
         ledger: Ledger,
-        log: RunLog,
+        log: Replica,
         historian: Historian,
         gate: Gate | None,
         say: Callable[[str], None],

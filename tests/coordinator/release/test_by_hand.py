@@ -7,7 +7,7 @@ from pathlib import Path
 from app.join.problems import Problem
 from app.release.release import release_by_hand
 from coordinator.ledger.ledger import Ledger
-from coordinator.release.release import Release
+from coordinator.release.publish import Release
 from coordinator.state_folder import AUTHORITY, UNNAMED, URL
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint
 from tests.support.problems import raises_problem
