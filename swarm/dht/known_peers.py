@@ -1,4 +1,4 @@
-"""Addresses of peers that were there last time: one may answer where the coordinator's swarm address does not."""
+"""Remembers addresses of peers on disk: one of them may answer when the coordinator does not."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from swarm.files import write_file
 
-MOST = 8  # addresses in all; each that does not answer is greeted again and again
+MOST = 8  # addresses in all; those that do not answer are tried again and again
 LONGEST_ADDRESS = 300  # characters
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import hivemind.dht.node
 import torch
 from hivemind.dht import DHT
 from hivemind.dht.node import DHTNode
@@ -21,18 +20,20 @@ from hivemind.utils import get_logger
 from hivemind.utils.multiaddr import Multiaddr
 
 from swarm.access.gate import Gate
-from swarm.access.notice_exchange import keep_noticing
-from swarm.access.refusal_backoff import shut_out_whoever_is_refused
-from swarm.clock import describe_offset, keep_time
-from swarm.dht.guarded import GuardedProtocol, PassAuthorizer
-from swarm.dht.message_limits import limit_messages
+from swarm.access.notices_in_dht import follow_notices
+from swarm.clock import describe_offset
+from swarm.dht.pass_authorizer import PassAuthorizer
 from swarm.dht.records import validators
 from swarm.errors import SwarmError
+from swarm.hivemind_patches.blocked_callers import block_refused_callers
+from swarm.hivemind_patches.dht_protocol import use_pass_protocol
+from swarm.hivemind_patches.dht_time import use_swarm_clock
 from swarm.hivemind_patches.kept_tasks import keep_tasks
+from swarm.hivemind_patches.message_limits import limit_messages
+from swarm.hivemind_patches.orphans import end_with_parent
 from swarm.hivemind_patches.whole_messages import WholeMessages
 from swarm.identity import Identity
 from swarm.logging.logs import capture_hivemind
-from swarm.orphans import end_with_parent
 
 logger = get_logger(__name__)
 
@@ -56,7 +57,7 @@ class Network:
 
 
 class Node(WholeMessages, DHT):
-    """hivemind's DHT node, whose process does not outlive its peer; with an authorizer, it is guarded."""
+    """hivemind's DHT node, whose process ends with its peer; with an authorizer, calls carry passes."""
 
     def run(self) -> None:
         """See upstream; in the node's own process."""
@@ -64,7 +65,7 @@ class Node(WholeMessages, DHT):
         os.setpgid(0, 0)
         end_with_parent()
         if self.kwargs.get("authorizer"):
-            hivemind.dht.node.DHTProtocol = GuardedProtocol  # upstream names the class where it makes the object
+            use_pass_protocol()
         try:
             super().run()
         except (EOFError, OSError) as error:  # the peer has ended while it was telling us something
@@ -74,7 +75,7 @@ class Node(WholeMessages, DHT):
 def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | None = None) -> DHT:
     """Start a DHT node with the peer's identity, and keep it joined.
 
-    With a gate, the node speaks only to peers that show a good pass, and hears the organizer's notices.
+    With a gate, the node talks only to peers that show a valid pass, and follows the organizer's notices.
 
     Raises:
         SwarmError: an address is no multiaddr, the port is taken, or no initial peer answers.
@@ -91,9 +92,9 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
         listening |= {"use_auto_relay": True, "trusted_relays": list(network.relays)}
     if gate:
         listening["authorizer"] = PassAuthorizer(gate)
-        shut_out_whoever_is_refused()
+        block_refused_callers()
     _start_shared_memory()
-    keep_time()
+    use_swarm_clock()
     limit_messages()
     keep_tasks()
     capture_hivemind()
@@ -113,7 +114,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
     if greeted := (*network.initial_peers, *network.maybe_there):
         threading.Thread(target=_stay_joined, args=(dht, greeted), name="stay-joined", daemon=True).start()
     if gate:
-        threading.Thread(target=keep_noticing, args=(dht, gate), name="notices", daemon=True).start()
+        threading.Thread(target=follow_notices, args=(dht, gate), name="notices", daemon=True).start()
     return dht
 
 

@@ -26,7 +26,7 @@ from pydantic.v1 import (
 
 from swarm import clock
 from swarm.access.gate import Gate
-from swarm.dht.guarded import LONGEST_LIFE, PassValidator
+from swarm.dht.pass_validator import LONGEST_LIFE, PassValidator
 from swarm.identity import Identity, peer_id_of
 
 logger = get_logger(__name__)

@@ -1,6 +1,6 @@
-"""Finds out that a peer's DHT does not answer, and ends the peer: without it a peer does nothing, and would not say so.
+"""Watches that a peer's DHT answers, and ends the peer if it does not: it could do nothing, and would not say so.
 
-What is asked of the DHT is asked from many places, and each would wait in its own way, some of them for ever.
+Many places ask the DHT, and each would wait in its own way, some of them for ever.
 """
 
 import threading
@@ -17,15 +17,15 @@ from hivemind.utils import get_logger
 logger = get_logger(__name__)
 
 LOOK_EVERY = 1.0  # seconds
-LATE = 15.0  # seconds of silence that people are told of
+LATE = 15.0  # seconds of silence after which people are told
 DHT_SILENCE = 60.0  # seconds of silence after which the DHT is given up
 SLEPT = 2 * LOOK_EVERY  # a longer pause between two looks was one of this process, too
 
 
 class Silence:
-    """For how long a DHT has not answered; a pure function of what it is told.
+    """How long a DHT has not answered; it knows no clock but the times that it is given.
 
-    Time in which this peer was frozen as a whole hardly counts: the DHT could not answer then.
+    Time in which the whole peer was frozen hardly counts: the DHT could not answer then.
     """
 
     def __init__(self, now: float):
