@@ -1,4 +1,4 @@
-"""Files that a comparison writes: results, a picture, a model. What cannot be written is told before hours of work."""
+"""Checks, before hours of work, that results can be written, and saves a fine-tuned model."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def check_file(path: Path) -> None:
 
 
 def check_model_folder(folder: Path, task: Task) -> None:
-    """Refuse to replace what is no fine-tuned model of this task; the pretrained one above all.
+    """Refuse to replace anything but a model that was fine-tuned for this task; above all the pretrained model.
 
     Raises:
         ModelError: something else is there.

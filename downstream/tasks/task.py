@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from downstream.data.examples import Corpus, Example, Split
+from downstream.data.examples import Example, Split, TaskData
 from downstream.data.rows import Row
 from swarm.errors import DataError
 
@@ -60,13 +60,13 @@ class Task(ABC):
             DataError: a column is missing or its value makes no sense.
         """
 
-    def unified(self, corpus: Corpus) -> Corpus:
+    def normalized(self, data: TaskData) -> TaskData:
         """The same data with labels in the one way in which the task writes them.
 
         Raises:
             DataError: they contradict each other.
         """
-        return corpus
+        return data
 
     @abstractmethod
     def labels(self, train: Split) -> tuple[str, ...]:

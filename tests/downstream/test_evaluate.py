@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 from transformers import PreTrainedTokenizerFast
 
-from downstream.data.task_data import DataOptions
+from downstream.data.loading import DataOptions
 from downstream.errors import ModelError
 from downstream.evaluate import evaluate
 from downstream.finetune import finetune
 from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH
-from downstream.tasks.by_name import TASKS
+from downstream.tasks import TASKS
 from swarm.errors import DataError, StorageError
 from tests.downstream.conftest import QUICK, write_conll, write_pretrained
 
