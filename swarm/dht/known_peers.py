@@ -37,7 +37,7 @@ def merge(current: Sequence[str], remembered: Sequence[str]) -> list[str]:
 
 def usable(addresses: Sequence[object]) -> list[str]:
     """Those that are a peer's address."""
-    from swarm.dht.node import is_address  # takes seconds to import, and is there by the time peers are known
+    from swarm.dht.multiaddrs import is_address  # hivemind takes seconds to import
 
     return [
         address
