@@ -17,7 +17,7 @@ def check_file(path: Path) -> None:
     """Refuse a place where no file can be written.
 
     Raises:
-        StorageError: it is a folder, or nobody may write there.
+        StorageError: it is a folder, or cannot be written.
     """
     if path.is_dir():
         raise StorageError(f"{path}: a folder, not a file; give a file's name")
@@ -29,7 +29,7 @@ def check_model_folder(folder: Path, task: Task) -> None:
 
     Raises:
         ModelError: something else is there.
-        StorageError: nobody may write there.
+        StorageError: it cannot be written.
     """
     if folder.is_file():
         raise ModelError(f"{folder}: a file is in the place of the model's folder; give a new folder with --out")

@@ -35,7 +35,7 @@ def follow_notices(dht: DHT, gate: Gate) -> None:
     while dht.is_alive():
         try:
             _fetch(dht, gate)
-        except Exception as error:  # the DHT is closing, or nobody is there: the next look will tell
+        except Exception as error:  # the DHT is closing or no peer answers; tried again
             logger.debug(f"could not look for notices: {error!r}")
         pause.wait(LOOK_EVERY)
 
@@ -48,5 +48,5 @@ def _fetch(dht: DHT, gate: Gate) -> None:
     for entry in found.value.values():
         try:
             gate.take_notice(entry.value)
-        except Exception as error:  # somebody else's; those after it may be the authority's
+        except Exception as error:  # of another author; the next one may be the authority's
             logger.debug(f"notices were ignored: {error!r}")

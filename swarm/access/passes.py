@@ -18,7 +18,7 @@ from swarm.access.names import UNVERIFIED
 from swarm.errors import SwarmError
 from swarm.files import write_file
 
-COORDINATOR = "#coordinator"  # the coordinator's name in its own pass; nobody on the Hub is called so
+COORDINATOR = "#coordinator"  # the coordinator's name in its own pass; no Hub user can have it
 LONGEST_NAME = 64  # characters
 LONGEST = 512  # bytes of a pass; a name's characters take up to four
 SEAL = "sahaj pass 1"  # what a signature is for: no other text of ours can be mistaken for a pass

@@ -36,7 +36,7 @@ def merge(current: Sequence[str], remembered: Sequence[str]) -> list[str]:
 
 
 def usable(addresses: Sequence[object]) -> list[str]:
-    """Those that are a peer's address."""
+    """Those that are valid addresses of peers."""
     from swarm.dht.multiaddrs import is_address  # hivemind takes seconds to import
 
     return [

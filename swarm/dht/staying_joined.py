@@ -27,7 +27,7 @@ def stay_joined(dht: DHT, initial_peers: Sequence[str]) -> None:
     while dht.is_alive():
         try:
             dht.run_coroutine(partial(_connect_lost, initial_peers=initial_peers), return_future=True).result(60)
-        except Exception as error:  # the DHT is closing, or nobody is there: the next look will tell
+        except Exception as error:  # the DHT is closing or no peer answers; tried again
             logger.debug(f"could not look for lost peers: {error!r}")
         pause.wait(REJOIN_EVERY)
 
