@@ -35,7 +35,7 @@ from app.demo.demo import DEFAULT_RUN
 from benchmarks import command
 from swarm.errors import SahajError
 from swarm.files import write_file
-from swarm.orphans import end_with_parent
+from swarm.hivemind_patches.orphans import end_with_parent
 from swarm.run_file import dump_run, load_run, parse_run
 from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm
 from tests.support.small_swarm import run_content

@@ -35,7 +35,8 @@ from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
 from corpus.documents import open_documents
 from swarm.dht import known_peers
-from swarm.dht.node import Network, addresses, is_loopback, join_dht
+from swarm.dht.multiaddrs import is_loopback
+from swarm.dht.node import Network, addresses, join_dht
 from swarm.dht.watch import DHTWatch
 from swarm.files import write_file
 from swarm.hosts import is_this_machine

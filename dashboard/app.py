@@ -4,19 +4,19 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import frame, live, places, texts
-from dashboard.client import Away
+from dashboard import context, frame, navigation, texts
+from dashboard.api.client import Away
 
 
 def main() -> None:
     """One look at one page."""
     st.set_page_config(page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
-    page = st.navigation(places.pages(), position="top")
-    if not live.url():
+    page = st.navigation(navigation.pages(), position="top")
+    if not context.url():
         frame.no_url()
         return
     try:
-        run = live.coordinator().run().value
+        run = context.coordinator().run().value
     except Away as away:
         frame.no_contact(away)
         return

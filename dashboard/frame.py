@@ -1,4 +1,4 @@
-"""What every page has around it: the run's name, how it stands, what is announced; and pages with nothing to show."""
+"""What every page has around it: the run's name, its status and announcements; and what is shown without data."""
 
 import time
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from functools import wraps
 
 import streamlit as st
 
-from dashboard import live, texts
-from dashboard.answers import Progress, Run
-from dashboard.client import Away, Found
+from dashboard import context, texts
+from dashboard.api.answers import Progress, Run
+from dashboard.api.client import Away, Found
 
 HEAD_INTERVALS = 3  # refresh intervals between two looks of the head, which seldom changes
 
@@ -31,7 +31,7 @@ STYLE = """<style>
 
 
 def head(run: Run) -> None:
-    """The run's name and how it stands, kept new."""
+    """The run's name and status, refreshed."""
     st.html(STYLE)
 
     def show() -> None:
@@ -50,11 +50,11 @@ def keep_new(show: Callable[[], None], intervals: int = 1) -> None:
         except Away as away:
             nothing_yet("These figures cannot be had now", f"{texts.plain(str(away))}. The page goes on trying.")
 
-    st.fragment(run_every=intervals * live.refresh())(part)()
+    st.fragment(run_every=intervals * context.refresh())(part)()
 
 
 def paint_first() -> None:
-    """Have the browser paint what it has, when somebody comes: what it loads for code and charts takes it a second."""
+    """Let the browser paint what it has first: loading code and charts takes it a second."""
     if "painted" not in st.session_state:
         st.session_state["painted"] = True
         time.sleep(PAINT)
@@ -64,15 +64,15 @@ def _head(run: Run) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="head"):
         st.title(texts.plain(run.name), anchor=False, width="content")
         try:
-            found = live.coordinator().progress()
+            found = context.coordinator().progress()
         except Away:
             st.badge("No contact", icon=":material/cloud_off:", color="gray")
             return
-        _standing(found)
+        _status(found)
     _banners(found)
 
 
-def _standing(found: Found[Progress]) -> None:
+def _status(found: Found[Progress]) -> None:
     progress = found.value
     if found.problem:
         st.badge("No contact", icon=":material/cloud_off:", color="gray")
@@ -89,11 +89,11 @@ def _standing(found: Found[Progress]) -> None:
 def _banners(found: Found[Progress]) -> None:
     progress, now = found.value, time.time()
     if found.problem:
-        since = texts.moment(found.at, live.zone(), now)
+        since = texts.moment(found.at, context.zone(), now)
         st.warning(
             f"**The coordinator cannot be reached.** These are the figures of {since}, "
             f"{texts.ago(now - found.at)}; the page looks for newer ones by itself. "
-            "Whoever trains goes on meanwhile.",
+            "Training goes on meanwhile.",
             icon=":material/cloud_off:",
         )
     if progress.announcement:
@@ -109,13 +109,13 @@ def _banners(found: Found[Progress]) -> None:
 
 
 def no_contact(away: Away) -> None:
-    """The page while nothing is known of the run; it goes on by itself."""
+    """The page while nothing is known of the run; it tries again by itself."""
     st.html(STYLE)
     with st.container(key="no-contact", horizontal_alignment="center"):
         st.space("large")
         st.title(":material/cloud_off: No contact yet", anchor=False, text_alignment="center")
         st.markdown(
-            f"The run's coordinator at `{live.url().replace('`', '')}` cannot be reached: {texts.plain(str(away))}.",
+            f"The run's coordinator at `{context.url().replace('`', '')}` cannot be reached: {texts.plain(str(away))}.",
             text_alignment="center",
         )
         st.caption("This page looks for it by itself; there is no need to load it again.", text_alignment="center")
@@ -124,24 +124,24 @@ def no_contact(away: Away) -> None:
 
 def _look_again() -> None:
     try:
-        live.coordinator().run()
+        context.coordinator().run()
     except Away:
         return
     st.rerun(scope="app")
 
 
 def no_url() -> None:
-    """The page of a dashboard that was not told what to show."""
+    """The page of a dashboard without a coordinator's URL."""
     st.html(STYLE)
     st.title("No run to show", anchor=False)
     st.markdown(
-        f"Say where the run's coordinator is: set `{live.URL}` to the link that the organizer shares, as "
-        f"`{live.URL}=https://run.example.org`, and start again. In a Space it is a variable in the settings."
+        f"Say where the run's coordinator is: set `{context.URL}` to the link that the organizer shares, as "
+        f"`{context.URL}=https://run.example.org`, and start again. In a Space it is a variable in the settings."
     )
 
 
 def nothing_yet(what: str, why: str) -> None:
-    """In place of something that will come."""
+    """A placeholder for something that will come."""
     with st.container(border=True, horizontal_alignment="center"):
         st.markdown(f"**{what}**", text_alignment="center")
         st.caption(why, text_alignment="center")

@@ -49,12 +49,12 @@ def plain(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def name(user: str) -> str:
-    """Somebody's name for Markdown."""
+    """A person's name for Markdown."""
     return plain(user, LONGEST_NAME) or "(no name)"
 
 
 def hub_page(user: str, verified: bool) -> str | None:
-    """Somebody's page on the Hub, if the Hub says who it is."""
+    """A person's page on the Hub, if the Hub verified them."""
     return HUB + quote(user, safe="") if verified else None
 
 

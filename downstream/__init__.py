@@ -1,1 +1,1 @@
-"""What comes after pretraining: fine-tuning a checkpoint on a task, and comparing checkpoints by it (floor 2)."""
+"""After pretraining: fine-tuning checkpoints on a task, and comparing them by it (floor 3)."""

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from rich.console import Console
 from transformers import PreTrainedModel
 
-from downstream.data.examples import Corpus
-from downstream.data.task_data import TEST, TRAIN, VALIDATION, seen_in_training, warnings_about_labels
+from downstream.data.examples import TaskData
+from downstream.data.loading import TEST, TRAIN, VALIDATION, seen_in_training, warnings_about_labels
 from downstream.heads import Reader, finished, label_names, new_head, open_reader
 from downstream.models import Model
 from downstream.progress import FineTuningProgress
@@ -22,7 +22,7 @@ from swarm.program import program_version
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model of the comparison, and what is to be done with it: one of the three ways in `results`."""
+    """A model of the comparison, and what is to be done with it: one of the three candidates_of in `results`."""
 
     model: Model
     how: str
@@ -35,7 +35,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A fine-tuned model, for who wants to keep it."""
+    """A fine-tuned model, for callers that save it."""
 
     model: PreTrainedModel
     reader: Reader
@@ -43,27 +43,27 @@ class Tuned:
 
 
 class Comparison:
-    """The data of one task and the models that have been measured on it so far."""
+    """Measures models on the data of one task, one after the other."""
 
-    def __init__(self, task: Task, corpus: Corpus, settings: Settings, console: Console | None = None) -> None:
-        """Check the labels of the data.
+    def __init__(self, task: Task, data: TaskData, settings: Settings, console: Console | None = None) -> None:
+        """Check the labels of the data and report what is odd about them.
 
         Raises:
-            DataError: no label of validation or test occurs in training, or there is but one.
+            DataError: no label of validation or test occurs in training, or training has only one.
         """
         silence_hugging_face()
-        self._task, self._corpus, self._settings = task, corpus, settings
-        self._shown = FineTuningProgress(console, task.scores[0])
+        self._task, self._data, self._settings = task, data, settings
+        self._progress = FineTuningProgress(console, task.scores[0])
         self.labels: tuple[str, ...] = ()
         warnings: list[str] = []
-        if corpus.train is not None:
-            self.labels = task.labels(corpus.train)
-            warnings = warnings_about_labels(self.labels, corpus.splits[1:], corpus.train.source)
+        if data.train is not None:
+            self.labels = task.labels(data.train)
+            warnings = warnings_about_labels(self.labels, data.splits[1:], data.train.source)
         self._results: list[ModelResult] = []
-        self._tell_about_data(warnings)
+        self._report_data(warnings)
 
     def add(self, candidate: Candidate) -> Tuned | None:
-        """Measure a model; return it as its best seed on the validation split left it, if it was fine-tuned here.
+        """Measure a model; returns the seed that validates best, or None for a model that is not fine-tuned here.
 
         Raises:
             ModelError: it cannot be used for the task.
@@ -82,10 +82,10 @@ class Comparison:
             labels=self.labels,
             data={
                 split.name: SplitSummary(split.source, len(split.examples), split.left_out)
-                for split in self._corpus.splits
+                for split in self._data.splits
             },
-            test_examples_seen_in_training=seen_in_training(self._corpus),
-            settings=asdict(self._settings) if self._corpus.train is not None else {},
+            test_examples_seen_in_training=seen_in_training(self._data),
+            settings=asdict(self._settings) if self._data.train is not None else {},
             software={"sahaj": program_version()}
             | {name: version(name) for name in ("torch", "transformers")}
             | {"python": platform.python_version()},
@@ -105,7 +105,7 @@ class Comparison:
             tuned = self._one_seed(candidate, reader, encoded, rate, seed)
             runs.append(tuned.result)
             kept = best_of([kept, tuned], self._task.scores[0])
-        self._keep(candidate, kept.model, encoded, runs)
+        self._record(candidate, kept.model, encoded, runs)
         return kept
 
     def _one_seed(
@@ -116,7 +116,7 @@ class Comparison:
         title = f"{candidate.name}, {candidate.how}, seed {seed}" + (
             f", rate {rate:g}" if len(self._settings.learning_rates) > 1 else ""
         )
-        with self._shown.running(title) as callback:
+        with self._progress.running(title) as callback:
             fitted = fit(
                 model,
                 task,
@@ -131,7 +131,7 @@ class Comparison:
         test = task.score(_truth(encoded[TEST]), predict(model, task, reader, encoded[TEST]))
         result = _seed_result(fitted, test, seed, rate)
         score = task.scores[0]
-        self._shown.say(
+        self._progress.say(
             f"{title}: {score} {fitted.validation[score]:.1%} on validation, {test[score]:.1%} on test "
             f"(epoch {fitted.best} of {len(fitted.epochs)}, {fitted.seconds:.0f} s)"
         )
@@ -141,21 +141,23 @@ class Comparison:
         reader = open_reader(candidate.model, self._settings.max_length)
         model = finished(candidate.model, self._task)
         known = self._task.predictable(label_names(model).values())
-        for line in warnings_about_labels(known, (self._corpus.test,), candidate.name):
-            self._shown.say(line)
-        encoded = {TEST: self._task.encode(self._corpus.test.examples, reader.tokenizer, reader.max_length)}
+        for line in warnings_about_labels(known, (self._data.test,), candidate.name):
+            self._progress.say(line)
+        encoded = {TEST: self._task.encode(self._data.test.examples, reader.tokenizer, reader.max_length)}
         test = self._task.score(_truth(encoded[TEST]), predict(model, self._task, reader, encoded[TEST]))
-        self._keep(candidate, model, encoded, [SeedResult(test)])
-        self._shown.say(f"{candidate.name}, {candidate.how}: {self._task.scores[0]} {test[self._task.scores[0]]:.1%}")
+        self._record(candidate, model, encoded, [SeedResult(test)])
+        self._progress.say(
+            f"{candidate.name}, {candidate.how}: {self._task.scores[0]} {test[self._task.scores[0]]:.1%}"
+        )
 
     def _encode(self, reader: Reader) -> dict[str, Encoded]:
         numbers = {label: number for number, label in enumerate(self.labels)}
         return {
             split.name: self._task.encode(split.examples, reader.tokenizer, reader.max_length, numbers)
-            for split in self._corpus.splits
+            for split in self._data.splits
         }
 
-    def _keep(
+    def _record(
         self, candidate: Candidate, model: PreTrainedModel, encoded: dict[str, Encoded], runs: Sequence[SeedResult]
     ) -> None:
         cut = {name: one.truncated for name, one in encoded.items()}
@@ -163,28 +165,28 @@ class Comparison:
             parts = ", ".join(
                 f"{number:,} of {len(encoded[name].examples):,} in {name}" for name, number in cut.items()
             )
-            self._shown.say(f"{candidate.name}: examples longer than it reads were cut: {parts}")
+            self._progress.say(f"{candidate.name}: examples longer than it reads were cut: {parts}")
         # random weights were at no global step
         of_run = candidate.how != FROM_SCRATCH
         step, run = (candidate.model.step, candidate.model.run) if of_run else (None, None)
         parameters = model.num_parameters()
         self._results.append(ModelResult(candidate.name, candidate.how, step, parameters, cut, tuple(runs), run))
 
-    def _tell_about_data(self, warnings: Sequence[str]) -> None:
-        for line in (*self._corpus.notes, *warnings):
-            self._shown.say(line)
-        for split in self._corpus.splits:
+    def _report_data(self, warnings: Sequence[str]) -> None:
+        for line in (*self._data.notes, *warnings):
+            self._progress.say(line)
+        for split in self._data.splits:
             if split.left_out:
-                self._shown.say(
+                self._progress.say(
                     f"Left out {len(split.left_out)} of {len(split.left_out) + len(split.examples):,} examples of "
                     f"{split.name}: {split.left_out[0]}"
                 )
-        if seen := seen_in_training(self._corpus):
-            self._shown.say(f"{seen:,} of {len(self._corpus.test.examples):,} test examples are in train too")
+        if seen := seen_in_training(self._data):
+            self._progress.say(f"{seen:,} of {len(self._data.test.examples):,} test examples are in train too")
 
 
 def best_of(tuned: Sequence[Tuned], score: str) -> Tuned:
-    """The first of those that validate best."""
+    """The one with the highest validation score; of several, the first."""
 
     def validated(one: Tuned) -> float:
         assert one.result.validation is not None, "it was fine-tuned"
@@ -193,11 +195,11 @@ def best_of(tuned: Sequence[Tuned], score: str) -> Tuned:
     return max(tuned, key=validated)
 
 
-def ways(models: Sequence[Model], *, from_scratch: bool) -> list[Candidate]:
-    """What is done with each model: finished ones are measured as they are, the others fine-tuned.
+def candidates_of(models: Sequence[Model], *, from_scratch: bool) -> list[Candidate]:
+    """How each model is measured: fine-tuned ones as they are, the others after fine-tuning.
 
     Args:
-        from_scratch: put the architecture of the first model that is not finished, with random weights, before all.
+        from_scratch: begin with the architecture of the first pretrained model, from random weights.
     """
     found = [Candidate(model, AS_IT_IS if model.is_fine_tuned else FINE_TUNED) for model in models]
     base = next((one.model for one in found if one.how == FINE_TUNED), None)

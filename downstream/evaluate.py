@@ -5,14 +5,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from downstream.comparison import Comparison, ways
-from downstream.data.task_data import DataOptions, open_corpus
+from downstream.comparison import Comparison, candidates_of
+from downstream.data.loading import DataOptions, load_data
 from downstream.errors import ModelError
 from downstream.models import Model, check_head, find_models
 from downstream.report.output import check_file
 from downstream.report.picture import check_picture, write_picture
 from downstream.report.results import Results, as_json, table_of
-from downstream.tasks.by_name import TASKS
+from downstream.tasks import TASKS
 from downstream.tasks.task import Task
 from downstream.training import Settings
 from swarm.files import write_file
@@ -54,9 +54,9 @@ def evaluate(
         raise ModelError(
             f"{pretrained.name}: not fine-tuned for {task.name} yet; give --train and --validation, and it will be"
         )
-    corpus = open_corpus(task, data, training=pretrained is not None)
-    comparison = Comparison(task, corpus, settings, console)
-    for candidate in ways(models, from_scratch=from_scratch):
+    loaded = load_data(task, data, training=pretrained is not None)
+    comparison = Comparison(task, loaded, settings, console)
+    for candidate in candidates_of(models, from_scratch=from_scratch):
         comparison.add(candidate)
     results = comparison.results()
     console.print(table_of(results))

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from downstream.comparison import Candidate, Comparison, Tuned
-from downstream.data.task_data import DataOptions, open_corpus
+from downstream.data.loading import DataOptions, load_data
 from downstream.models import check_pretrained, find_models
 from downstream.report.output import check_file, check_model_folder, save_model
 from downstream.report.results import FINE_TUNED, FROM_SCRATCH, Results, as_json, table_of
@@ -39,10 +39,10 @@ def finetune(
     check_model_folder(out, task)
     if json_file is not None:
         check_file(json_file)
-    corpus = open_corpus(task, data, training=True)
+    loaded = load_data(task, data, training=True)
     pretrained = find_models(model)[-1]
     check_pretrained(pretrained)
-    comparison = Comparison(task, corpus, settings, console)
+    comparison = Comparison(task, loaded, settings, console)
     tuned = comparison.add(Candidate(pretrained, FINE_TUNED))
     assert isinstance(tuned, Tuned), "it was fine-tuned"
     if from_scratch:

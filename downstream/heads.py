@@ -48,7 +48,7 @@ def open_reader(model: Model, max_length: int | None = None) -> Reader:
             "put the tokenizer there that it was trained with"
         )
     limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or LONGEST, LONGEST)
-    tokenizer.model_max_length = limit  # where the saved model's pipelines cut, if told to
+    tokenizer.model_max_length = limit  # where pipelines of the saved model truncate, if asked to
     return Reader(tokenizer, min(limit, max_length or limit))
 
 
@@ -105,7 +105,7 @@ def save(model: PreTrainedModel, tokenizer: "PreTrainedTokenizerFast", folder: P
 
 
 def _check_loaded(model: Model, missing: Sequence[str], mismatched: Any) -> None:
-    """Transformers draws what it does not find at random, and says so in a log that nobody reads."""
+    """Refuse missing tensors: Transformers draws them at random and only logs it."""
     wrong = sorted([*missing, *(str(one[0]) for one in mismatched)])
     if wrong:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""What `--model` names: a folder, a folder of checkpoints, or a repository on the Hub. Reads no tensors."""
+"""Finds the models that `--model` names: a folder, a folder of checkpoints, or a repository on the Hub."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _HEADS = ("ForTokenClassification", "ForSequenceClassification", "ForQuestionAns
 
 @dataclass(frozen=True)
 class Model:
-    """A model on this machine that is whole as far as its files tell."""
+    """A model on this machine that has all its files. No tensor was read yet."""
 
     name: str
     """As it is shown."""

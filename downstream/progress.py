@@ -1,4 +1,4 @@
-"""What one sees while models are fine-tuned: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of fine-tuning: a bar on a terminal, elsewhere a line now and then."""
 
 import time
 from collections.abc import Iterator
@@ -10,20 +10,19 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-# Seconds between two lines when the output is not a terminal
-LINE_SECONDS = 10.0
+LINE_SECONDS = 10.0  # between two lines where the output is not a terminal
 
 
 class FineTuningProgress:
-    """Shows one fine-tuning at a time; silent without a console."""
+    """Shows one fine-tuning at a time, and the `score` of its epochs; silent without a console."""
 
     def __init__(self, console: Console | None, score: str) -> None:
         self._console = console or Console(quiet=True)
-        self._score = score
+        self.score = score
         self._next_line = 0.0  # the first epoch tells how long all will take
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._console.print(escape(line), soft_wrap=True, highlight=False)
 
     @contextmanager
@@ -38,23 +37,18 @@ class FineTuningProgress:
             transient=True,
             disable=not self._console.is_terminal,
         ) as bar:
-            yield _Bar(self, bar, title)
+            yield _BarCallback(self, bar, title)
 
     def epoch_ended(self, title: str, figures: str) -> None:
-        """A line about it, where there is no bar and the last line was long ago."""
+        """Print a line about it, if there is no bar and the last line was long ago."""
         if not self._console.is_terminal and time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + LINE_SECONDS
             self.say(f"{title}: {figures}")
 
-    @property
-    def score(self) -> str:
-        """The score that is shown."""
-        return self._score
 
-
-class _Bar(TrainerCallback):
-    def __init__(self, shown: FineTuningProgress, bar: Progress, title: str) -> None:
-        self._shown, self._bar, self._title = shown, bar, title
+class _BarCallback(TrainerCallback):
+    def __init__(self, progress: FineTuningProgress, bar: Progress, title: str) -> None:
+        self._progress, self._bar, self._title = progress, bar, title
         self._task = bar.add_task(title, total=None, figures="")
         self._best = 0.0
 
@@ -62,11 +56,11 @@ class _Bar(TrainerCallback):
         self._bar.update(self._task, completed=state.global_step, total=state.max_steps)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any) -> None:
-        score = more["metrics"][f"eval_{self._shown.score}"]
+        score = more["metrics"][f"eval_{self._progress.score}"]
         self._best = max(self._best, score)
         figures = (
             f"epoch {round(state.epoch or 0)} of at most {round(args.num_train_epochs)}, "
-            f"validation {self._shown.score} {score:.1%} (best {self._best:.1%})"
+            f"validation {self._progress.score} {score:.1%} (best {self._best:.1%})"
         )
         self._bar.update(self._task, figures=figures)
-        self._shown.epoch_ended(self._title, figures)
+        self._progress.epoch_ended(self._title, figures)

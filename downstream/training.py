@@ -1,4 +1,4 @@
-"""Fine-tuning one model with one seed, by the Trainer of Transformers."""
+"""Fine-tunes one model with one seed, by the Trainer of Transformers."""
 
 import tempfile
 import time
@@ -46,7 +46,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What the validation split says after an epoch; the loss is in nats."""
+    """Scores and loss (nats) on the validation split after an epoch."""
 
     scores: Scores
     loss: float
@@ -54,7 +54,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Fit:
-    """A model that has been fine-tuned: its epochs, and which of them it has the weights of, counted from 1."""
+    """The epochs of a fine-tuned model; `best` is the number, from 1, of the one whose weights it has."""
 
     epochs: tuple[Epoch, ...]
     best: int
@@ -103,7 +103,7 @@ def fit(
     def scores_of(evaluated: Any) -> Scores:
         return task.score(truth, task.predictions(validation, evaluated.predictions, names))
 
-    watch = _Watch(task.scores, settings.patience)
+    kept = _BestEpoch(task.scores, settings.patience)
     steps = -(-len(train.features) // settings.batch_size) * settings.epochs
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
@@ -125,12 +125,12 @@ def fit(
             train_dataset=train.features,
             eval_dataset=validation.features,
             compute_metrics=scores_of,
-            callbacks=[watch, *callbacks],
+            callbacks=[kept, *callbacks],
         )
         trainer.train()
-    best = best_epoch(watch.epochs, task.scores[0])
-    model.load_state_dict(watch.best_weights)
-    return Fit(tuple(watch.epochs), best, time.monotonic() - began)
+    best = best_epoch(kept.epochs, task.scores[0])
+    model.load_state_dict(kept.best_weights)
+    return Fit(tuple(kept.epochs), best, time.monotonic() - began)
 
 
 def predict(model: PreTrainedModel, task: Task, reader: Reader, encoded: Encoded) -> list[tuple[str, ...]]:
@@ -142,7 +142,7 @@ def predict(model: PreTrainedModel, task: Task, reader: Reader, encoded: Encoded
 
 
 class _Trainer(Trainer):
-    """Keeps validation examples in their order; grouped by length, nobody knew whose predictions are whose."""
+    """Keeps validation examples in their order; upstream groups them by length, and predictions lose their examples."""
 
     def _get_eval_sampler(self, eval_dataset: Any) -> SequentialSampler:
         return SequentialSampler(eval_dataset)
@@ -173,13 +173,13 @@ def _trainer(model: PreTrainedModel, task: Task, reader: Reader, *, arguments: d
 
 
 def _choose(logits: Any, labels: Any) -> torch.Tensor:
-    """The likeliest label; scores of all labels for a whole split would not fit into memory."""
+    """The likeliest label: the scores of all labels for a whole split do not fit into memory."""
     scores = logits[0] if isinstance(logits, tuple) else logits
     return scores.argmax(-1)
 
 
-class _Watch(TrainerCallback):
-    """Keeps the best epoch's weights in memory and ends training that no longer helps."""
+class _BestEpoch(TrainerCallback):
+    """Keeps the best epoch's weights in memory, and stops training that makes no progress."""
 
     def __init__(self, scores: Sequence[str], patience: int) -> None:
         self.epochs: list[Epoch] = []

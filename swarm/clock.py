@@ -1,12 +1,10 @@
-"""The time of the swarm: this machine's, as it was when the program started, carried on by a clock that nobody sets.
+"""The clock of the swarm: the machine's time when the program started, carried on by a clock that nobody sets.
 
-Records, passes and rounds of averaging are good until a moment on which all peers agree; hivemind drops what is
-past it. A peer whose clock was put forward by two minutes would hear nobody any more, and nobody would hear one
-whose clock was put back. What the clock shows at the start counts: hivemind lets in nobody who is more than
-three seconds off.
+Records, passes and rounds are valid until a moment on which all peers agree; hivemind drops what is past it. A peer
+whose clock was put forward by two minutes would drop all messages, and others would drop those of a peer whose clock
+was put back. The time at the start counts: hivemind refuses peers that are more than three seconds off.
 """
 
-import sys
 import time
 
 SLACK = 3.0  # seconds that the machine's clock may be off before it is worth a word; hivemind's tolerance
@@ -25,18 +23,8 @@ def set_by() -> float:
     return ahead if abs(ahead) > SLACK else 0.0
 
 
-def keep_time() -> None:
-    """Have hivemind go by this clock, in this process and in those that will be forked from it."""
-    from hivemind.utils import timed_storage  # takes seconds; whoever only asks for the time need not wait
-
-    upstream = timed_storage.get_dht_time
-    for name, module in list(sys.modules.items()):  # it is imported by name wherever it is used
-        if name.partition(".")[0] == "hivemind" and getattr(module, "get_dht_time", None) is upstream:
-            module.get_dht_time = now  # type: ignore[attr-defined]
-
-
 def describe_offset(ahead: float, whose: str) -> str:
-    """What to say to whoever has a wrong clock, when another one is ahead of it by so many seconds."""
+    """The message for a person whose clock is wrong: another one is ahead of it by so many seconds."""
     seconds = round(abs(ahead))
     amount = f"{seconds} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"
     return (

@@ -1,4 +1,4 @@
-"""Crash-safe files: write beside, fsync, rename. What has its final name is whole."""
+"""Crash-safe files: write under another name, fsync, rename. A file with its final name is complete."""
 
 import contextlib
 import errno
@@ -60,10 +60,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
     """
     partial, old = _partial_name(path), _partial_name(path, "old")
     with _all_or_nothing(path, partial):
-        for leftover in (
-            partial,
-            old,
-        ):  # in a container, a restarted process gets the number of the crashed one
+        for leftover in (partial, old):  # in a container, a restarted process gets the number of the crashed one
             _clear(leftover)
         partial.mkdir(parents=True)
         yield partial

@@ -1,6 +1,6 @@
-"""A peer's identity: one RSA key on disk, from which come its libp2p address and its signatures.
+"""A peer's identity: one RSA key on disk, which gives its libp2p peer id and its signatures.
 
-Because both come from the same key, a signed record proves which peer wrote it.
+Because both come from the same key, a signature proves which peer wrote a record.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ LONGEST_KEY = 1024  # bytes in hivemind's form; ours take 380, and the larger a 
 
 @dataclass(frozen=True)
 class Identity:
-    """Who a peer is. `lock` holds the key file for as long as this process lives."""
+    """The key of a peer. `lock` holds the key file for as long as this process lives."""
 
     path: Path
     peer_id: PeerID
@@ -75,8 +75,7 @@ def peer_id_of(public_key: bytes) -> PeerID:
     """The libp2p peer id that belongs to a public key in hivemind's form.
 
     Raises:
-        ValueError: it is no RSA public key, or written in another way than hivemind does: a comment behind it would
-            make as many keys of it as one likes.
+        ValueError: it is no RSA public key in hivemind's encoding: with trailing bytes one key would pass for many.
     """
     if len(public_key) > LONGEST_KEY:
         raise ValueError("not an RSA public key of a usual length")

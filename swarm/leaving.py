@@ -1,4 +1,4 @@
-"""Leaving at any moment: the first Ctrl-C or SIGTERM asks the loop to end, and a guard sees that it does."""
+"""Leaving at any moment: the first Ctrl-C or SIGTERM asks the loop to end, and a watchdog ends a process that hangs."""
 
 import contextlib
 import os
@@ -12,24 +12,24 @@ import psutil
 
 from swarm.errors import SwarmError
 
-PATIENCE = 8.0  # seconds from the signal to the end, whatever the process is waiting for
+PATIENCE = 8.0  # seconds from the signal to the end, whatever the process waits for
 AFTER_GRACE = 4.0  # seconds to the end from when a global step may no longer be finished; `docker stop` leaves ten
 GRACE = 5.0  # seconds after SIGTERM to finish a global step in
 
 
 class Asked(threading.Event):
-    """Set when somebody has asked this process to leave, or it has failed."""
+    """Set when this process was asked to leave, or has failed."""
 
-    until = 0.0  # monotonic seconds until which what was begun may be finished
+    until = 0.0  # monotonic seconds until which a begun global step may be finished
     status = 0  # with which the process has to end
 
     def fail(self) -> None:
-        """The swarm is lost to this process, and somebody was told why."""
+        """End with an error: the process has lost the swarm, and has said why."""
         self.status = SwarmError.exit_status
         self.set()
 
     def left(self) -> float:
-        """Seconds that are left for that."""
+        """Seconds left to finish it."""
         return max(0.0, self.until - time.monotonic())
 
 
@@ -42,11 +42,11 @@ def leaving_on_signal(
     If the block has not ended `patience` seconds after the signal, nor `AFTER_GRACE` after the grace (it may be waiting
     for peers that are gone), `say_goodbye` is called and the process ends with the event's status. A second signal ends
     it at once.
-    Enter it after hivemind's processes have started: they make the main process deaf to SIGINT.
+    Enter it after hivemind's processes have started: they make the main process ignore SIGINT.
     """
     asked, left = Asked(), threading.Event()
 
-    def guard() -> None:
+    def watchdog() -> None:
         asked.wait()
         if not left.wait(max(patience, asked.left() + AFTER_GRACE)):
             say_goodbye()
@@ -61,7 +61,7 @@ def leaving_on_signal(
         asked.set()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    threading.Thread(target=guard, name="leaving", daemon=True).start()
+    threading.Thread(target=watchdog, name="leaving", daemon=True).start()
     try:
         yield asked
     finally:
@@ -74,8 +74,8 @@ def leaving_on_signal(
 def end_at_once_on_signal(say_goodbye: Callable[[], None]) -> None:
     """Until `leaving_on_signal` takes over: SIGINT or SIGTERM ends this process and its helpers with status 130.
 
-    A KeyboardInterrupt would not do: while modules are imported and processes are forked, somebody may swallow
-    it, and Python waits in the end for helpers that do not know of it.
+    A KeyboardInterrupt is not enough: code that runs while modules are imported and processes are forked may swallow
+    it, and Python waits at the end for helpers that did not get it.
     """
     own = os.getpid()
 

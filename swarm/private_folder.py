@@ -1,4 +1,4 @@
-"""The folder of a peer is for its owner alone: what is in it, and what the peer writes from now on."""
+"""Only its owner reads the folder of a peer: what is in it, and what the peer writes from now on."""
 
 import os
 import stat

@@ -12,8 +12,8 @@ from ipaddress import IPv6Address, ip_address
 class RateLimit:
     """At most `attempts` (at least 1) for a key within `window` seconds. Threads may share a limit.
 
-    Refused attempts are not counted, so whoever keeps knocking gets in when the window has passed.
-    When there are more than `keys` of them, the one that was quiet for longest is forgotten.
+    Refused attempts are not counted: a caller that keeps trying is let through when the window has passed. Of more than
+    `keys` keys, the one that was quiet for longest is forgotten.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class RateLimit:
 
 
 class Tarpit:
-    """Lets whoever asks too often wait for a moment before each refusal: one thing after another, he asks seldom.
+    """Delays refusals: a caller that waits for each answer asks less often.
 
-    Not more than `most` wait at a time: they would be a burden themselves. For the tasks of one event loop.
+    At most `most` callers wait at a time, because waiting calls take memory. For the tasks of one event loop.
     """
 
     def __init__(self, seconds: float, most: int):
@@ -62,7 +62,7 @@ class Tarpit:
         self._waiting = 0
 
     async def wait(self) -> None:
-        """Do so, if there is room."""
+        """Wait, unless too many callers do."""
         if self._waiting >= self._most:
             return
         self._waiting += 1
@@ -73,7 +73,7 @@ class Tarpit:
 
 
 def address_key(host: str) -> str:
-    """What counts as one address: an IPv6 customer has 2**64 of them, and may have an IPv4 one inside IPv6."""
+    """The key of an address: an IPv6 customer has 2**64 of them, and an IPv4 address may come inside IPv6."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

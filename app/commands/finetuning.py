@@ -104,9 +104,9 @@ def finetune(
 ) -> None:
     """Teach a pretrained model a task, with several seeds, and save the best."""
     set_verbosity(verbose=False)
-    from downstream.data.task_data import DataOptions
+    from downstream.data.loading import DataOptions
     from downstream.finetune import finetune as run
-    from downstream.tasks.by_name import TASKS
+    from downstream.tasks import TASKS
     from downstream.tasks.task import Columns
     from downstream.training import Settings
 
@@ -149,7 +149,7 @@ def evaluate(
 ) -> None:
     """Compare models and checkpoints of a run on a task; those not fine-tuned yet are fine-tuned first."""
     set_verbosity(verbose=False)
-    from downstream.data.task_data import DataOptions
+    from downstream.data.loading import DataOptions
     from downstream.evaluate import evaluate as run
     from downstream.tasks.task import Columns
     from downstream.training import Settings

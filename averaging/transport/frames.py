@@ -16,7 +16,7 @@ from averaging.transport.wire import is_session_of
 from swarm.access.gate import Gate
 from swarm.access.passes import LONGEST as LONGEST_PASS
 from swarm.access.passes import PassRefused
-from swarm.access.refusal_backoff import is_shut_out
+from swarm.access.refusals import is_blocked
 
 VERSION = 2  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
@@ -148,7 +148,7 @@ class Greeting:
 
     def check(self, hello: Hello, peer_id: PeerID) -> None:
         """Raises FrameRefused or PassRefused if this is no session of that peer in this run."""
-        if is_shut_out(peer_id):
+        if is_blocked(peer_id):
             raise FrameRefused("it was refused too often")
         if (hello.version, hello.run) != (VERSION, self._run):
             theirs = f"version {hello.version} in run {hello.run!r:.80}"

@@ -38,7 +38,7 @@ from averaging.transport.remote import Remote
 from averaging.transport.stream import Payload, Stream
 from averaging.transport.wire import BULKY, encode
 from swarm.access.gate import Gate
-from swarm.access.refusal_backoff import is_shut_out, note_refusal
+from swarm.access.refusals import count_refusal, is_blocked
 
 logger = get_logger(__name__)
 
@@ -195,9 +195,9 @@ class Transport:
     def _refuse(self, peer_id: PeerID, error: Exception) -> None:
         """Count it; a peer that is refused too often has no streams for a while."""
         self.counts.refused += 1
-        note_refusal(peer_id)
+        count_refusal(peer_id)
         logger.debug(f"refused {peer_id}: {str(error) or type(error).__name__}")
-        if is_shut_out(peer_id):
+        if is_blocked(peer_id):
             for remote in list(self._remotes.values()):
                 if remote.peer_id == peer_id:
                     self._forget(remote)

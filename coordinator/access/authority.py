@@ -10,7 +10,7 @@ from hivemind.dht import DHT
 from coordinator.access.notice_store import NoticeStore
 from coordinator.state_folder import AUTHORITY
 from swarm.access.gate import Gate
-from swarm.access.notice_exchange import publish_notices
+from swarm.access.notices_in_dht import publish_notices
 from swarm.access.passes import COORDINATOR, Authority, load_authority
 from swarm.identity import Identity
 

@@ -22,7 +22,7 @@ from swarm import clock
 from swarm.access.join_messages import Refusal, Refused, RenewalRequest, Renewed
 from swarm.access.names import UNVERIFIED
 from swarm.access.passes import PassRefused, check_pass, read_pass
-from swarm.access.refusal_backoff import note_refusal
+from swarm.access.refusals import count_refusal
 from swarm.access.renewal import LONGEST, renewal_handle
 from swarm.errors import SwarmError
 from swarm.rate_limit import RateLimit
@@ -54,10 +54,10 @@ class Renewals:
             oldest = clock.now() - VERIFIED_FOR
             check_pass(shown, context.authority.public_key, context.run.name, caller, oldest)
         except ValidationError:
-            note_refusal()
+            count_refusal()
             return Refused(error=Refusal.MALFORMED, message="the request is malformed")
         except PassRefused as error:
-            note_refusal()
+            count_refusal()
             return Refused(error=Refusal.MALFORMED, message=str(error))
         if body.peer_id != str(caller):
             return Refused(error=Refusal.MALFORMED, message="peer_id is not the caller's")

@@ -18,7 +18,8 @@ from coordinator.http.desk import Remembered
 from coordinator.http.server import Server
 from coordinator.ledger.peer_records import other_ways_in
 from coordinator.state_folder import URL
-from swarm.dht.node import addresses, is_loopback
+from swarm.dht.multiaddrs import is_loopback
+from swarm.dht.node import addresses
 from swarm.files import write_file
 from swarm.identity import Identity
 

@@ -11,7 +11,7 @@ from coordinator.ledger.ledger import SessionReport
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
 from swarm.countries import COUNTRIES
-from swarm.dht.node import is_loopback, leads_to
+from swarm.dht.multiaddrs import is_loopback, leads_to
 from swarm.dht.records import SessionRecord, is_present, read_sessions
 
 logger = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""The pages of the dashboard, one a file."""
+"""The pages of the dashboard, one a file; `sentences` is a part of two of them."""

@@ -5,10 +5,12 @@ from collections.abc import Callable
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts, curves, frame, live, texts
-from dashboard.answers import Checkpoint, Fill, History
-from dashboard.client import Found
-from dashboard.sentences import show_sentence, way_to
+from dashboard import context, frame, texts
+from dashboard.api.answers import Checkpoint, Fill, History
+from dashboard.api.client import Found
+from dashboard.charts import specifications as charts
+from dashboard.charts import tables
+from dashboard.views.sentences import show_sentence, way_to
 
 SMOOTHINGS = {"None": 0.0, "Some": 0.8, "Strong": 0.95}
 
@@ -25,7 +27,7 @@ def _axis(key: str) -> str:
 
 
 def _losses() -> None:
-    coordinator = live.coordinator()
+    coordinator = context.coordinator()
     history, checkpoints = coordinator.history(), coordinator.checkpoints().value
     st.subheader("Loss", anchor=False)
     if not history.value.steps and not history.value.evaluations:
@@ -34,7 +36,7 @@ def _losses() -> None:
     with st.container(horizontal=True, gap="large"):
         axis = _axis("loss-axis")
         chosen = st.segmented_control("Smoothing", list(SMOOTHINGS), default="Some", key="smoothing") or "None"
-    charts.draw(charts.loss(axis), curves.loss_table(history, checkpoints, axis, SMOOTHINGS[chosen]), "loss")
+    charts.draw(charts.loss(axis), tables.loss_table(history, checkpoints, axis, SMOOTHINGS[chosen]), "loss")
     meaning = (
         "How surprised the model is by words that were hidden from it, in nats; less is better. "
         "The held-out loss is measured on text that nobody trains on; ◆ marks saved checkpoints."
@@ -59,7 +61,7 @@ def _scores(checkpoints: list[Checkpoint]) -> None:
             "Order of sentences right": [one.sentence_order_accuracy for one in checkpoints],
             "Saved": pd.to_datetime(
                 pd.Series([one.saved_at for one in checkpoints], dtype="str"), utc=True, errors="coerce"
-            ).dt.tz_convert(str(live.zone())),
+            ).dt.tz_convert(str(context.zone())),
         }
     )[::-1]
     columns = {
@@ -74,7 +76,7 @@ def _scores(checkpoints: list[Checkpoint]) -> None:
 
 
 def _sentences() -> None:
-    fills = live.coordinator().fills().value
+    fills = context.coordinator().fills().value
     st.subheader("What it fills in", anchor=False)
     if not fills:
         frame.nothing_yet("Sentences come with the first checkpoint", "Then you see the model guess missing words.")
@@ -98,8 +100,8 @@ def _chosen(fills: list[Fill]) -> int:
 
 
 def _swarm() -> None:
-    history = live.coordinator().history()
-    now = live.coordinator().progress().value.step
+    history = context.coordinator().history()
+    now = context.coordinator().progress().value.step
     st.subheader("The swarm", anchor=False)
     if not history.value.minutes:
         frame.nothing_yet("Nothing has been measured yet", "Speed and peers are noted every minute.")
@@ -124,10 +126,10 @@ def _line(
 ) -> None:
     names = tuple(name for _, name in fields)
     st.markdown(f"**{' and '.join(names)}**")
-    table = curves.swarm_table(history.at, axis, fields, history.value)
+    table = tables.swarm_table(history.at, axis, fields, history.value)
     charts.draw(charts.lines(axis, unit, names, form, ticks), table, f"swarm-{fields[0][0]}")
 
 
 def _rate(history: Found[History], axis: str, now: int) -> None:
     st.markdown("**Learning rate**")
-    charts.draw(charts.learning_rate(axis), curves.rate_table(history.at, axis, now, history.value), "learning-rate")
+    charts.draw(charts.learning_rate(axis), tables.rate_table(history.at, axis, now, history.value), "learning-rate")

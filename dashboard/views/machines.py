@@ -1,10 +1,11 @@
-"""What the run is computed on, without names: devices and their speed, who can be reached, and where people are."""
+"""What the run is computed on, without names: devices and their speed, client mode, and countries."""
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts, frame, live, texts
-from dashboard.answers import Country, Machines
+from dashboard import context, frame, texts
+from dashboard.api.answers import Country, Machines
+from dashboard.charts import specifications as charts
 
 MOST_BARS = 15
 
@@ -15,11 +16,9 @@ def show() -> None:
 
 
 def _machines() -> None:
-    machines = live.coordinator().machines().value
+    machines = context.coordinator().machines().value
     if not machines.devices:
-        frame.nothing_yet(
-            "No machine yet", "Devices are listed once somebody trains. Nobody's name stands beside them."
-        )
+        frame.nothing_yet("No machine yet", "Devices are listed once somebody trains. No names are shown with them.")
         return
     _figures(machines)
     kinds, places = st.columns(2, gap="large")
@@ -68,7 +67,7 @@ def _bars(values: list[tuple[str, float]], unit: str, form: str) -> None:
 def _countries(countries: list[Country]) -> None:
     if not countries:
         frame.nothing_yet(
-            "Nobody has said", "A country is counted only for those who say it: sahaj join URL --country BD"
+            "No country yet", "Countries are counted of people who state theirs: sahaj join URL --country BD"
         )
         return
     _bars([(f"{flag(one.country)} {one.country}", one.people) for one in countries], "people", ",d")

@@ -1,4 +1,4 @@
-"""For the organizer: what looks odd, who is shut out, what everybody is told. The admin key stays in this session."""
+"""For the organizer: flags, bans, announcements, pausing and stopping. The admin key stays in this session."""
 
 import time
 from typing import Any
@@ -6,50 +6,50 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import frame, live, texts
-from dashboard.addresses import is_private
-from dashboard.answers import Decisions, Flag
-from dashboard.orders import OrderRefused, Orders, WrongKey
+from dashboard import context, frame, texts
+from dashboard.api.addresses import is_private
+from dashboard.api.admin import OrderRefused, Orders, WrongKey
+from dashboard.api.answers import Decisions, Flag
 
-KEY, TOLD = "organizer-key", "organizer-told"  # in the session
+KEY, RESULT = "organizer-key", "organizer-result"  # in the session
 
 
 def show() -> None:
-    """The door, or the desk behind it."""
+    """The form for the admin key or, with it, the organizer's page."""
     st.subheader("For the organizer", anchor=False)
     problem = not_private()
     if problem:
         st.warning(problem, icon=":material/lock_open:")
     elif KEY in st.session_state:
-        frame.keep_new(_desk, frame.HEAD_INTERVALS)
+        frame.keep_new(_decisions_page, frame.HEAD_INTERVALS)
     else:
-        _door()
+        _key_form()
 
 
 def not_private() -> str:
     """Why the key must not travel from this page, if it must not."""
-    if not is_private(live.url()):
+    if not is_private(context.url()):
         return (
             "**The key would travel to the coordinator without encryption.** "
             "Give orders with `sahaj admin` on the coordinator's machine, or serve the run over HTTPS."
         )
     if st.context.url and not is_private(st.context.url):
         return (
-            "**This page is not encrypted, and whoever is on the way could read the key.** "
+            "**This page is not encrypted, and others on the network could read the key.** "
             "Open it over HTTPS or on its own machine, or give orders with `sahaj admin`."
         )
     return ""
 
 
-def _door() -> None:
-    with st.form("door", width=460):
+def _key_form() -> None:
+    with st.form("admin-key", width=460):
         key = st.text_input("Admin key", type="password", autocomplete="off", max_chars=200, key="organizer-typed")
         st.caption("It lies in `NAME-state/admin.key`. It is kept while this page is open and nowhere else.")
         entered = st.form_submit_button("Open", type="primary", icon=":material/key:")
     if not entered:
         return
     try:
-        Orders(live.url(), key.strip()).decisions()
+        Orders(context.url(), key.strip()).decisions()
     except OrderRefused as refused:
         st.error(texts.plain(str(refused)))
         return
@@ -57,23 +57,23 @@ def _door() -> None:
     st.rerun()
 
 
-def _desk() -> None:
-    orders = Orders(live.url(), st.session_state[KEY])
+def _decisions_page() -> None:
+    orders = Orders(context.url(), st.session_state[KEY])
     try:
         decisions, flags = orders.decisions(), orders.flags()
     except WrongKey:
         del st.session_state[KEY]
         st.rerun(scope="app")
     except OrderRefused as refused:
-        frame.nothing_yet("The desk cannot be shown now", texts.plain(str(refused)))
+        frame.nothing_yet("This page cannot be shown now", texts.plain(str(refused)))
         return
-    told = st.session_state.pop(TOLD, None)
-    if told:
-        (st.success if told[0] else st.error)(told[1])
+    result = st.session_state.pop(RESULT, None)
+    if result:
+        (st.success if result[0] else st.error)(result[1])
     _state(orders, decisions)
-    announcing, people = st.columns(2, gap="large")
-    with announcing:
-        _announcing(orders, decisions)
+    announcement, people = st.columns(2, gap="large")
+    with announcement:
+        _announcement(orders, decisions)
     with people:
         _people(orders, decisions)
     _flags(flags)
@@ -98,7 +98,7 @@ def _state(orders: Orders, decisions: Decisions) -> None:
                 _order("Stop it for everybody", orders, "stop", type="primary")
 
 
-def _announcing(orders: Orders, decisions: Decisions) -> None:
+def _announcement(orders: Orders, decisions: Decisions) -> None:
     st.markdown("**Announcement**")
     st.caption("A banner on every page, and a line in every volunteer's console.")
     with st.form("announce", border=False, clear_on_submit=True):
@@ -128,7 +128,7 @@ def _flags(flags: list[Flag] | None) -> None:
     if not flags:
         st.caption("This coordinator does not watch for it." if flags is None else "Nothing.")
         return
-    zone, now = live.zone(), time.time()
+    zone, now = context.zone(), time.time()
     table = pd.DataFrame(
         {
             "Name": [texts.line(one.user, texts.LONGEST_NAME) for one in flags],
@@ -156,9 +156,9 @@ def _order(label: str, orders: Orders, order: str, **details: Any) -> None:
 def _carry_out(orders: Orders, order: str, done: str, **body: Any) -> None:
     try:
         orders.give(order, **body)
-        st.session_state[TOLD] = (True, done)
+        st.session_state[RESULT] = (True, done)
     except OrderRefused as refused:
-        st.session_state[TOLD] = (False, texts.plain(str(refused)))
+        st.session_state[RESULT] = (False, texts.plain(str(refused)))
     st.rerun()
 
 

@@ -6,9 +6,9 @@ from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
-from dashboard import frame, live, places, texts
-from dashboard.answers import Fill, LastHour, Progress, Run
-from dashboard.sentences import show_sentence
+from dashboard import context, frame, navigation, texts
+from dashboard.api.answers import Fill, LastHour, Progress, Run
+from dashboard.views.sentences import show_sentence
 
 COLAB, KAGGLE = "https://colab.research.google.com", "https://www.kaggle.com"
 NAMES_SHOWN = 12
@@ -17,7 +17,7 @@ GLIMPSES = 2  # sentences
 
 def show() -> None:
     """The whole page."""
-    run = live.coordinator().run().value
+    run = context.coordinator().run().value
     what, join = st.columns([3, 2], gap="large")
     with what:
         _what_it_is(run)
@@ -41,7 +41,7 @@ def _what_it_is(run: Run) -> None:
 
 
 def _how_far() -> None:
-    progress = live.coordinator().progress().value
+    progress = context.coordinator().progress().value
     total = max(1, progress.total_steps)
     st.progress(
         min(1.0, progress.step / total),
@@ -57,15 +57,15 @@ def _how_far() -> None:
 
 
 def _who_is_here() -> None:
-    here = [one for one in live.coordinator().leaders("run").value if one.sessions_present]
+    here = [one for one in context.coordinator().leaders("run").value if one.sessions_present]
     if here:
         more = f" and {texts.number(len(here) - NAMES_SHOWN)} more" if len(here) > NAMES_SHOWN else ""
         st.markdown("**Here now:** " + ", ".join(texts.name(one.user) for one in here[:NAMES_SHOWN]) + more)
-    st.page_link(places.people(), label="Who makes it happen", icon=":material/groups:")
+    st.page_link(navigation.people(), label="Who makes it happen", icon=":material/groups:")
 
 
 def _join() -> None:
-    coordinator = live.coordinator()
+    coordinator = context.coordinator()
     run, progress = coordinator.run().value, coordinator.progress().value
     with st.container(border=True, key="join"):
         if progress.finished:
@@ -74,8 +74,8 @@ def _join() -> None:
             return
         st.subheader("Join", anchor=False)
         st.markdown(_who_may(run, progress))
-        st.code(run.join or f"sahaj join {live.url()}", language=None, wrap_lines=True)
-        notebook = os.environ.get(live.NOTEBOOK, "").strip() or run.notebook_at_hub or run.notebook
+        st.code(run.join or f"sahaj join {context.url()}", language=None, wrap_lines=True)
+        notebook = os.environ.get(context.NOTEBOOK, "").strip() or run.notebook_at_hub or run.notebook
         colab, kaggle = notebook_links(notebook)
         with st.container(horizontal=True):
             st.link_button("Colab", colab, icon=":material/open_in_new:")
@@ -91,7 +91,7 @@ def _who_may(run: Run, progress: Progress) -> str:
     if progress.paused:
         return ":material/pause_circle: Paused just now: come back a little later."
     if run.access is None:
-        return ":material/lock_open: Whoever has the run file and an address of the swarm can join."
+        return ":material/lock_open: Anybody who has the run file and an address of the swarm can join."
     if run.access.open:
         return ":material/lock_open: Open to everybody: choose a name and begin."
     groups = [f"members of **{texts.name(one)}**" for one in run.access.organizations]
@@ -120,7 +120,7 @@ def notebook_links(notebook: str) -> tuple[str, str]:
 
 
 def _figures() -> None:
-    progress = live.coordinator().progress().value
+    progress = context.coordinator().progress().value
     gained = progress.last_hour or LastHour()
     lately = f"in 1{texts.GAP}h" if gained.seconds > 3500 else f"in {gained.seconds / 60:.0f}{texts.GAP}min"
     figures = (
@@ -176,15 +176,15 @@ def _finish(progress: Progress) -> None:
         return
     if progress.finish is not None:
         value = texts.span(max(60.0, progress.finish - now))
-        when = texts.moment(progress.finish, live.zone(), now)
+        when = texts.moment(progress.finish, context.zone(), now)
     st.metric("Finished in", value, when, delta_color="off", delta_arrow="off", border=True, height="stretch")
 
 
 def _glimpse() -> None:
-    from dashboard import charts  # the figures above do not wait for what draws
-    from dashboard.curves import loss_table
+    from dashboard.charts import specifications as charts  # the figures above do not wait for what draws
+    from dashboard.charts.tables import loss_table
 
-    coordinator = live.coordinator()
+    coordinator = context.coordinator()
     history, fills = coordinator.history(), coordinator.fills()
     curve, words = st.columns([3, 2], gap="large")
     with curve:
@@ -193,7 +193,7 @@ def _glimpse() -> None:
             charts.draw(charts.loss(charts.STEP, 400), loss_table(history, [], charts.STEP, 0.9), "glimpse")
         else:
             frame.nothing_yet("The curve begins with the first global step", "It takes a few people and a few minutes.")
-        st.page_link(places.learning(), label="See it learn", icon=":material/show_chart:")
+        st.page_link(navigation.learning(), label="See it learn", icon=":material/show_chart:")
     with words:
         st.subheader("What it fills in", anchor=False)
         _newest_words(fills.value)

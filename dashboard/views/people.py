@@ -6,9 +6,10 @@ import time
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts, frame, live, places, texts
-from dashboard.answers import Leader
-from dashboard.packing import pack
+from dashboard import context, frame, navigation, texts
+from dashboard.api.answers import Leader
+from dashboard.charts import specifications as charts
+from dashboard.charts.packing import pack
 
 PERIODS = {"Whole run": "run", "7 days": "week", "Today": "day"}
 SEEN = ("here now", "today", "in the last 7 days", "earlier")
@@ -34,11 +35,11 @@ def _leaderboard() -> None:
         wanted = st.text_input(
             "Search", placeholder="a name", icon=":material/search:", key="search", max_chars=100, width=260
         )
-    found = live.coordinator().leaders(PERIODS[chosen])
+    found = context.coordinator().leaders(PERIODS[chosen])
     if not found.value:
         frame.nothing_yet("Nobody yet", "The first samples that go into a global step open the leaderboard.")
         return
-    table = _table(found.at, chosen, str(live.zone()), found.value)
+    table = _table(found.at, chosen, str(context.zone()), found.value)
     if wanted.strip():
         table = table[table["Name"].str.contains(wanted.strip(), case=False, regex=False)]
         if table.empty:
@@ -100,7 +101,7 @@ def _rows(table: pd.DataFrame) -> None:
     if rows and rows[0] < len(table):
         user = str(table["user"].iloc[rows[0]])
         st.page_link(
-            places.person(),
+            navigation.person(),
             label=f"The page of {texts.name(user)}",
             icon=":material/person:",
             query_params={"user": user},
@@ -108,11 +109,11 @@ def _rows(table: pd.DataFrame) -> None:
 
 
 def _bubbles() -> None:
-    found = live.coordinator().leaders("run")
+    found = context.coordinator().leaders("run")
     if not any(one.samples for one in found.value):
         return
     st.subheader("Everybody", anchor=False)
-    colours, inks = (DARK, DARK_INKS) if live.is_dark() else (LIGHT, LIGHT_INKS)
+    colours, inks = (DARK, DARK_INKS) if context.is_dark() else (LIGHT, LIGHT_INKS)
     charts.draw(charts.bubbles(colours, inks, SEEN, ASPECT), _circles(found.at, found.value), "bubbles")
     left = len(found.value) - MOST_BUBBLES
     others = f" The {MOST_BUBBLES} with most are drawn, {texts.number(left)} more are in the table." if left > 0 else ""
@@ -152,7 +153,7 @@ def last_here(one: Leader, now: float) -> str:
 
 
 def _thanks() -> None:
-    leaders = live.coordinator().leaders("run").value
+    leaders = context.coordinator().leaders("run").value
     if not leaders:
         return
     st.subheader("Thank you", anchor=False)
@@ -160,7 +161,7 @@ def _thanks() -> None:
         st.markdown(" · ".join(texts.name(one.user) for one in leaders if one.samples))
     st.download_button(
         "For the model card (Markdown)",
-        live.coordinator().thanks().value,
+        context.coordinator().thanks().value,
         file_name="thanks.md",
         mime="text/markdown",
         icon=":material/download:",

@@ -1,4 +1,4 @@
-"""Somebody's page, at ?user=NAME: what they gave, when, on what, and a badge to show it."""
+"""The page of a person, at ?user=NAME: contributions by day, sessions, and a badge."""
 
 import datetime
 import time
@@ -7,9 +7,10 @@ from urllib.parse import quote
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts, frame, live, texts
-from dashboard.answers import Day, Person, Run
-from dashboard.client import NotThere
+from dashboard import context, frame, texts
+from dashboard.api.answers import Day, Person, Run
+from dashboard.api.client import NotThere
+from dashboard.charts import specifications as charts
 
 
 def show() -> None:
@@ -20,7 +21,7 @@ def show() -> None:
 def _person() -> None:
     user = st.query_params.get("user", "")
     try:
-        person = live.coordinator().person(user).value if user else None
+        person = context.coordinator().person(user).value if user else None
     except NotThere:
         person = None
     if person is None:
@@ -36,7 +37,7 @@ def _person() -> None:
     with sessions:
         st.subheader("Sessions", anchor=False)
         _sessions(person)
-    _badge(person, live.coordinator().run().value)
+    _badge(person, context.coordinator().run().value)
 
 
 def _face(person: Person) -> None:
@@ -55,7 +56,7 @@ def _face(person: Person) -> None:
 
 
 def _figures(person: Person) -> None:
-    now, zone = time.time(), live.zone()
+    now, zone = time.time(), context.zone()
     figures = (
         ("Rank", texts.DASH if person.rank is None else f"{person.rank:,}"),
         ("Samples", texts.number(person.samples)),
@@ -103,7 +104,7 @@ def _sessions(person: Person) -> None:
 def _badge(person: Person, run: Run) -> None:
     st.subheader("Badge", anchor=False)
     try:
-        image = live.coordinator().badge(person.user).value.decode("utf-8", "replace")
+        image = context.coordinator().badge(person.user).value.decode("utf-8", "replace")
     except NotThere:
         return
     st.image(image)
@@ -115,4 +116,4 @@ def _badge(person: Person, run: Run) -> None:
 def public_url(run: Run) -> str:
     """Where readers reach the coordinator: the link in the command to join, or else the one that is known here."""
     link = (run.join.split() or [""])[-1].rstrip("/")
-    return link if link.startswith(("https://", "http://")) else live.url()
+    return link if link.startswith(("https://", "http://")) else context.url()

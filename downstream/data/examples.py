@@ -1,4 +1,4 @@
-"""Labelled examples, whatever file they came from."""
+"""Labelled examples: the one form of all files and datasets."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ class Example:
     inputs: tuple[str, ...]
     labels: tuple[str, ...]
     place: str
-    """Where it stands, for messages: a file and a line, or a dataset, a split and a row."""
+    """For messages: a file and a line, or a dataset, a split and a row."""
 
 
 @dataclass(frozen=True)
@@ -22,18 +22,18 @@ class Split:
     """A file, or a dataset and its split."""
     examples: tuple[Example, ...]
     left_out: tuple[str, ...] = field(default=())
-    """For each sentence that could not be used, one line that says where it is and why."""
+    """One line for each sentence that could not be used: where it is, and why."""
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """The data of a task. Without training there is only `test`."""
+class TaskData:
+    """The data of a task; for evaluation alone only `test`."""
 
     test: Split
     train: Split | None = None
     validation: Split | None = None
     notes: tuple[str, ...] = ()
-    """Lines for people about how it was read."""
+    """Lines for people: how it was read."""
 
     @property
     def splits(self) -> tuple[Split, ...]:

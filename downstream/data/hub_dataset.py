@@ -12,7 +12,7 @@ from tokenizer.loading import is_hub_name
 
 
 @dataclass(frozen=True)
-class HubName:
+class DatasetName:
     """A dataset repository, or a folder of the same layout, and which of its configurations."""
 
     repository: str
@@ -24,13 +24,13 @@ class HubName:
 
 PRESETS = {
     # Pan et al. 2017, in the split of Rahimi et al. 2019
-    "wikiann-bn": HubName("unimelb-nlp/wikiann", "bn"),
+    "wikiann-bn": DatasetName("unimelb-nlp/wikiann", "bn"),
     # Soham news articles; Kakwani et al. 2020
-    "indicglue-sna.bn": HubName("ai4bharat/indic_glue", "sna.bn"),
+    "indicglue-sna.bn": DatasetName("ai4bharat/indic_glue", "sna.bn"),
 }
 
 
-def parse_name(name: str) -> HubName:
+def parse_name(name: str) -> DatasetName:
     """A preset, `owner/name`, `owner/name:configuration`, or a folder.
 
     Raises:
@@ -39,14 +39,14 @@ def parse_name(name: str) -> HubName:
     if name in PRESETS:
         return PRESETS[name]
     if Path(name).is_dir():
-        return HubName(name)
+        return DatasetName(name)
     repository, _, config = name.partition(":")
     if not is_hub_name(repository):
         raise DataError(f"{name}: no such dataset; give {' or '.join(PRESETS)}, owner/name or owner/name:configuration")
-    return HubName(repository, config or None)
+    return DatasetName(repository, config or None)
 
 
-def load_splits(name: HubName) -> dict[str, Any]:
+def load_splits(name: DatasetName) -> dict[str, Any]:
     """The splits of a dataset by their names.
 
     Raises:
@@ -63,7 +63,7 @@ def load_splits(name: HubName) -> dict[str, Any]:
     return dict(loaded)
 
 
-def rows_of_split(name: HubName, splits: dict[str, Any], split: str) -> Iterator[Row]:
+def rows_of_split(name: DatasetName, splits: dict[str, Any], split: str) -> Iterator[Row]:
     """The rows of a split, with the names of labels that are stored as numbers.
 
     Raises:

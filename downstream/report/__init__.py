@@ -1,1 +1,1 @@
-"""What a comparison writes: tables, JSON and pictures."""
+"""What a comparison writes: tables, JSON and charts."""

@@ -1,4 +1,4 @@
-"""Files that a comparison writes: results, a picture, a model. What cannot be written is told before hours of work."""
+"""Checks, before hours of work, that results can be written, and saves a fine-tuned model."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def check_file(path: Path) -> None:
     """Refuse a place where no file can be written.
 
     Raises:
-        StorageError: it is a folder, or nobody may write there.
+        StorageError: it is a folder, or cannot be written.
     """
     if path.is_dir():
         raise StorageError(f"{path}: a folder, not a file; give a file's name")
@@ -25,11 +25,11 @@ def check_file(path: Path) -> None:
 
 
 def check_model_folder(folder: Path, task: Task) -> None:
-    """Refuse to replace what is no fine-tuned model of this task; the pretrained one above all.
+    """Refuse to replace anything but a model that was fine-tuned for this task; above all the pretrained model.
 
     Raises:
         ModelError: something else is there.
-        StorageError: nobody may write there.
+        StorageError: it cannot be written.
     """
     if folder.is_file():
         raise ModelError(f"{folder}: a file is in the place of the model's folder; give a new folder with --out")

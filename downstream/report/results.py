@@ -1,4 +1,4 @@
-"""What came out of a comparison, as a table and as JSON."""
+"""The results of a comparison, as a table and as JSON."""
 
 import json
 import statistics
@@ -41,7 +41,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class ModelResult:
-    """A model and how it did."""
+    """The scores of one model over its seeds."""
 
     name: str
     how: str
@@ -65,7 +65,7 @@ class ModelResult:
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """What a split was made of."""
+    """Where a split came from, and its size."""
 
     source: str
     examples: int
@@ -74,7 +74,7 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class Results:
-    """All of a comparison. `scores` are the names of the scores, the one to compare by first."""
+    """All of a comparison; the first of `scores` is the one to compare by."""
 
     task: str
     scores: tuple[str, ...]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from downstream.data.examples import Corpus, Example, Split
+from downstream.data.examples import Example, Split, TaskData
 from downstream.data.rows import Row
 from downstream.tasks.alignment import NO_LABEL, align_labels, labels_of_words
 from downstream.tasks.tags import BIO, OUTSIDE, all_tags, as_bio, check_tag, scheme_of
@@ -41,13 +41,13 @@ class NamedEntities(Task):
             check_tag(tag, row.place)
         return Example(words, tags, row.place)
 
-    def unified(self, corpus: Corpus) -> Corpus:
+    def normalized(self, data: TaskData) -> TaskData:
         """BIOES and BILOU as BIO."""
-        scheme = scheme_of(itertools.chain.from_iterable(split.examples for split in corpus.splits))
+        scheme = scheme_of(itertools.chain.from_iterable(split.examples for split in data.splits))
         if scheme == BIO:
-            return corpus
-        splits = {split.name: _split_in_bio(split) for split in corpus.splits}
-        return replace(corpus, **splits, notes=(*corpus.notes, f"The tags are {scheme}; they are read as {BIO}."))
+            return data
+        splits = {split.name: _split_in_bio(split) for split in data.splits}
+        return replace(data, **splits, notes=(*data.notes, f"The tags are {scheme}; they are read as {BIO}."))
 
     def labels(self, train: Split) -> tuple[str, ...]:
         """`O`, and B and I of each type of entity."""

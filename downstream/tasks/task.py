@@ -1,11 +1,11 @@
-"""What a task is: how its rows become examples, examples tokens, and predictions a score."""
+"""The interface of a task: rows become examples, examples tokens, and predictions scores."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from downstream.data.examples import Corpus, Example, Split
+from downstream.data.examples import Example, Split, TaskData
 from downstream.data.rows import Row
 from swarm.errors import DataError
 
@@ -46,7 +46,7 @@ class Task(ABC):
     pipeline: ClassVar[str]
     """What Transformers calls a pipeline for this task."""
     pipeline_options: ClassVar[str]
-    """What else such a pipeline is told, as arguments of the call."""
+    """Further arguments of such a pipeline, as Python."""
     scores: ClassVar[tuple[str, ...]]
     """Names of the scores; the first one chooses the best epoch and is the one to compare by."""
     input_columns: ClassVar[tuple[str, ...]]
@@ -60,13 +60,13 @@ class Task(ABC):
             DataError: a column is missing or its value makes no sense.
         """
 
-    def unified(self, corpus: Corpus) -> Corpus:
+    def normalized(self, data: TaskData) -> TaskData:
         """The same data with labels in the one way in which the task writes them.
 
         Raises:
             DataError: they contradict each other.
         """
-        return corpus
+        return data
 
     @abstractmethod
     def labels(self, train: Split) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class Task(ABC):
 
     @abstractmethod
     def collator(self, tokenizer: "PreTrainedTokenizerFast") -> Any:
-        """What makes a batch of features."""
+        """The collator that makes a batch of features."""
 
     def value(self, row: Row, asked: str | None, customary: tuple[str, ...], option: str) -> Any:
         """The value of a column: the one asked for, or the first customary one that the row has.

@@ -1,1 +1,1 @@
-"""Who takes part in a run: passes, the check of them, renewal, and what the organizer announces."""
+"""Access to a run: passes and their check, renewal, the organizer's notices, and peers that are refused."""

@@ -1,7 +1,7 @@
-"""The gate of a peer: its own pass, and the check of everybody else's.
+"""The gate of a peer: its own pass, and the check of the passes of others.
 
-A peer is two processes: its DHT node is forked from it. Both read the
-same two small files, and see a renewed pass or a new ban at their next call.
+A peer is two processes: its DHT node is forked from it. Both read the same two small files, and use a renewed pass or a
+new ban from their next call on.
 """
 
 import threading
@@ -17,14 +17,16 @@ from swarm.access.passes import Pass, PassRefused, check_pass, read_pass
 from swarm.files import write_file
 
 T = TypeVar("T")
-SHUT_AFTER = 600.0  # seconds after the last word that passes can be renewed, in which they still expire
+SHUT_AFTER = 600.0  # seconds after the last sign that passes can be renewed, in which they still expire
 SHUT_FRACTION = 0.25  # of a pass's lifetime, where that is less: passes are renewed when half of it is left
 
 
 class Gate:
-    """Makes and checks what peers of a guarded run show each other. `folder` is the peer's own.
+    """Holds the pass that this peer shows, and checks those of others.
 
-    `lifetime` is how many seconds the passes of the run's trainers last; as long as our own, which is new, if absent.
+    Args:
+        folder: of this peer; the files `pass` and `notices` in it are shared by its processes.
+        lifetime: seconds that the passes of the run's trainers last; absent: as long as our own, which is new.
     """
 
     def __init__(
@@ -33,9 +35,9 @@ class Gate:
         self.run_name, self.authority = run_name, authority
         lifetime = max(0.0, own.expires - clock.now()) if lifetime is None else lifetime
         self._shut_after = min(SHUT_AFTER, SHUT_FRACTION * lifetime)
-        self._taking = threading.Lock()  # several threads hear notices
-        self._pass = _Followed(folder / "pass", read_pass)
-        self._notices = _Followed(folder / "notices", lambda signed: read_notices(signed, authority, run_name))
+        self._taking = threading.Lock()  # notices reach several threads
+        self._pass = _SharedFile(folder / "pass", read_pass)
+        self._notices = _SharedFile(folder / "notices", lambda signed: read_notices(signed, authority, run_name))
         self.renew(own)
         self.take_notice(notices)
 
@@ -63,9 +65,9 @@ class Gate:
                 write_file(self._notices.path, signed)
 
     def admit(self, peer_id: PeerID, shown: bytes | Pass) -> Pass:
-        """The checked pass of a peer that wants something from us.
+        """The pass of a peer that calls or answers us, checked.
 
-        While nobody can renew a pass, because the coordinator is away or its door is shut, passes do not expire.
+        While no pass can be renewed, because the coordinator is away or takes no calls, passes do not expire.
 
         Raises:
             PassRefused: with the reason.
@@ -78,7 +80,7 @@ class Gate:
         return its
 
 
-class _Followed(Generic[T]):
+class _SharedFile(Generic[T]):
     """A small file that another process may replace; read again only when it was."""
 
     def __init__(self, path: Path, parse: Callable[[bytes], T]):

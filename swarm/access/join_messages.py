@@ -1,4 +1,4 @@
-"""What a volunteer's program and the coordinator say to each other over HTTP at the door."""
+"""Requests and answers of joining and renewing, over HTTP and libp2p."""
 
 from enum import Enum
 
@@ -6,7 +6,7 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
 
 
 class Message(BaseModel):
-    """Unknown keys are let through: a newer program may say more."""
+    """Unknown keys are ignored: a newer program may send more."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,7 +38,7 @@ class TokenizerFile(Message):
 
 
 class Manifest(Message):
-    """Everything a trainer needs, but the text."""
+    """Everything that a trainer needs except the text."""
 
     run: str = Field(description="the run file, as YAML")
     fingerprint: str
@@ -46,9 +46,9 @@ class Manifest(Message):
 
 
 class Renewed(Message):
-    """A new pass for a peer that has had one."""
+    """A new pass for a peer that already had one."""
 
-    user: str = Field(description="who the coordinator takes this peer for")
+    user: str = Field(description="the person whose peer this is")
     pass_: Base64Bytes = Field(alias="pass", serialization_alias="pass")
     expires: float = Field(description="unix time, seconds")
     notices: Base64Bytes
@@ -63,12 +63,12 @@ class JoinAnswer(Renewed):
 
 
 class Refusal(str, Enum):
-    """Why somebody is not let in; `Refused.error`."""
+    """Why joining was refused; `Refused.error`."""
 
     MALFORMED = "malformed"  # 422
     TOKEN_MISSING = "token_missing"  # 401
     TOKEN_REJECTED = "token_rejected"  # 401: the Hub does not know it
-    NOT_ALLOWED = "not_allowed"  # 403: not on the list
+    NOT_ALLOWED = "not_allowed"  # 403: the organizer's lists do not have them
     BANNED = "banned"  # 403
     WRONG_VERSION = "wrong_version"  # 426
     WRONG_FINGERPRINT = "wrong_fingerprint"  # 409; the message names the fields
@@ -79,7 +79,7 @@ class Refusal(str, Enum):
 
 
 class Refused(Message):
-    """The body of every answer that is not one of success."""
+    """The body of every answer with an error status."""
 
     error: Refusal
     message: str = Field(description="one line for people, with the way out")

@@ -1,3 +1,3 @@
-"""Names of people, where the rest of a pass is not needed."""
+"""How names of people are written; apart from `passes`, which takes long to import."""
 
-UNVERIFIED = "~"  # before a name that its owner chose, and nobody checked
+UNVERIFIED = "~"  # precedes a name that its owner chose and that is not verified

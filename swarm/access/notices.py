@@ -1,4 +1,4 @@
-"""Notices: what the organizer decides while the run goes on, signed for all peers to read."""
+"""Notices: the organizer's decisions while the run goes on, signed by the run's authority."""
 
 from dataclasses import asdict, dataclass, fields
 
@@ -13,15 +13,15 @@ LONGEST = 64 * 1024  # bytes: more would be slow to spread through the DHT
 
 @dataclass(frozen=True)
 class Notices:
-    """Everything that is decided now; what was signed later replaces what was signed earlier."""
+    """All decisions in force; notices that were signed later replace earlier ones."""
 
     time: float = 0.0  # unix time in seconds when they were signed
     pass_time: float = 0.0  # unix time in seconds by which passes expire: until then they could be renewed
     banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
     announcement: str = ""
     paused: bool = False  # newcomers are asked to come back later; those who train go on
-    stopped: bool = False  # the run is over: trainers say thank you and leave
-    url: str = ""  # of the coordinator's HTTP service now, should it have moved to another machine
+    stopped: bool = False  # the run is over: trainers leave
+    url: str = ""  # of the coordinator's HTTP service now: it may have moved to another machine
     coordinator: str = ""  # its libp2p peer id: it renews passes
 
     def bans(self, user: str, peer_id: str) -> bool:
@@ -30,7 +30,7 @@ class Notices:
 
 
 def notices_key(run_name: str) -> str:
-    """Where notices stand in the DHT."""
+    """The DHT key of the notices."""
     return f"{run_name}_notices"
 
 
@@ -61,6 +61,6 @@ def read_notices(signed: bytes, authority: bytes, run_name: str) -> Notices:
         if (seal, run) != (SEAL, run_name):
             raise ValueError("of another run")
         known = {field.name: values[field.name] for field in fields(Notices) if field.name in values}
-        return Notices(**known | {"banned": frozenset(values["banned"])})  # a newer authority may say more
-    except Exception:  # whatever it is, it comes from somebody else
+        return Notices(**known | {"banned": frozenset(values["banned"])})  # a newer authority may add fields
+    except Exception:  # any bytes may come from anybody
         raise PassRefused("notices that the run's authority did not sign") from None

@@ -1,8 +1,7 @@
-"""Passes: who may take part in a run, on the word of its authority.
+"""Passes: the run's authority signs which peer belongs to which person, and until when.
 
-A pass says: this peer is that person's, until then. The run's authority, an Ed25519 key that only the
-organizer has, signs it together with the run's name and the peer's id. A libp2p peer id is the hash of
-the peer's public key, so the pass is worth something only to whoever holds that key.
+The authority is an Ed25519 key that only the organizer has. It signs user, expiry, the run's name and the peer's id. A
+libp2p peer id is the hash of the peer's public key, so a pass is of use only to the holder of that key.
 """
 
 from dataclasses import dataclass
@@ -19,14 +18,14 @@ from swarm.access.names import UNVERIFIED
 from swarm.errors import SwarmError
 from swarm.files import write_file
 
-COORDINATOR = "#coordinator"  # the coordinator's name in its own pass; nobody on the Hub is called so
+COORDINATOR = "#coordinator"  # the coordinator's name in its own pass; no Hub user can have it
 LONGEST_NAME = 64  # characters
 LONGEST = 512  # bytes of a pass; a name's characters take up to four
 SEAL = "sahaj pass 1"  # what a signature is for: no other text of ours can be mistaken for a pass
 
 
 class PassRefused(SwarmError):
-    """A pass that is missing, forged, expired, somebody else's, or its owner is banned."""
+    """A pass is missing, forged, expired or another peer's, or its owner is banned."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def is_coordinators(shown: bytes) -> bool:
 
 
 def check_pass(shown: Pass, authority: bytes, run_name: str, peer_id: PeerID, now: float | None = None) -> None:
-    """Whether the authority gave this pass to this peer, for this run, and it has not expired at `now`.
+    """Check that the authority gave this pass to this peer, for this run, and that it has not expired at `now`.
 
     Args:
         authority: the authority's public key, 32 bytes.
@@ -92,7 +91,7 @@ def check_pass(shown: Pass, authority: bytes, run_name: str, peer_id: PeerID, no
 
 
 class Authority:
-    """The key that passes and notices of a run are signed with. Whoever has it runs the run."""
+    """The key that passes and notices of a run are signed with; its holder controls the run."""
 
     def __init__(self, key: Ed25519PrivateKey):
         self._key = key

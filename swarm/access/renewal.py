@@ -1,7 +1,7 @@
 """Renewing a pass over libp2p, where the coordinator's HTTP service is out of reach.
 
-No token is shown. A peer calls the coordinator by the peer id that the authority's notices name, so libp2p vouches for
-both ends: the call is the peer's whom the pass was given to, and the answer, a refusal too, is the coordinator's.
+No token is sent. A peer calls the coordinator by the peer id in the authority's notices, so libp2p authenticates both
+ends: the call comes from the peer that the pass was given to, and the answer, even a refusal, from the coordinator.
 """
 
 import asyncio

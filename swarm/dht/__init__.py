@@ -1,1 +1,1 @@
-"""The DHT: joining it, guarding it with passes, and the records that peers sign."""
+"""The DHT: joining it, passes in its calls and records, and the records that peers sign."""

@@ -1,4 +1,4 @@
-"""Addresses of peers that were there last time: one may answer where the coordinator's swarm address does not."""
+"""Remembers addresses of peers on disk: one of them may answer when the coordinator does not."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from swarm.files import write_file
 
-MOST = 8  # addresses in all; each that does not answer is greeted again and again
+MOST = 8  # addresses in all; those that do not answer are tried again and again
 LONGEST_ADDRESS = 300  # characters
 
 
@@ -36,8 +36,8 @@ def merge(current: Sequence[str], remembered: Sequence[str]) -> list[str]:
 
 
 def usable(addresses: Sequence[object]) -> list[str]:
-    """Those that are a peer's address."""
-    from swarm.dht.node import is_address  # takes seconds to import, and is there by the time peers are known
+    """Those that are valid addresses of peers."""
+    from swarm.dht.multiaddrs import is_address  # hivemind takes seconds to import
 
     return [
         address

@@ -1,7 +1,7 @@
-"""The records peers sign and publish, and the validators that reject anything else.
+"""Records that peers sign and publish in the DHT, and the validators that reject all others.
 
-Each session keeps one record under its own public key: what it is, and how fast. A record may be read, lost or repeated
-any number of times. What a session brought stands in the headers of the log.
+Each session keeps one record of itself under its own public key. Records may be lost, repeated and read any number of
+times: what a session contributed is in the headers of the log.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,18 @@ from pydantic.v1 import (
 
 from swarm import clock
 from swarm.access.gate import Gate
-from swarm.dht.guarded import LONGEST_LIFE, PassValidator
+from swarm.dht.pass_validator import LONGEST_LIFE, PassValidator
 from swarm.identity import Identity, peer_id_of
 
 logger = get_logger(__name__)
 
 RECORD_LIFETIME = LONGEST_LIFE - 10.0  # seconds
-CONTACT_LIFETIME = 30.0  # seconds for which a session is listed after its last word
+CONTACT_LIFETIME = 30.0  # seconds for which a session is listed after its last record
 PRESENT_SECONDS = 120.0  # a peer that has been silent for longer is gone
 
 
 class SessionRecord(BaseModel):
-    """One process of one user, in its own words."""
+    """What a session, one process of one user, says about itself."""
 
     session_id: constr(regex=r"^[0-9a-f]{32}$", strict=True)  # type: ignore[valid-type]
     name: constr(min_length=1, max_length=64, strict=True)  # type: ignore[valid-type]
@@ -61,7 +61,7 @@ class SessionRecord(BaseModel):
 
 
 class ContactRecord(BaseModel):
-    """That a session takes part in the log of the run, and whether it can be connected to."""
+    """A session that takes part in the log of the run, and whether it accepts connections."""
 
     session: constr(  # type: ignore[valid-type]  # peer id, and a random number
         regex=r"^[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}$", max_length=80, strict=True
@@ -75,7 +75,7 @@ class ContactRecord(BaseModel):
 
 
 class RunSchema(BaseModel):
-    """Where records may stand: each kind under a key of its own, each record signed by its owner."""
+    """The keys of records: one for each kind, with a record for each public key."""
 
     sessions: dict[BytesWithPublicKey, SessionRecord]
     contacts: dict[BytesWithPublicKey, ContactRecord]
@@ -88,7 +88,7 @@ def validators(run_name: str, identity: Identity, gate: Gate | None) -> list[Rec
 
 
 def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, *, wait: float = 0.0) -> None:
-    """Store the session's record; with `wait`, give it so many seconds to reach others."""
+    """Store the session's record; wait up to `wait` seconds for it to reach other peers."""
     future = dht.store(
         key=f"{run_name}_sessions",
         subkey=identity.subkey,
@@ -100,7 +100,7 @@ def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, 
     if wait:
         try:
             future.result(timeout=wait)
-        except Exception as error:  # leaving must not fail because nobody is there to hear it
+        except Exception as error:  # leaving must not fail because no peer is left
             logger.debug(f"the last record was not stored: {error!r}")
 
 
@@ -118,7 +118,7 @@ def read_sessions(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[
 
 
 def store_contact(dht: DHT, run_name: str, identity: Identity, record: ContactRecord, timeout: float = 10.0) -> bool:
-    """Whether the record of a session could be stored in so many seconds."""
+    """Store the record of a session; returns whether it worked within `timeout` seconds."""
     expires = clock.now() + CONTACT_LIFETIME
     future = dht.store(f"{run_name}_contacts", record.dict(), expires, subkey=identity.subkey, return_future=True)
     return bool(future.result(timeout))
@@ -139,7 +139,7 @@ def read_contacts(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[
 
 
 def is_present(record: SessionRecord) -> bool:
-    """Whether its author reported lately and did not say goodbye."""
+    """Whether the session reported lately and has not left."""
     return not record.left and record.time > clock.now() - PRESENT_SECONDS
 
 

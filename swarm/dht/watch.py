@@ -1,6 +1,6 @@
-"""Finds out that a peer's DHT does not answer, and ends the peer: without it a peer does nothing, and would not say so.
+"""Watches that a peer's DHT answers, and ends the peer if it does not: it could do nothing, and would not say so.
 
-What is asked of the DHT is asked from many places, and each would wait in its own way, some of them for ever.
+Many places ask the DHT, and each would wait in its own way, some of them for ever.
 """
 
 import threading
@@ -17,15 +17,15 @@ from hivemind.utils import get_logger
 logger = get_logger(__name__)
 
 LOOK_EVERY = 1.0  # seconds
-LATE = 15.0  # seconds of silence that people are told of
+LATE = 15.0  # seconds of silence after which people are told
 DHT_SILENCE = 60.0  # seconds of silence after which the DHT is given up
 SLEPT = 2 * LOOK_EVERY  # a longer pause between two looks was one of this process, too
 
 
 class Silence:
-    """For how long a DHT has not answered; a pure function of what it is told.
+    """How long a DHT has not answered; it knows no clock but the times that it is given.
 
-    Time in which this peer was frozen as a whole hardly counts: the DHT could not answer then.
+    Time in which the whole peer was frozen hardly counts: the DHT could not answer then.
     """
 
     def __init__(self, now: float):
@@ -33,7 +33,7 @@ class Silence:
         self.seconds, self._looked = 0.0, now
 
     def look(self, now: float, *, answered: bool) -> str | None:
-        """What people should hear now. Look every `LOOK_EVERY` seconds, with whether there was an answer since."""
+        """A message for people, or None. Call it every `LOOK_EVERY` seconds; `answered`: since the last call."""
         before, was_late = self.seconds, self.is_late
         self.seconds = 0.0 if answered else before + min(now - self._looked, SLEPT)
         self._looked = now
@@ -45,12 +45,12 @@ class Silence:
 
     @property
     def is_late(self) -> bool:
-        """Whether people should know."""
+        """Whether it is silent long enough to tell people."""
         return self.seconds >= LATE
 
     @property
     def is_too_long(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether the DHT is to be given up."""
         return self.seconds >= DHT_SILENCE
 
     def __str__(self) -> str:
@@ -58,10 +58,10 @@ class Silence:
 
 
 class DHTWatch:
-    """Asks the DHT all the time, in threads of its own, until `stop`.
+    """Asks the DHT in threads of its own until `stop`.
 
-    A DHT that has ended, or has been silent for too long, is given up: its processes are killed, what is written to it
-    is read and forgotten, so that no thread waits for room to write, people are told, and `give_up` is called once.
+    If the DHT has ended, or is silent for too long, its processes are killed, `say` tells people, and `give_up` is
+    called once. Commands to it are read and dropped, so that no thread waits for room in the pipe.
     """
 
     def __init__(self, dht: DHT, say: Callable[[str], None], give_up: Callable[[], None]):
@@ -79,7 +79,7 @@ class DHTWatch:
         return self._ended or (str(self._silence) if self._silence.is_late else "")
 
     def stop(self) -> None:
-        """From now on its end is no news."""
+        """Stop watching: from now on the DHT may end."""
         self._stopped.set()
 
     def _ask(self) -> None:
@@ -119,7 +119,7 @@ class DHTWatch:
 
 
 def describe_end(status: int | None) -> str:
-    """What to say of a DHT's process that has ended with this status, negative for a signal."""
+    """The message about a DHT process that ended with this status; a negative one is a signal."""
     how = f"was killed by {Signals(-status).name}" if status is not None and status < 0 else f"ended (status {status})"
     return f"the process of this peer's DHT {how}"
 

@@ -1,1 +1,1 @@
-"""Changes to hivemind itself, one a module; each says what upstream does and why it is changed."""
+"""Changes to hivemind 1.1.12: each module is one, and says what upstream does and why it is changed."""

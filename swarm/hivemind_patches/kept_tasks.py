@@ -1,12 +1,11 @@
-"""Tasks of hivemind's event loops, kept until they are done.
+"""Tasks of hivemind's event loops are kept until they are done.
 
-asyncio refers to a task weakly, and so does a stream's protocol to its reader. Whoever waits for an answer of libp2p's
-daemon is often referred to by nothing else: then the garbage collection may take the task away while it waits. Upstream
-keeps no reference to what it begins for other processes, so now and then one of their questions to the DHT was never
-answered.
+asyncio holds only weak references to tasks, and a stream's protocol only one to its reader. Upstream keeps no reference
+to the tasks that it starts for other processes, so the garbage collector may remove one while it waits for libp2p's
+daemon: now and then a question to the DHT was never answered.
 
-What serves a stream of another peer is not kept: its connection has it, and it ends with that. Kept, a stranger could
-leave behind handlers that wait for ever.
+Tasks that serve a stream of another peer are not kept: the connection holds them, and they end with it. If they were
+kept, other peers could leave behind handlers that wait for ever.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ _tasks: set["asyncio.Task[Any]"] = set()
 
 
 def keep_tasks() -> None:
-    """Have hivemind's processes that are forked from now on keep their tasks."""
+    """For processes of hivemind that are forked from now on."""
     hivemind.dht.dht.switch_to_uvloop = _begin_loop
 
 

@@ -1,14 +1,13 @@
-"""Commands to hivemind's processes arrive whole, whatever their size and however many threads and processes send them.
+"""Commands to hivemind's DHT process arrive whole, whatever their size and however many senders there are.
 
-Upstream's DHT gets its commands through a `multiprocessing` pipe that their event loop watches. To watch
-it, uvloop makes the reading end non-blocking, and `Connection.recv` gives up in the middle of a message that is not
-all there yet: what is left of it is then taken for the length of the next one, and no command is understood any more.
-Nothing keeps two senders apart either, be they threads or processes of a peer: one that waits for room
-in the pipe lets another one write into the middle of its message. Commands of up to 16 KiB, which are written at once,
-mostly survived both; a session record or the organizer's notices may be larger.
+Upstream's DHT reads commands from a `multiprocessing` pipe that its event loop watches. uvloop makes the reading end
+non-blocking for that, so `Connection.recv` gives up in the middle of a message that is still arriving; the rest is then
+taken for the length of the next one, and no command is understood any more. Senders, threads or processes, do not
+exclude each other either: while one waits for room in the pipe, another one may write into the middle of its message.
+Commands of up to 16 KiB, which are written at once, mostly survived both; a session record or notices may be larger.
 
-Here the reader waits for the rest of a message, and senders wait for each other. Results come back through another
-pipe (`MPFuture`), which a thread reads without an event loop, and whose senders share a lock: that one is as it was.
+Here the reader waits for the rest of a message, and senders take a lock. Results come back through another pipe
+(`MPFuture`), which a thread reads without an event loop and whose senders share a lock: it is not changed.
 """
 
 import multiprocessing

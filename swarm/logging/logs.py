@@ -126,7 +126,7 @@ def log_failure(error: BaseException, what: str) -> None:
 
 
 def unexpected(error: BaseException, what: str, fallback: Path) -> str:
-    """Log an error that nobody foresaw with its traceback; returns the one line for the console.
+    """Log an unexpected error with its traceback; returns the one line for the console.
 
     Args:
         what: what has failed, as the beginning of that line.

@@ -27,7 +27,7 @@ class Section(BaseModel):
 
 
 class ModelSection(Section):
-    """The shape of the ALBERT that is trained; the vocabulary size comes from the tokenizer."""
+    """The shape of the ALBERT; the vocabulary size comes from the tokenizer."""
 
     hidden_size: Count = Field(1024, description="width of a layer")
     num_hidden_layers: Count = Field(24, description="how often the shared layer is applied")
@@ -224,7 +224,7 @@ class AccessSection(Section):
     url: str | None = Field(None, description="public URL of the HTTP service, where it differs from host and port")
 
     @model_validator(mode="after")
-    def _lets_somebody_in(self) -> "AccessSection":
+    def _admits_somebody(self) -> "AccessSection":
         if not (self.open or self.users or self.organizations):
             raise ValueError("nobody could join: set open, users or organizations")
         return self
@@ -265,7 +265,7 @@ class RunFile(Section):
     optimizer: OptimizerSection = Field(default_factory=OptimizerSection)
     averaging: AveragingSection = Field(default_factory=AveragingSection)
     coordinator: CoordinatorSection = Field(default_factory=CoordinatorSection)
-    access: AccessSection | None = Field(None, description="who may join; absent: whoever knows an address")
+    access: AccessSection | None = Field(None, description="who may join; absent: anybody who knows an address")
     release: ReleaseSection | None = Field(None, description="where checkpoints are released; absent: nowhere")
     _folder: Path = PrivateAttr(default_factory=Path)
 

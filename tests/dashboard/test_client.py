@@ -3,8 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dashboard import client
-from dashboard.client import MOST_QUESTIONS, Away, Coordinator, NotThere
+from dashboard.api import client
+from dashboard.api.client import MOST_QUESTIONS, Away, Coordinator, NotThere
 from tests.dashboard.coordinators import CountingServer
 from tests.support.waiting import PATIENCE, wait_until
 

@@ -3,16 +3,16 @@ from itertools import combinations
 
 import pytest
 
-from dashboard.addresses import is_private
-from dashboard.answers import Evaluation, Fill, Guess, History, Leader, Sentence
-from dashboard.charts import STEP, TIME
-from dashboard.client import Found
-from dashboard.curves import across, loss_table, smoothed
-from dashboard.packing import pack
-from dashboard.sentences import way_to, with_best_guess
+from dashboard.api.addresses import is_private
+from dashboard.api.answers import Evaluation, Fill, Guess, History, Leader, Sentence
+from dashboard.api.client import Found
+from dashboard.charts.packing import pack
+from dashboard.charts.specifications import STEP, TIME
+from dashboard.charts.tables import across, loss_table, smoothed
 from dashboard.views.machines import flag
 from dashboard.views.overview import notebook_links
 from dashboard.views.people import SEEN, last_here
+from dashboard.views.sentences import way_to, with_best_guess
 
 
 @pytest.mark.parametrize("aspect", [1.0, 2.4])

@@ -40,7 +40,7 @@ def show(small: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTes
         def script(page: str) -> None:
             import importlib
 
-            importlib.import_module(f"dashboard.{page}").show()
+            importlib.import_module(f"dashboard.views.{page}").show()
 
         app = AppTest.from_function(script, default_timeout=PATIENCE, kwargs={"page": page})
         for name, value in query.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import AlbertConfig, AlbertForPreTraining, PreTrainedTokenizerFast, set_seed
 
-from downstream.data.task_data import DataOptions
+from downstream.data.loading import DataOptions
 from downstream.training import Settings
 from swarm.run_file import parse_run
 from tokenizer.training import train_tokenizer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from downstream.comparison import ways
+from downstream.comparison import candidates_of
 from downstream.errors import ModelError
 from downstream.evaluate import task_of
 from downstream.models import Model
@@ -57,12 +57,12 @@ def model(name: str, head: str | None = None) -> Model:
 
 def test_finished_models_are_measured_as_they_are_and_others_fine_tuned():
     pretrained, finished = model("a"), model("b", "ForTokenClassification")
-    assert [(one.name, one.how) for one in ways([finished, pretrained], from_scratch=True)] == [
+    assert [(one.name, one.how) for one in candidates_of([finished, pretrained], from_scratch=True)] == [
         ("a", FROM_SCRATCH),
         ("b", AS_IT_IS),
         ("a", FINE_TUNED),
     ]
-    assert [one.how for one in ways([finished], from_scratch=True)] == [AS_IT_IS]
+    assert [one.how for one in candidates_of([finished], from_scratch=True)] == [AS_IT_IS]
 
 
 def test_a_finished_model_tells_the_task():

@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 from transformers import PreTrainedTokenizerFast
 
-from downstream.data.task_data import DataOptions
+from downstream.data.loading import DataOptions
 from downstream.errors import ModelError
 from downstream.evaluate import evaluate
 from downstream.finetune import finetune
 from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH
-from downstream.tasks.by_name import TASKS
+from downstream.tasks import TASKS
 from swarm.errors import DataError, StorageError
 from tests.downstream.conftest import QUICK, write_conll, write_pretrained
 
@@ -54,7 +54,8 @@ def test_checkpoints_of_a_run_a_finished_model_and_random_weights_in_one_table_a
     for part in ("checkpoint-20", "checkpoint-100", "tagger, as it is", "step"):
         assert part in said, part
     assert (tmp_path / "r.json").is_file()
-    assert "checkpoint-100" in (tmp_path / "curve.svg").read_text()
+    drawn = (tmp_path / "curve.svg").read_text()
+    assert "tagger, as it is: " in drawn and "from random weights: " in drawn and ">global step<" in drawn
 
 
 def test_finished_models_need_nothing_but_the_test_split_and_tell_the_task(finished: Path, entities: DataOptions):

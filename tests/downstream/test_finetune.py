@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 from transformers import AutoModelForTokenClassification, pipeline
 
-from downstream.data.task_data import DataOptions, open_corpus
+from downstream.data.loading import DataOptions, load_data
 from downstream.errors import ModelError
 from downstream.finetune import finetune
 from downstream.heads import new_head, open_reader
 from downstream.models import find_models, inspect_model
 from downstream.report.results import FINE_TUNED, FROM_SCRATCH, Results
-from downstream.tasks.by_name import TASKS
+from downstream.tasks import TASKS
 from downstream.tasks.task import Task
 from downstream.training import fit, predict
 from swarm.errors import StorageError
@@ -83,9 +83,7 @@ def test_the_saved_model_is_the_seed_that_validated_best(ner_results: tuple[Resu
     best = max(results.models[0].runs, key=lambda run: (run.validation or {})["f1"])
     task = TASKS["ner"]()
     reader = open_reader(inspect_model(folder / "model", "saved"))
-    encoded = task.encode(
-        open_corpus(task, entities, training=False).test.examples, reader.tokenizer, reader.max_length
-    )
+    encoded = task.encode(load_data(task, entities, training=False).test.examples, reader.tokenizer, reader.max_length)
     model = AutoModelForTokenClassification.from_pretrained(folder / "model")
     scores = task.score([one.labels for one in encoded.examples], predict(model, task, reader, encoded))
     assert scores == pytest.approx(best.test)
@@ -96,7 +94,7 @@ def test_validation_scores_are_those_of_the_weights_that_are_kept(
     name: str, pretrained: Path, entities: DataOptions, opinions: DataOptions
 ):
     task: Task = TASKS[name]()
-    corpus = open_corpus(task, entities if name == "ner" else opinions, training=True)
+    corpus = load_data(task, entities if name == "ner" else opinions, training=True)
     assert corpus.train is not None and corpus.validation is not None
     (model,) = find_models(str(pretrained))
     reader, labels = open_reader(model), task.labels(corpus.train)

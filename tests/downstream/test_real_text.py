@@ -9,12 +9,12 @@ from rich.console import Console
 from transformers import PreTrainedTokenizerFast
 
 from corpus.documents import open_documents
-from downstream.data.task_data import DataOptions, open_corpus
+from downstream.data.loading import DataOptions, load_data
 from downstream.finetune import finetune
 from downstream.heads import open_reader
 from downstream.models import inspect_model
+from downstream.tasks import TASKS
 from downstream.tasks.alignment import first_tokens
-from downstream.tasks.by_name import TASKS
 from swarm.run_file import parse_run
 from tests.downstream.conftest import QUICK, write_pretrained
 from tokenizer.training import train_tokenizer
@@ -75,7 +75,7 @@ def test_a_slice_is_learned_from_scored_and_long_texts_are_told(
 
 def test_all_named_entities_can_be_read_but_a_few_sentences_without_a_tag(labelled: Path):
     files = {split: labelled / "ner" / f"{split}.conll" for split in ("train", "validation", "test")}
-    corpus = open_corpus(TASKS["ner"](), DataOptions(files["train"], files["validation"], files["test"]), training=True)
+    corpus = load_data(TASKS["ner"](), DataOptions(files["train"], files["validation"], files["test"]), training=True)
     assert all(len(split.examples) > 100 * len(split.left_out) for split in corpus.splits)
     assert TASKS["ner"]().labels(corpus.splits[0]) == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
 
@@ -83,7 +83,7 @@ def test_all_named_entities_can_be_read_but_a_few_sentences_without_a_tag(labell
 def test_every_word_of_real_text_that_is_not_cut_keeps_its_tag(labelled: Path, real_model: Path):
     task = TASKS["ner"]()
     options = DataOptions(test=labelled / "ner" / "validation.conll")
-    examples = open_corpus(task, options, training=False).test.examples
+    examples = load_data(task, options, training=False).test.examples
     tokenizer: PreTrainedTokenizerFast = open_reader(inspect_model(real_model, "real")).tokenizer
     encoded = task.encode(examples, tokenizer, 100_000, {tag: 1 for one in examples for tag in one.labels})
     assert encoded.truncated == 0

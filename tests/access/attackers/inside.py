@@ -10,8 +10,8 @@ from typing import Any
 from hivemind.dht.validation import DHTRecord
 from hivemind.utils import MSGPackSerializer, get_dht_time
 
-from swarm.dht.guarded import GuardedProtocol
 from swarm.dht.records import signer
+from swarm.hivemind_patches.dht_protocol import PassProtocol
 from tests.access.attackers.credentials import Scene, key_of, sealed
 from tests.access.attackers.intruder import Intruder
 from tests.access.attackers.reading import records_of
@@ -33,7 +33,7 @@ async def replayed(scene: Scene) -> dict[str, Any]:
     return {"got": got, "taken": taken, "refusals": intruder.refusals[:5]}
 
 
-async def _kept(intruder: Intruder, protocol: GuardedProtocol, record: DHTRecord) -> list[str]:
+async def _kept(intruder: Intruder, protocol: PassProtocol, record: DHTRecord) -> list[str]:
     """Where a record was taken."""
     return [f" at {peer}" for peer in intruder.targets if await intruder.store(protocol, peer, record)]
 

@@ -22,7 +22,7 @@ from hivemind.utils.multiaddr import Multiaddr
 from averaging.protocol.messages import Chunk, Log, Report, Status, Want, WantLog
 from averaging.transport.frames import VERSION, Hello
 from swarm.access.join_messages import JoinAnswer
-from swarm.dht.guarded import GuardedProtocol
+from swarm.hivemind_patches.dht_protocol import PassProtocol
 from swarm.identity import Identity, load_identity
 from tests.access.attackers.credentials import Credentials, Scene, Shown, key_of, sealed
 from tests.access.attackers.streams import conversation
@@ -85,9 +85,9 @@ class Intruder:
         assert answer.status_code == 200, answer.text
         return Credentials(self.identity, JoinAnswer.model_validate_json(answer.content).pass_)
 
-    async def dht(self, credentials: Credentials | None) -> GuardedProtocol:
+    async def dht(self, credentials: Credentials | None) -> PassProtocol:
         """hivemind's side of a caller in the DHT; without credentials, as its example scripts are."""
-        return await GuardedProtocol.create(
+        return await PassProtocol.create(
             self.p2p, DHTID.generate(), 20, 5, 5, PATIENCE, client_mode=True,
             authorizer=Shown(credentials) if credentials else None,
         )  # fmt: skip
@@ -116,32 +116,32 @@ class Intruder:
 
         return list(itertools.chain(*await asyncio.gather(*map(from_one, self.targets))))
 
-    async def ping(self, protocol: GuardedProtocol, peer: PeerID) -> str:
+    async def ping(self, protocol: PassProtocol, peer: PeerID) -> str:
         """To be told the node's id, which is the way into its routing table."""
         answer = await self.attempt(lambda: protocol.get_stub(peer).rpc_ping(dht_pb2.PingRequest()))
         return "a ping's answer" if answer is not None and answer.peer.node_id else ""
 
-    async def find(self, protocol: GuardedProtocol, peer: PeerID) -> str:
+    async def find(self, protocol: PassProtocol, peer: PeerID) -> str:
         """To read records, or who else is there."""
         results = await self.found(protocol, peer, ("sessions", "contacts", "notices"))
         known = sum(bool(result.value) for result in results)
         others = sum(len(result.nearest_peer_ids) for result in results)
         return f"{known} records and {others} neighbors" if known or others else ""
 
-    async def found(self, protocol: GuardedProtocol, peer: PeerID, names: tuple[str, ...]) -> list[dht_pb2.FindResult]:
+    async def found(self, protocol: PassProtocol, peer: PeerID, names: tuple[str, ...]) -> list[dht_pb2.FindResult]:
         """What the peer holds under the run's keys."""
         request = dht_pb2.FindRequest(keys=[key_of(self.scene, name) for name in names])
         request.peer.node_id = DHTID.generate().to_bytes()
         answer = await self.attempt(lambda: protocol.get_stub(peer).rpc_find(request))
         return [] if answer is None else list(answer.results)
 
-    async def store_own(self, protocol: GuardedProtocol, peer: PeerID, credentials: Credentials | None) -> str:
+    async def store_own(self, protocol: PassProtocol, peer: PeerID, credentials: Credentials | None) -> str:
         """To write under one's own subkey."""
         author = credentials or Credentials(self.identity)
         record = sealed(self.scene, author, "gossip", author.identity.subkey, "hello", get_dht_time() + 20)
         return "a stored record" if await self.store(protocol, peer, record) else ""
 
-    async def store(self, protocol: GuardedProtocol, peer: PeerID, record: DHTRecord) -> bool:
+    async def store(self, protocol: PassProtocol, peer: PeerID, record: DHTRecord) -> bool:
         """Whether the peer keeps the record."""
         request = dht_pb2.StoreRequest(
             keys=[record.key],

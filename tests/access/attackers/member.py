@@ -13,7 +13,7 @@ from averaging.protocol.messages import Chunk, Contact, Log, Message, WantLog
 from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.streams import Transport
 from swarm.access.passes import read_pass
-from swarm.dht.guarded import GuardedProtocol
+from swarm.hivemind_patches.dht_protocol import PassProtocol
 from tests.access.attackers.credentials import Credentials, Raw, Scene, sealed
 from tests.access.attackers.intruder import Intruder, say
 from tests.access.attackers.reading import records_of
@@ -26,7 +26,7 @@ SPEAKS_EVERY = 0.5
 class Member:
     """Its answers go to the peer that has said something; all that it was told is in `heard`."""
 
-    def __init__(self, intruder: Intruder, own: Credentials, protocol: GuardedProtocol):
+    def __init__(self, intruder: Intruder, own: Credentials, protocol: PassProtocol):
         self.intruder, self.own, self._protocol = intruder, own, protocol
         self.session = f"{intruder.identity.peer_id}.{secrets.token_hex(4)}"
         gate: Any = SimpleNamespace(own=Raw(own.shown), admit=lambda peer, shown: None)

@@ -16,7 +16,7 @@ from averaging.transport.streams import HANDLES
 from tests.access.attackers.credentials import Scene, key_of
 from tests.access.attackers.intruder import DEEP, Intruder
 
-UNARY = ("GuardedProtocol.rpc_ping", "GuardedProtocol.rpc_store", "GuardedProtocol.rpc_find")
+UNARY = ("PassProtocol.rpc_ping", "PassProtocol.rpc_store", "PassProtocol.rpc_find")
 SIZES = (0, 1, 1_000, 300_000, 3_900_000, 9_000_000)  # bytes; libp2p drops calls beyond 4 MiB in silence
 PATIENCE = 2.5  # seconds for whatever is answered
 FLOOD = 400_000_000  # bytes in a message that never ends

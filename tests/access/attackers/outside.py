@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hivemind.utils import MSGPackSerializer
 
 from swarm.access.passes import Authority, load_authority
-from swarm.access.refusal_backoff import MOST_REFUSALS
+from swarm.access.refusals import MOST_REFUSALS
 from tests.access.attackers.credentials import Credentials, Scene
 from tests.access.attackers.intruder import DEEP, Intruder
 

@@ -4,12 +4,12 @@ from hivemind.dht.storage import DictionaryDHTValue
 from hivemind.dht.validation import DHTRecord
 from hivemind.utils import MSGPackSerializer
 
-from swarm.dht.guarded import GuardedProtocol
+from swarm.hivemind_patches.dht_protocol import PassProtocol
 from tests.access.attackers.credentials import key_of
 from tests.access.attackers.intruder import Intruder
 
 
-async def records_of(intruder: Intruder, protocol: GuardedProtocol, name: str) -> list[DHTRecord]:
+async def records_of(intruder: Intruder, protocol: PassProtocol, name: str) -> list[DHTRecord]:
     """The swarm's records under a key, as they travel."""
     for peer in intruder.targets:
         for result in await intruder.found(protocol, peer, (name,)):

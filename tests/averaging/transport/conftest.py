@@ -6,7 +6,8 @@ import pytest
 from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
 
 from averaging.transport.loop import LoopThread
-from swarm.access import refusal_backoff
+from swarm.access import refusals
+from swarm.hivemind_patches.blocked_callers import block_refused_callers
 from swarm.rate_limit import RateLimit
 from tests.averaging.transport.peers import Peers
 
@@ -14,10 +15,10 @@ from tests.averaging.transport.peers import Peers
 @pytest.fixture
 def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Peers]:
     """Peers of one test; nobody has been refused before it."""
-    monkeypatch.setattr(refusal_backoff, "_refusals", RateLimit(refusal_backoff.MOST_REFUSALS, refusal_backoff.WINDOW))
+    monkeypatch.setattr(refusals, "_refusals", RateLimit(refusals.MOST_REFUSALS, refusals.WINDOW))
     for name in ("add_unary_handler", "stream_handler"):
         monkeypatch.setattr(ControlClient, name, getattr(ControlClient, name))  # put back afterwards
-    refusal_backoff.shut_out_whoever_is_refused()
+    block_refused_callers()
     loop = LoopThread("transport-test")
     loop.start()
     them = Peers(loop)

@@ -11,7 +11,7 @@ from averaging.protocol.messages import Report
 from averaging.transport.frames import LONGEST_HELLO, VERSION, FrameKind, Lane, frame, receipt
 from averaging.transport.limits import Limits
 from averaging.transport.wire import encode, pack
-from swarm.access.refusal_backoff import MOST_REFUSALS
+from swarm.access.refusals import MOST_REFUSALS
 from tests.averaging.transport.peers import Guarded, Intruder, Peer, Peers, chunk_of, framed
 from tests.support.waiting import wait_until
 

@@ -1,4 +1,4 @@
-"""What a page stands on: the coordinator behind all sessions, how often to look, and where the reader is."""
+"""The context of a page: the client that all sessions share, settings, and the reader's time zone and theme."""
 
 import datetime
 import os
@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import streamlit as st
 
-from dashboard.client import Coordinator, Found
+from dashboard.api.client import Coordinator, Found
 
 URL, REFRESH, NOTEBOOK = "SAHAJ_URL", "SAHAJ_REFRESH", "SAHAJ_NOTEBOOK"  # environment variables
 USUAL_REFRESH = 5.0  # seconds: the coordinator does not find out more often
@@ -15,7 +15,7 @@ QUICKEST = 0.2
 
 
 def url() -> str:
-    """The coordinator's URL, without a slash at the end; empty if nobody has said it."""
+    """The coordinator's URL, without a slash at the end; empty if it is not set."""
     return os.environ.get(URL, "").strip().rstrip("/")
 
 

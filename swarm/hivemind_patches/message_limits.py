@@ -1,8 +1,8 @@
-"""How long and how deep a message of another peer may be.
+"""Messages of other peers are limited in length and depth, before their pass is checked.
 
-Both are found out before anybody asks for a pass. Upstream (1.1.12) makes room for as many bytes as a stream's header
-announces: one that announces 2^40 and goes on sending fills the memory. And it unpacks tuples in tuples by calling
-itself: a kilobyte of them is more than a thread's stack holds, and the process is gone without a word.
+Upstream reserves as many bytes as a stream's header announces: a peer that announces 2^40 bytes and goes on sending
+fills the memory. And it unpacks nested tuples by recursion: a kilobyte of them overflows a thread's stack, and the
+process ends without a word.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 from hivemind.p2p import P2P
 from hivemind.utils import MSGPackSerializer
 
-from swarm.access.refusal_backoff import note_refusal
+from swarm.access.refusals import count_refusal
 
 LONGEST_MESSAGE = 8 * 2**20  # bytes; parts of a mean and of a state are a tenth of it
 DEEPEST = 8  # tuples, and other things that are packed on their own, within each other; ours go three deep
@@ -29,14 +29,14 @@ def limit_messages() -> None:
 
 
 async def receive_raw_data(reader: asyncio.StreamReader) -> bytes:
-    """See upstream.
+    """As upstream.
 
     Raises:
         MessageRefused: the stream cannot be read any further.
     """
     length = int.from_bytes(await reader.readexactly(P2P.HEADER_LEN), P2P.BYTEORDER)
     if length > LONGEST_MESSAGE:
-        note_refusal()
+        count_refusal()
         raise MessageRefused(f"a message of {length:,} bytes")
     return await reader.readexactly(length)
 

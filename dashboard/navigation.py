@@ -1,4 +1,4 @@
-"""Where the pages are. What a page needs is imported when it is opened: tables and charts take seconds to import."""
+"""The pages and their addresses. Each imports what it needs when it is opened: tables and charts take seconds."""
 
 import importlib
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def organizer() -> StreamlitPage:
 
 
 def person() -> StreamlitPage:
-    """Somebody's page; its query parameter says whose it is."""
+    """The page of a person, whom its query parameter names."""
     return st.Page(_opening("person"), title="Person", icon=":material/person:", url_path="person", visibility="hidden")
 
 

@@ -14,7 +14,7 @@ from hivemind.utils import MSGPackSerializer, get_dht_time
 from swarm.access.gate import Gate
 from swarm.access.notices import LONGEST, Notices, notices_key, sign_notices
 from swarm.access.passes import Authority, load_authority
-from swarm.dht.guarded import LONGEST_LIFE, LONGEST_VALUE, PassValidator
+from swarm.dht.pass_validator import LONGEST_LIFE, LONGEST_VALUE, PassValidator
 from swarm.identity import Identity, load_identity
 
 RUN = "small-run"

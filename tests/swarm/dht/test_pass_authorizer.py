@@ -15,8 +15,9 @@ from hivemind.utils.auth import AuthRole, AuthRPCWrapper
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import Authority, load_authority
-from swarm.access.refusal_backoff import shut_out_whoever_is_refused
-from swarm.dht.guarded import GuardedProtocol, PassAuthorizer
+from swarm.dht.pass_authorizer import PassAuthorizer
+from swarm.hivemind_patches.blocked_callers import block_refused_callers
+from swarm.hivemind_patches.dht_protocol import PassProtocol
 from swarm.identity import load_identity
 
 RUN = "small-run"
@@ -47,7 +48,7 @@ class Peers:
         shown = shown_by.gate.own if shown_by else own
         notices = sign_notices(Notices(time=time.time(), pass_time=time.time()), self.authority, RUN)
         gate = Gate(folder, RUN, self.authority.public_key, shown, notices)
-        protocol = await GuardedProtocol.create(
+        protocol = await PassProtocol.create(
             daemon, DHTID.generate(), 20, 5, 5, 10.0, client_mode=True, authorizer=PassAuthorizer(gate)
         )
         await protocol.add_p2p_handlers(daemon, AuthRPCWrapper(protocol, AuthRole.SERVICER, protocol.authorizer))
@@ -62,7 +63,7 @@ class Peers:
 class Node:
     """One of them."""
 
-    def __init__(self, gate: Gate, protocol: GuardedProtocol):
+    def __init__(self, gate: Gate, protocol: PassProtocol):
         self.gate, self.protocol = gate, protocol
 
     async def hears(self, other: "Node") -> bool:
@@ -82,7 +83,7 @@ def together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Calla
     """Run a story of several nodes, and leave none behind."""
     for name in ("add_unary_handler", "stream_handler"):
         monkeypatch.setattr(ControlClient, name, getattr(ControlClient, name))  # put back afterwards
-    shut_out_whoever_is_refused()
+    block_refused_callers()
 
     def run(story: Callable[[Peers], Awaitable[None]]) -> None:
         async def whole() -> None:

@@ -10,23 +10,24 @@ from hivemind.p2p.p2p_daemon_bindings.control import ControlClient
 from hivemind.proto import dht_pb2
 from hivemind.utils.asyncio import anext, as_aiter
 
-from swarm.access import refusal_backoff
-from swarm.access.refusal_backoff import MOST_REFUSALS, WINDOW, is_shut_out, note_refusal, shut_out_whoever_is_refused
+from swarm.access import refusals
+from swarm.access.refusals import MOST_REFUSALS, WINDOW, count_refusal, is_blocked
+from swarm.hivemind_patches.blocked_callers import block_refused_callers
 from swarm.rate_limit import RateLimit
 from tests.support.waiting import PATIENCE
 
 BAD, GOOD = dht_pb2.PingRequest(validate=True), dht_pb2.PingRequest()
 
 
-class Door:
-    """Refuses some calls, and counts those that it had to look at."""
+class CountingHandler:
+    """Refuses some calls, and counts those that reach it."""
 
     looked = 0
 
     async def one(self, request: dht_pb2.PingRequest, context: P2PContext) -> dht_pb2.PingResponse:
         self.looked += 1
         if request.validate:
-            note_refusal()
+            count_refusal()
         return dht_pb2.PingResponse(available=not request.validate)
 
     async def many(
@@ -35,7 +36,7 @@ class Door:
         self.looked += 1
         async for request in stream:
             if request.validate:
-                note_refusal()
+                count_refusal()
             yield dht_pb2.PingResponse(available=not request.validate)
 
 
@@ -43,15 +44,15 @@ class Door:
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """It stands still."""
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(refusal_backoff, "_refusals", RateLimit(MOST_REFUSALS, WINDOW, clock=lambda: clock.now))
+    monkeypatch.setattr(refusals, "_refusals", RateLimit(MOST_REFUSALS, WINDOW, clock=lambda: clock.now))
     return clock
 
 
 @pytest.fixture(autouse=True)
-def shutting_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def blocking(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("add_unary_handler", "stream_handler"):
         monkeypatch.setattr(ControlClient, name, getattr(ControlClient, name))  # put back afterwards
-    shut_out_whoever_is_refused()
+    block_refused_callers()
 
 
 async def call(caller: P2P, host: P2P, request: dht_pb2.PingRequest) -> bool | str:
@@ -70,8 +71,8 @@ async def stream(caller: P2P, host: P2P, request: dht_pb2.PingRequest) -> bool |
         return None
 
 
-async def one_host_and_two_callers() -> tuple[Door, P2P, P2P, P2P]:
-    door, host = Door(), await P2P.create(host_maddrs=["/ip4/127.0.0.1/tcp/0"])
+async def one_host_and_two_callers() -> tuple[CountingHandler, P2P, P2P, P2P]:
+    door, host = CountingHandler(), await P2P.create(host_maddrs=["/ip4/127.0.0.1/tcp/0"])
     await host.add_protobuf_handler("one", door.one, dht_pb2.PingRequest)
     await host.add_protobuf_handler("many", door.many, dht_pb2.PingRequest, stream_input=True, stream_output=True)
     known = await host.get_visible_maddrs()
@@ -105,12 +106,12 @@ def test_whoever_is_refused_too_often_is_not_heard_and_everybody_else_is(kind: s
 def test_a_refusal_may_name_its_peer(clock: SimpleNamespace):
     peer = PeerID(b"peer")
     for _ in range(MOST_REFUSALS):
-        assert not is_shut_out(peer)
-        note_refusal(peer)
-    assert is_shut_out(peer) and not is_shut_out(PeerID(b"another"))
+        assert not is_blocked(peer)
+        count_refusal(peer)
+    assert is_blocked(peer) and not is_blocked(PeerID(b"another"))
 
 
 def test_a_refusal_outside_of_any_call_is_nobodys(clock: SimpleNamespace):
     for _ in range(2 * MOST_REFUSALS):
-        note_refusal()
-    assert len(refusal_backoff._refusals) == 0
+        count_refusal()
+    assert len(refusals._refusals) == 0

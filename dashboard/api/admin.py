@@ -1,4 +1,4 @@
-"""What only the organizer may ask and order, with the admin key: never kept, never shared between sessions."""
+"""The organizer's part of the API, with the admin key: answers are never cached or shared between sessions."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from dashboard.addresses import is_loopback
-from dashboard.answers import Decisions, Flag
+from dashboard.api.addresses import is_loopback
+from dashboard.api.answers import Decisions, Flag
 
 PATIENCE = 10.0  # seconds
 
 
 class OrderRefused(Exception):
-    """It was not done; the message says why, in one line for people."""
+    """The request was not carried out; the message says why, in one line for people."""
 
 
 class NotKnown(OrderRefused):

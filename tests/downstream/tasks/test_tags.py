@@ -9,11 +9,11 @@ from rich.console import Console
 from transformers import PreTrainedTokenizerFast
 
 from downstream.comparison import Comparison
-from downstream.data.examples import Corpus
-from downstream.data.task_data import DataOptions, open_corpus
+from downstream.data.examples import TaskData
+from downstream.data.loading import DataOptions, load_data
 from downstream.finetune import finetune
 from downstream.report.results import Results
-from downstream.tasks.by_name import TASKS
+from downstream.tasks import TASKS
 from downstream.tasks.ner import NamedEntities
 from downstream.tasks.tags import as_bio
 from swarm.errors import DataError
@@ -91,20 +91,20 @@ def test_a_label_that_training_lacks_is_said_and_counts_as_missed(task: str, pre
     for split, file in (("validation", validation), ("test", test)):
         assert f"Not among the labels of {train}: {name}; 1 in {split} count as missed, the first at {file}:" in said
     before, after = (one.models[0].test("accuracy").mean for one in results)
-    examples = open_corpus(TASKS[task](), DataOptions(test=test), training=False).test.examples
+    examples = load_data(TASKS[task](), DataOptions(test=test), training=False).test.examples
     counted = sum(len(example.labels) for example in examples)
     assert before > 0
     assert after * counted == pytest.approx(before * (counted - 1))  # the same predictions, and one that is wrong
     assert name not in results[1].labels
 
 
-def opened(folder: Path, **splits: str) -> tuple[Corpus, list[str]]:
+def opened(folder: Path, **splits: str) -> tuple[TaskData, list[str]]:
     """CoNLL files with this content, read, and what is said about them."""
     files = {}
     for name, content in splits.items():
         files[name] = folder / f"{name}.conll"
         files[name].write_text(content, encoding="utf-8")
-    corpus = open_corpus(
+    corpus = load_data(
         NamedEntities(),
         DataOptions(files.get("train"), files.get("validation"), files["test"]),
         training="train" in splits,

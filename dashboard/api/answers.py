@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Answer(BaseModel):
-    """Nothing in it changes: it is shared by everybody who looks at the pages."""
+    """Frozen: all readers share it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -73,7 +73,7 @@ class Progress(Answer):
 
     @property
     def finished(self) -> bool:
-        """Whether nobody is needed any more."""
+        """Whether the run needs no more contributions."""
         return self.stopped or self.step >= self.total_steps
 
 
@@ -179,7 +179,7 @@ class Leader(Answer):
 
 
 class Session(Answer):
-    """One process of somebody."""
+    """One process of a person."""
 
     device: str
     client_mode: bool = False
@@ -190,7 +190,7 @@ class Session(Answer):
 
 
 class Day(Answer):
-    """What somebody did on a day (UTC); the share is of all samples of that day."""
+    """A person's contribution on a day (UTC); the share is of all samples of that day."""
 
     day: str
     samples: int = 0
@@ -198,7 +198,7 @@ class Day(Answer):
 
 
 class Person(Answer):
-    """Somebody's page."""
+    """All about one person."""
 
     user: str
     verified: bool = False

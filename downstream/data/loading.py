@@ -1,11 +1,11 @@
-"""The data of a task: files or a dataset of the Hub, checked before anything takes time."""
+"""Loads the data of a task from files or from the Hub, and checks it before anything takes time."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from downstream.data.conll import read_conll
-from downstream.data.examples import Corpus, Split
+from downstream.data.examples import Split, TaskData
 from downstream.data.hub_dataset import load_splits, parse_name, rows_of_split
 from downstream.data.rows import JSONL_SUFFIXES, TABLE_SUFFIXES, Row, read_rows
 from downstream.tasks.tags import OUTSIDE
@@ -26,7 +26,7 @@ class DataOptions:
     columns: Columns = field(default_factory=Columns)
 
 
-def open_corpus(task: Task, options: DataOptions, *, training: bool) -> Corpus:
+def load_data(task: Task, options: DataOptions, *, training: bool) -> TaskData:
     """Read and check the splits: all three or, without training, the test split alone.
 
     Raises:
@@ -43,14 +43,14 @@ def open_corpus(task: Task, options: DataOptions, *, training: bool) -> Corpus:
     for split in found:
         if not split.examples:
             raise DataError(f"{split.source}: the {split.name} split is empty; give one with examples")
-    return task.unified(Corpus(found[2], found[0], found[1]) if training else Corpus(found[0]))
+    return task.normalized(TaskData(found[2], found[0], found[1]) if training else TaskData(found[0]))
 
 
 def warnings_about_labels(known: Iterable[str], splits: Iterable[Split], learned_from: str) -> list[str]:
-    """A line for each split with labels that a model cannot know: what has them counts as missed.
+    """A line for each split that has labels which the model cannot predict; they count as missed.
 
     Raises:
-        DataError: it cannot know any label of a split, with the place of the first one.
+        DataError: it can predict no label of a split; with the place of the first one.
     """
     allowed, warnings = set(known), []
     for split in splits:
@@ -77,10 +77,10 @@ def warnings_about_labels(known: Iterable[str], splits: Iterable[Split], learned
     return warnings
 
 
-def seen_in_training(corpus: Corpus) -> int:
-    """How many test examples are in the training split too, word for word: their scores tell nothing."""
-    known = set() if corpus.train is None else {example.inputs for example in corpus.train.examples}
-    return sum(example.inputs in known for example in corpus.test.examples)
+def seen_in_training(data: TaskData) -> int:
+    """How many test examples are in the training split too, word for word."""
+    known = set() if data.train is None else {example.inputs for example in data.train.examples}
+    return sum(example.inputs in known for example in data.test.examples)
 
 
 def _from_dataset(task: Task, dataset: str, columns: Columns, names: Iterable[str]) -> list[Split]:

@@ -1,4 +1,4 @@
-"""Circles side by side, the largest in the middle: where the bubbles of people stand."""
+"""Packs circles side by side, the largest in the middle: Vega-Lite, unlike Vega, cannot."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Charts: a specification that stays, and a table that changes: a refresh draws no chart anew."""
+"""Vega-Lite specifications. They stay the same while tables change, so a refresh does not draw a chart anew."""
 
 from functools import cache
 from typing import Any

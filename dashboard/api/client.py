@@ -1,7 +1,8 @@
-"""The coordinator's API for everybody who looks: each question is asked at most once in its interval.
+"""A client of the coordinator's API that all sessions share: each request is made at most once in its interval.
 
-Whoever asks while an answer is being renewed gets the last one; while the coordinator is away, too. Questions
-that nobody has asked for long are forgotten, so that the process does not grow.
+While an answer is renewed, and while the coordinator is away, readers get the last one. `st.cache_data` does neither:
+when an answer expires it makes every reader wait for the next, and it has none if that fails. Requests that were not
+made for long are forgotten, so that the process does not grow.
 """
 
 import json
@@ -16,13 +17,13 @@ from typing import Any, Generic, TypeVar
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from dashboard.addresses import is_loopback
-from dashboard.answers import Checkpoint, Fill, History, Leader, Machines, Person, Progress, Run
+from dashboard.api.addresses import is_loopback
+from dashboard.api.answers import Checkpoint, Fill, History, Leader, Machines, Person, Progress, Run
 
 T = TypeVar("T")
 
 CONNECT_PATIENCE, PATIENCE = 3.0, 10.0  # seconds
-WORTH_WAITING = 0.25  # seconds that a viewer who could have the last answer waits for a newer one
+WORTH_WAITING = 0.25  # seconds to wait for a newer answer where there is an older one
 MOST_QUESTIONS = 300  # remembered; the pages themselves ask about a dozen, and one for each person looked at
 MOST_AT_A_TIME = 4  # requests
 LONGEST_ANSWER = 16 << 20  # bytes
@@ -34,7 +35,7 @@ class Away(Exception):
 
 
 class NotThere(Exception):
-    """The coordinator knows nobody of that name."""
+    """The run has no person of that name."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class _Kind(Generic[T]):
     path: str
     read: Callable[[bytes], T]
     intervals: int = 1  # how many refresh intervals its answer is kept
-    about_somebody: bool = False  # who may not exist
+    of_person: bool = False  # who may not exist
 
 
 def _json(kind: Any) -> Callable[[bytes], Any]:
@@ -72,9 +73,9 @@ HISTORY: _Kind[History] = _Kind("/api/history", _json(History), 6)
 FILLS: _Kind[list[Fill]] = _Kind("/api/fills", _json(list[Fill]), 12)
 CHECKPOINTS: _Kind[list[Checkpoint]] = _Kind("/api/checkpoints", _json(list[Checkpoint]), 6)
 LEADERS: _Kind[list[Leader]] = _Kind("/api/leaderboard", _json(list[Leader]), 6)
-PERSON: _Kind[Person] = _Kind("/api/person", _json(Person), 6, about_somebody=True)
+PERSON: _Kind[Person] = _Kind("/api/person", _json(Person), 6, of_person=True)
 MACHINES: _Kind[Machines] = _Kind("/api/machines", _json(Machines), 6)
-BADGE: _Kind[bytes] = _Kind("/api/badge.svg", bytes, 12, about_somebody=True)
+BADGE: _Kind[bytes] = _Kind("/api/badge.svg", bytes, 12, of_person=True)
 THANKS: _Kind[str] = _Kind("/api/thanks.md", lambda content: content.decode("utf-8", "replace"), 12)
 
 
@@ -105,7 +106,7 @@ class Coordinator:
         return self._ask(PROGRESS)
 
     def history(self) -> Found[History]:
-        """Its curves."""
+        """Its tables."""
         return self._ask(HISTORY, points=str(POINTS))
 
     def fills(self) -> Found[list[Fill]]:
@@ -121,11 +122,11 @@ class Coordinator:
         return self._ask(LEADERS, period=period)
 
     def person(self, user: str) -> Found[Person]:
-        """Somebody; raises `NotThere`."""
+        """A person; raises `NotThere`."""
         return self._ask(PERSON, user=user)
 
     def badge(self, user: str) -> Found[bytes]:
-        """Somebody's badge, an SVG image; raises `NotThere`."""
+        """A person's badge, an SVG image; raises `NotThere`."""
         return self._ask(BADGE, user=user)
 
     def machines(self) -> Found[Machines]:
@@ -141,7 +142,7 @@ class Coordinator:
 
         Raises:
             Away: there is none.
-            NotThere: there is nobody of that name.
+            NotThere: the run has no person of that name.
         """
         key = json.dumps([kind.path, parameters])
         with self._lock:
@@ -184,7 +185,7 @@ class Coordinator:
         until = time.monotonic() + PATIENCE
         try:
             with self._http.stream("GET", kind.path, params=parameters) as answer:
-                if answer.status_code in (404, 422) and kind.about_somebody:  # 422: no name that anybody could have
+                if answer.status_code in (404, 422) and kind.of_person:  # 422: no name that anybody could have
                     raise NotThere(kind.path)
                 if answer.status_code == 404:
                     raise Away(f"the coordinator has no {kind.path}; it is older than these pages")

@@ -1,4 +1,4 @@
-"""From the run's history to the tables that charts draw. Each is made once, however many people look."""
+"""Tables that charts draw, from the run's history. Each is made once for all readers."""
 
 import math
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dashboard.answers import Checkpoint, History, Minute
-from dashboard.charts import FREQUENCIES, HELD_OUT, STEP, TIME, TRAINING
-from dashboard.client import Found
+from dashboard.api.answers import Checkpoint, History, Minute
+from dashboard.api.client import Found
+from dashboard.charts.specifications import FREQUENCIES, HELD_OUT, STEP, TIME, TRAINING
 
 MOST_CHECKPOINTS = 60  # marked on the curve
 KEPT = 24  # tables: some axes and smoothings of the newest history
@@ -63,7 +63,7 @@ def _loss_table(
 
 
 def across(steps: Sequence[int], times: Sequence[float | None], axis: str) -> list[float]:
-    """Where points stand on an axis. A step whose time nobody noted stands between its neighbours."""
+    """Places of points on an axis. A step whose time is not known lies between its neighbours."""
     if axis == STEP or not steps:
         return [float(step) for step in steps]
     known = [(float(step), time) for step, time in zip(steps, times, strict=True) if time is not None]

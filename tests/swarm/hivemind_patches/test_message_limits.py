@@ -6,7 +6,7 @@ import pytest
 from hivemind.p2p import P2P
 from hivemind.utils import MSGPackSerializer
 
-from swarm.dht.message_limits import DEEPEST, LONGEST_MESSAGE, MessageRefused, limit_messages
+from swarm.hivemind_patches.message_limits import DEEPEST, LONGEST_MESSAGE, MessageRefused, limit_messages
 
 
 def read(content: bytes) -> bytes:

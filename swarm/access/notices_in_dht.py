@@ -1,4 +1,4 @@
-"""Notices on their way: the coordinator puts them into the DHT, and every peer looks for newer ones."""
+"""Spreads notices through the DHT: the coordinator stores them, and every peer looks for newer ones."""
 
 import threading
 
@@ -13,7 +13,7 @@ from swarm.identity import Identity
 logger = get_logger(__name__)
 
 LOOK_EVERY = 15.0  # seconds; a ban has to reach everybody within a minute
-LIFETIME = 120.0  # seconds until notices expire that the coordinator does not tell again
+LIFETIME = 120.0  # seconds until notices expire, unless the coordinator stores them again
 ANSWER_TIMEOUT = 10.0  # seconds
 
 
@@ -29,24 +29,24 @@ def publish_notices(dht: DHT, gate: Gate, identity: Identity, signed: bytes) -> 
     )
 
 
-def keep_noticing(dht: DHT, gate: Gate) -> None:
-    """Take over newer notices for as long as the node lives."""
+def follow_notices(dht: DHT, gate: Gate) -> None:
+    """Use newer notices for as long as the node lives."""
     pause = threading.Event()
     while dht.is_alive():
         try:
-            look(dht, gate)
-        except Exception as error:  # the DHT is closing, or nobody is there: the next look will tell
+            _fetch(dht, gate)
+        except Exception as error:  # the DHT is closing or no peer answers; tried again
             logger.debug(f"could not look for notices: {error!r}")
         pause.wait(LOOK_EVERY)
 
 
-def look(dht: DHT, gate: Gate) -> None:
-    """Take over what is newer than what we know; anybody may write under the key, but only the authority is heard."""
+def _fetch(dht: DHT, gate: Gate) -> None:
+    """Use what is newer than what we know. Anybody may write under the key; only what the authority signed counts."""
     found = dht.get(notices_key(gate.run_name), latest=True, return_future=True).result(ANSWER_TIMEOUT)
     if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
         return
     for entry in found.value.values():
         try:
             gate.take_notice(entry.value)
-        except Exception as error:  # somebody else's; those after it may be the authority's
+        except Exception as error:  # of another author; the next one may be the authority's
             logger.debug(f"notices were ignored: {error!r}")

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dashboard import texts
-from dashboard.answers import Fill, Sentence
+from dashboard.api.answers import Fill, Sentence
 
 MASK = "[MASK]"
 BLANK = "▁▁▁▁"

@@ -6,10 +6,10 @@ import datasets
 import pytest
 
 from downstream.data.conll import read_conll
-from downstream.data.examples import Corpus, Example, Split
-from downstream.data.hub_dataset import PRESETS, HubName, parse_name
+from downstream.data.examples import Example, Split, TaskData
+from downstream.data.hub_dataset import PRESETS, DatasetName, parse_name
+from downstream.data.loading import DataOptions, load_data, seen_in_training
 from downstream.data.rows import read_rows
-from downstream.data.task_data import DataOptions, open_corpus, seen_in_training
 from downstream.tasks.classify import Classification
 from downstream.tasks.ner import NamedEntities
 from downstream.tasks.task import Columns
@@ -55,7 +55,7 @@ def test_named_entities_come_as_lists_or_as_text_with_spaces(tmp_path: Path):
     jsonl = written(tmp_path / "a.jsonl", '{"tokens": ["ঢাকা", "যাই"], "ner_tags": ["B-LOC", "O"]}\n')
     table = written(tmp_path / "a.csv", "words,tags\nঢাকা যাই,B-LOC O\n")
     found = [
-        open_corpus(NamedEntities(), DataOptions(test=path), training=False).test.examples for path in (jsonl, table)
+        load_data(NamedEntities(), DataOptions(test=path), training=False).test.examples for path in (jsonl, table)
     ]
     assert found[0][0].inputs == found[1][0].inputs == ("ঢাকা", "যাই")
     assert found[0][0].labels == found[1][0].labels == ("B-LOC", "O")
@@ -64,7 +64,7 @@ def test_named_entities_come_as_lists_or_as_text_with_spaces(tmp_path: Path):
 def test_other_columns_can_be_named(tmp_path: Path):
     path = written(tmp_path / "a.csv", "id,comment,stars\n1,ভালো,5\n")
     options = DataOptions(test=path, columns=Columns("comment", "stars"))
-    (example,) = open_corpus(Classification(), options, training=False).test.examples
+    (example,) = load_data(Classification(), options, training=False).test.examples
     assert (example.inputs, example.labels) == (("ভালো",), ("5",))
 
 
@@ -74,22 +74,22 @@ def test_datasets_of_the_hub_are_read_with_the_names_of_their_labels(tmp_path: P
     for split, numbers in (("train", [1, 2]), ("validation", [1, 0]), ("test", [0, 1])):
         rows = {"tokens": [["সুকুমার", "রায়"]], "ner_tags": [numbers]}
         datasets.Dataset.from_dict(rows, features).to_parquet(tmp_path / f"{split}.parquet")
-    corpus = open_corpus(NamedEntities(), DataOptions(dataset=str(tmp_path)), training=True)
+    corpus = load_data(NamedEntities(), DataOptions(dataset=str(tmp_path)), training=True)
     assert [split.examples[0].labels for split in corpus.splits] == [("B-PER", "I-PER"), ("B-PER", "O"), ("O", "B-PER")]
     assert corpus.test.examples[0].place.endswith("test row 1")
 
 
 def test_the_tasks_of_sahajbert_have_names_of_their_own():
     assert set(PRESETS) == {"wikiann-bn", "indicglue-sna.bn"}
-    assert parse_name("wikiann-bn") == HubName("unimelb-nlp/wikiann", "bn")
-    assert parse_name("indicglue-sna.bn") == HubName("ai4bharat/indic_glue", "sna.bn")
+    assert parse_name("wikiann-bn") == DatasetName("unimelb-nlp/wikiann", "bn")
+    assert parse_name("indicglue-sna.bn") == DatasetName("ai4bharat/indic_glue", "sna.bn")
 
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("owner/data", HubName("owner/data")), ("owner/data:bn", HubName("owner/data", "bn"))],
+    [("owner/data", DatasetName("owner/data")), ("owner/data:bn", DatasetName("owner/data", "bn"))],
 )
-def test_any_dataset_of_the_hub_can_be_named(name: str, found: HubName):
+def test_any_dataset_of_the_hub_can_be_named(name: str, found: DatasetName):
     assert parse_name(name) == found
 
 
@@ -100,5 +100,5 @@ def test_a_type_of_entity_has_both_tags_even_where_training_has_but_one():
 
 def test_test_examples_that_were_trained_on_are_counted():
     first, second = (Example((text,), ("x",), "here") for text in "ab")
-    corpus = Corpus(Split("test", "t", (first, second)), Split("train", "t", (first,)), Split("validation", "t", ()))
+    corpus = TaskData(Split("test", "t", (first, second)), Split("train", "t", (first,)), Split("validation", "t", ()))
     assert seen_in_training(corpus) == 1

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from downstream.comparison import Comparison
-from downstream.data.task_data import DataOptions, open_corpus
-from downstream.tasks.by_name import TASKS
+from downstream.data.loading import DataOptions, load_data
+from downstream.tasks import TASKS
 from downstream.training import Settings
 from swarm.errors import DataError
 from tests.support.forked import start_forked
@@ -68,7 +68,7 @@ def test_bad_data_is_named_with_its_place_and_the_way_out(
     with pytest.raises(DataError) as caught:
         Comparison(
             TASKS[task](),
-            open_corpus(TASKS[task](), DataOptions(files["train"], files["validation"], files["test"]), training=True),
+            load_data(TASKS[task](), DataOptions(files["train"], files["validation"], files["test"]), training=True),
             Settings(),
         )
     message = str(caught.value)
@@ -108,12 +108,12 @@ def test_the_command_ends_with_one_line_and_writes_nothing(tmp_path: Path, pretr
 @pytest.mark.parametrize("task", TASKS)
 def test_a_split_that_was_not_given_is_named(task: str):
     with pytest.raises(DataError, match="the train split is missing; give --train FILE, or --dataset"):
-        open_corpus(TASKS[task](), DataOptions(), training=True)
+        load_data(TASKS[task](), DataOptions(), training=True)
 
 
 def test_a_dataset_and_files_exclude_each_other(tmp_path: Path):
     with pytest.raises(DataError, match="--dataset wikiann-bn and --test exclude each other"):
-        open_corpus(TASKS["ner"](), DataOptions(test=tmp_path / "a", dataset="wikiann-bn"), training=True)
+        load_data(TASKS["ner"](), DataOptions(test=tmp_path / "a", dataset="wikiann-bn"), training=True)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_dataset_that_cannot_be_had_is_named(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     with pytest.raises(DataError, match=words) as caught:
-        open_corpus(TASKS["ner"](), DataOptions(dataset=name), training=True)
+        load_data(TASKS["ner"](), DataOptions(dataset=name), training=True)
     assert "\n" not in str(caught.value)
 
 
@@ -139,4 +139,4 @@ def test_a_dataset_without_a_split_is_named(tmp_path: Path):
 
     datasets.Dataset.from_dict({"text": ["a"], "label": ["b"]}).to_parquet(tmp_path / "train.parquet")
     with pytest.raises(DataError, match="no split validation, but train"):
-        open_corpus(TASKS["classify"](), DataOptions(dataset=str(tmp_path)), training=True)
+        load_data(TASKS["classify"](), DataOptions(dataset=str(tmp_path)), training=True)

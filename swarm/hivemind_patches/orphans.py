@@ -1,7 +1,7 @@
-"""No process outlives its peer: helper processes end when the process that started them is gone.
+"""Helper processes end when the process that started them is gone.
 
-hivemind's helpers (the DHT node, libp2p's daemon) end when their parent ends in good order. After a SIGKILL they
-would stay, keep the port and the identity, and answer for a peer that is no more.
+Upstream's helpers (the DHT node, libp2p's daemon) end only when their parent ends in good order. After a SIGKILL they
+would stay, keep the port and the identity, and answer for a peer that is gone.
 """
 
 import contextlib

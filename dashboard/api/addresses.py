@@ -1,4 +1,4 @@
-"""What an address says about who can listen on the way."""
+"""Whether a URL is private: encrypted, or on this machine."""
 
 import ipaddress
 from urllib.parse import urlsplit
@@ -14,5 +14,5 @@ def is_loopback(url: str) -> bool:
 
 
 def is_private(url: str) -> bool:
-    """Whether nobody on the way can read what is said: encrypted, or within one machine."""
+    """Whether nobody can read along: the connection is encrypted, or stays within one machine."""
     return url.startswith("https://") or is_loopback(url)

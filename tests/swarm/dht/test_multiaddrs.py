@@ -3,7 +3,7 @@
 import pytest
 from hivemind.p2p import PeerID
 
-from swarm.dht.node import is_address, is_loopback, leads_to
+from swarm.dht.multiaddrs import is_address, is_loopback, leads_to
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 OTHER = PeerID(b"\x12\x20" + bytes(31) + b"\x01")

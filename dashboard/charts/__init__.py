@@ -1,0 +1,1 @@
+"""Charts: their specifications, and the tables that they draw."""
