@@ -23,7 +23,7 @@ def peer_of(session: str) -> str:
     return session.partition(".")[0]
 
 
-class Kind(str, Enum):
+class HeaderKind(str, Enum):
     """What a header does to the state."""
 
     GENESIS = "genesis"  # names the state that the run begins with
@@ -85,7 +85,7 @@ class Header(Packed, tag=FORMAT, dict=True):
 
     run: str  # fingerprint of the settings on which all peers agree
     step: int
-    kind: Kind
+    kind: HeaderKind
     previous: str  # digest of the header before this one; empty for the first
     ballot: Ballot  # in which it was proposed first
     members: tuple[Member, ...] = ()
@@ -132,7 +132,7 @@ class Header(Packed, tag=FORMAT, dict=True):
     @functools.cached_property
     def needed(self) -> tuple[str, ...]:
         """Digests of what a peer must hold to vote for it and to apply it: an update's chunks, or a snapshot."""
-        if self.kind is Kind.ROLLBACK:
+        if self.kind is HeaderKind.ROLLBACK:
             assert self.snapshot is not None
             return (self.snapshot.digest,)
         return self.chunks

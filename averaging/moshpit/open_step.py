@@ -13,7 +13,7 @@ from averaging.moshpit.step_rounds import Mean, StepRounds
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Bandwidth, Call, Commit, Groups, Offer, Plan, Reduced, Reducing, Refused
+from averaging.protocol.messages import Call, Commit, Groups, Offer, Plan, Reduced, Reducing, Refused
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.session import Session
@@ -38,7 +38,6 @@ class OpenStep:
         self._session, self._contacts, self._groups = session, contacts, groups
         self._gathering, self._buffers, self._step = gathering, buffers, step
         self._reduction, self._fetching, self._crediting, self._planner = reduction, fetching, crediting, planner
-        self.bandwidth: Bandwidth | None = None
         self.rounds: StepRounds | None = None
         self._announced: Groups | None = None  # the step that was begun last
         self._early: dict[str, Call] = {}  # to rounds that this peer has not come to, the newest by session
@@ -80,7 +79,7 @@ class OpenStep:
         made = GroupRound(
             members,
             set(members).intersection(announced.members),
-            replace(call, bandwidth=self.bandwidth),
+            replace(call, bandwidth=self._session.bandwidth),
             timing.meeting + late,
             self._session,
             self._contacts,

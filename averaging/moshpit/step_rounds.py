@@ -6,7 +6,7 @@ A peer whose group fails goes on with what it has, as in the paper.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
+from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Part
 from averaging.moshpit.group_round import ROUNDS, GroupRound, ballot_number, is_first, share
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.messages import Offer, Plan
@@ -101,7 +101,7 @@ class StepRounds:
         header = Header(
             run=run,
             step=self.step + 1,
-            kind=Kind.UPDATE,
+            kind=HeaderKind.UPDATE,
             previous="",
             ballot=entry.header.ballot,
             members=first.members if first is not None and credits else (),
@@ -114,4 +114,4 @@ class StepRounds:
 def passed(run: str, step: int, me: str) -> Entry:
     """A step in which a peer has averaged with no others: its state stays as it is."""
     ballot = Ballot(ballot_number(step - 1, ROUNDS - 1, of_parameters=False), me)  # pieces up to it are of no use
-    return Entry(Header(run, step, Kind.UPDATE, "", ballot), Certificate(ballot))
+    return Entry(Header(run, step, HeaderKind.UPDATE, "", ballot), Certificate(ballot))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, Header, Kind, SnapshotName
+from averaging.log.header import Entry, Header, HeaderKind, SnapshotName
 from averaging.protocol.actions import Apply, Load
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up.adopting import Adopting
@@ -28,7 +28,7 @@ from averaging.protocol.settings import Settings
 
 
 class Components:
-    """Of one session; `Peer` tells it what happens."""
+    """Of one session; `LogPeer` tells it what happens."""
 
     def __init__(
         self, me: Contact, settings: Settings, now: float, held: Iterable[str], plan: Planner, credentials: Credentials
@@ -79,13 +79,13 @@ class Components:
         for member in header.members:
             if member.session == self.session.me.session:
                 self.buffers.remove(member.buffers)
-        if header.kind is Kind.ROLLBACK:
+        if header.kind is HeaderKind.ROLLBACK:
             self.buffers.drop()
             assert header.snapshot is not None
             self.log.pinned = None
             self.log.snapshots.append(header.snapshot)
             self.leading.rolled_back(header.snapshot.digest)
-        if header.kind is Kind.UPDATE:
+        if header.kind is HeaderKind.UPDATE:
             members = {member.session for member in header.members}
             self.reporting.views.round_closed(header.previous, members, now)
         self.reducing.end(entry.certificate.ballot)

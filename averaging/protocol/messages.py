@@ -102,6 +102,16 @@ class Call(Message):
     speed: float = 0.0  # samples a second that this peer computes, or would; 0: none
     rests: bool = False  # it computes none, as a plan has told it
 
+    @property
+    def samples(self) -> int:
+        """In all of its buffers."""
+        return sum(offer.samples for offer in self.buffers)
+
+    @property
+    def weight(self) -> int:
+        """Masked tokens in all of its buffers."""
+        return sum(offer.weight for offer in self.buffers)
+
 
 class Refused(Message):
     """A ballot is too low for this peer."""

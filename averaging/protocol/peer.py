@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Gap, Head, Kind, SnapshotName
+from averaging.log.header import Ballot, Gap, Head, HeaderKind, SnapshotName
 from averaging.protocol import messages
 from averaging.protocol.actions import Action
 from averaging.protocol.components import Components
@@ -21,7 +21,7 @@ from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 
 
-class Peer:
+class LogPeer:
     """One session of one peer."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Peer:
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
         self._components = own = Components(me, settings, now, held, plan, credentials)
-        self._session, self._contacts, self._trust = own.session, own.contacts, own.trust
+        self.session, self._contacts, self._trust = own.session, own.contacts, own.trust
         self.buffers, self.log, self.fetching, self.resting = own.buffers, own.log, own.fetching, own.resting
         self.reducing, self.backfilling, self.catching_up = own.reducing, own.backfilling, own.catching_up
         self.adopting, self.voting, self.reporting, self.leading = own.adopting, own.voting, own.reporting, own.leading
@@ -56,7 +56,7 @@ class Peer:
             messages.Vote: self.leading.on_news,
             messages.Commit: self._on_commit,
             messages.WantLog: self.log.on_want_log,
-            messages.Log: self._on_log,
+            messages.Log: lambda sender, log, now: self.catching_up.log(sender, log, self.log.chain, now),
             messages.WantHeaders: self.backfilling.on_want_headers,
             messages.Headers: self.backfilling.on_headers,
         }
@@ -82,12 +82,12 @@ class Peer:
         if (
             accepted is not None
             and accepted.header.previous == chain.tip.digest
-            and accepted.header.kind is Kind.UPDATE
+            and accepted.header.kind is HeaderKind.UPDATE
         ):
             self.voting.voter.accepted = accepted
             self._contacts.learn_of(accepted)
 
-    def rejoin(self, log: messages.Log | None, old: "Peer", now: float) -> None:
+    def rejoin(self, log: messages.Log | None, old: "LogPeer", now: float) -> None:
         """Go on from the log that the session before this one has rejoined for; None: from what others will tell."""
         self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
         self.leading.rollback = self.log.pinned = old.leading.rollback  # an order stands until a header has it
@@ -124,15 +124,7 @@ class Peer:
 
     def has_room(self, samples: int) -> bool:
         """Whether a batch of so many would not make this peer's offer larger than others believe."""
-        return self.buffers.samples + samples <= self._session.settings.most_samples
-
-    def measured(self, bandwidth: messages.Bandwidth) -> None:
-        """What this peer's line carries; the next call tells it."""
-        self.voting.bandwidth = bandwidth
-
-    def computes_at(self, speed: float) -> None:
-        """How many samples a second this peer computes, or would; the next call tells it."""
-        self.voting.speed = speed
+        return self.buffers.samples + samples <= self.session.settings.most_samples
 
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
@@ -151,14 +143,6 @@ class Peer:
         self.leading.saved(ballot, now)
         self._after(now)
 
-    def saving_failed(self) -> None:
-        """The disk takes nothing: others have to convene."""
-        self.leading.saving_failed()
-
-    def saving_works(self) -> None:
-        """The disk has room again."""
-        self.leading.saving_works()
-
     def snapshot_made(self, step: int, digest: str, chunks: Iterable[str], now: float) -> None:
         """The process holds the state of a step, which was a snapshot step: a manifest and its chunks."""
         self.fetching.made(digest, chunks, now)
@@ -169,10 +153,6 @@ class Peer:
         self.adopting.committed(self.log.tip.snapshot, self._contacts.others, now)
         self.log.forget_old(needed | self.catching_up.wanted() | self.adopting.wanted(), is_decided=False)
         self._after(now)
-
-    def compared(self, other: SnapshotName, *, is_near: bool) -> None:
-        """The process has done a `Compare`."""
-        self.adopting.compared(other, is_near=is_near)
 
     def cannot_load(self, snapshot: str, now: float) -> str:
         """A snapshot is of no use; returns which session has told of it, if it was wanted. Another one is asked.
@@ -216,23 +196,19 @@ class Peer:
         """Say goodbye; the process ends after it has sent what is in the actions."""
         goodbye = self.voting.goodbye(self.log.chain.tip.step if self.log.chain else -1)
         for session in self._contacts.others:
-            self._session.send(session, goodbye)
-        self.fall_silent()  # the goodbye is the last word: it says what this peer has promised and accepted
-
-    def fall_silent(self) -> None:
-        """Say and do nothing any more."""
-        self._session.close()
+            self.session.send(session, goodbye)
+        self.session.close()  # the goodbye is the last word: it says what this peer has promised and accepted
 
     def take_actions(self) -> list[Action]:
         """What the process has to do now, in this order."""
-        return self._session.take()
+        return self.session.take()
 
     # -- state
 
     @property
     def me(self) -> Contact:
         """This session."""
-        return self._session.me
+        return self.session.me
 
     @property
     def head(self) -> Head | None:
@@ -260,7 +236,7 @@ class Peer:
     # -- messages that concern more than one part
 
     def _on_status(self, sender: str, status: messages.Status, now: float) -> None:
-        if self._session.credentials.is_guarded and self._trust.heard(status.anchor, now):
+        if self.session.credentials.is_guarded and self._trust.heard(status.anchor, now):
             self.log.told(status.anchor)
         self.reporting.on_status(sender, status, now)
         self.leading.on_status(sender, status, now)
@@ -270,13 +246,13 @@ class Peer:
         if sender != meet.ballot.convener:
             return
         if meet.instance != self.voting.instance or self.is_behind:
-            self._session.send(sender, self.reporting.status(now))
+            self.session.send(sender, self.reporting.status(now))
         elif self.voting.meet(sender, meet, now):
             self.reporting.convening.other_ballot(now)
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
         content = farewell(goodbye.farewell)
-        if sender != goodbye.session or not self._session.credentials.verify(sender, content, goodbye.signature):
+        if sender != goodbye.session or not self.session.credentials.verify(sender, content, goodbye.signature):
             return
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
@@ -307,7 +283,7 @@ class Peer:
 
     def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
         if self.log.chain is None or proposal.instance != self.voting.instance:
-            self._session.send(sender, self.reporting.status(now))
+            self.session.send(sender, self.reporting.status(now))
         else:
             self.adopting.proposed(proposal.header.snapshot, [sender, *self._contacts.others], now)
             self.voting.propose(sender, proposal, now)
@@ -320,23 +296,20 @@ class Peer:
     def _on_commit(self, sender: str, commit: messages.Commit, now: float) -> None:
         header = commit.entry.header
         if self.log.chain is not None and header.previous == self.log.tip.digest:
-            is_member = any(one.session == self._session.me.session for one in header.members)
+            is_member = any(one.session == self.session.me.session for one in header.members)
             self.catching_up.offered(sender, commit.entry, self.log.chain, now, is_member=is_member)
         else:
             self.catching_up.claims(sender, header.head, self.head, now)
-
-    def _on_log(self, sender: str, log: messages.Log, now: float) -> None:
-        self.catching_up.log(sender, log, self.log.chain, now)
 
     # -- after every event
 
     def _after(self, now: float) -> None:
         """Go on as far as this event allows."""
-        to_self = self._session.to_self
+        to_self = self.session.to_self
         while True:
             while to_self:
                 message = to_self.popleft()
-                self._handlers[type(message)](self._session.me.session, message, now)
+                self._handlers[type(message)](self.session.me.session, message, now)
             self.voting.vote()
             if self.catching_up.has_found:
                 self._components.follow(now)
@@ -344,7 +317,7 @@ class Peer:
             committed = self.leading.go_on(now)
             if committed is not None:
                 for session in self._contacts.others:
-                    self._session.send(session, messages.Commit(committed))
+                    self.session.send(session, messages.Commit(committed))
                 self._components.apply(committed, now)
             if not to_self:
                 return

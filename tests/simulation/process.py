@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, HeaderKind, SnapshotName
 from averaging.log.log_file import Record
 from averaging.protocol.actions import (
     Action,
@@ -30,7 +30,7 @@ from averaging.protocol.actions import (
     Send,
 )
 from averaging.protocol.messages import Accepted, Chunk, Commit, Contact, Message, Piece, Plan, Propose
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from tests.simulation.disk import Disk
 from tests.simulation.ledger import Ledger
 from tests.simulation.oracle import Oracle, loss_of
@@ -111,10 +111,10 @@ class Process:
         if speed:
             world.after(BATCH * (1 + world.random.random()), self._begin_batch)
 
-    def _new_machine(self, held: Collection[str] = ()) -> Peer:
+    def _new_machine(self, held: Collection[str] = ()) -> LogPeer:
         world = self.world
-        machine = Peer(self.contact, world.settings, world.now, held, world.planner, self.credentials)
-        machine.computes_at(self.speed)
+        machine = LogPeer(self.contact, world.settings, world.now, held, world.planner, self.credentials)
+        machine.session.speed = self.speed
         machine.reached(-1, world.now)
         return machine
 
@@ -275,7 +275,7 @@ class Process:
                 self._load(action)
             case Compare(other, own, before):
                 one, mine, _ = (self.contents[name.digest] for name in (other, own, before))
-                self.machine.compared(other, is_near=one.exact == mine.exact)
+                self.machine.adopting.compared(other, is_near=one.exact == mine.exact)
             case Adopt(snapshot, following):
                 self._adopt(snapshot, following)
             case Credit(entries, gaps):
@@ -316,7 +316,7 @@ class Process:
         return tuple(self.contents[digest] for digest in header.chunks)
 
     def _after(self, state: State, header: Header) -> State:
-        if header.kind is Kind.ROLLBACK:
+        if header.kind is HeaderKind.ROLLBACK:
             assert header.snapshot is not None
             loaded: State = self.contents[header.snapshot.digest]
             return loaded
@@ -334,7 +334,7 @@ class Process:
         self.state = self._after(self.state, header)
         self.pieces = {key: piece for key, piece in self.pieces.items() if key[1] > entry.certificate.ballot}
         self.oracle.applied(self, entry)
-        if header.kind is Kind.ROLLBACK:
+        if header.kind is HeaderKind.ROLLBACK:
             assert header.snapshot is not None
             held = {header.snapshot, *self.machine.log.snapshots}
             self._names = [one for one in (*self._names[0], header.snapshot) if one in held], self._names[1]
@@ -408,7 +408,7 @@ class Process:
     def _save_proposal(self, accepted: Accepted) -> None:
         assert self.disk is not None
         if self.disk.is_full:
-            self.machine.saving_failed()
+            self.machine.leading.saving_failed()
             return
         self._write_proposal(accepted)
 
@@ -446,7 +446,7 @@ class Process:
         self.disk.is_full = False
         if self.is_alive and self.machine.log.chain is not None:
             self._write_down()
-            self.machine.saving_works()
+            self.machine.leading.saving_works()
 
     def disk_hangs(self, seconds: float) -> None:
         """Nothing that it is asked for from now on returns before a time: no save, no step, no mean."""
@@ -522,6 +522,6 @@ def first_disk(run: str, coordinator: str) -> Disk:
     ballot = Ballot(0, coordinator)
     digest = digest_of(FIRST)
     name = SnapshotName(0, digest)
-    genesis = Header(run, 0, Kind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
+    genesis = Header(run, 0, HeaderKind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
     log = [Record(Entry(genesis, Certificate(ballot)), is_applied=True)]
     return Disk(log, contents={digest: FIRST}, snapshots=[name])

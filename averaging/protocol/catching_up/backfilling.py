@@ -8,7 +8,7 @@ has is asked for ever more rarely.
 from collections.abc import Iterable
 
 from averaging.log.chain import Chain
-from averaging.log.header import Gap, Header, Kind, shared_step
+from averaging.log.header import Gap, Header, HeaderKind, shared_step
 from averaging.protocol.actions import Credit
 from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.contacts import Contacts
@@ -40,7 +40,7 @@ class Backfilling:
         """The chain begins at a snapshot now; `had` was the newest header before."""
         had, oldest = had or self._had, chain.oldest
         # a run's first header has no members; this coordinator may have opened another run, not knowing of this one
-        common = 0 if had is None or had.kind is Kind.GENESIS else shared_step(chain.head, had.head)
+        common = 0 if had is None or had.kind is HeaderKind.GENESIS else shared_step(chain.head, had.head)
         if self._contacts.me.is_coordinator and oldest.previous and oldest.step - 1 > common:
             self.gaps.append(Gap(oldest.step - 1, oldest.previous, common))
 

@@ -13,7 +13,7 @@ import torch
 
 from averaging.log import codec
 from averaging.log.disk import Disk, Found
-from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, Part, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, HeaderKind, Part, SnapshotName
 from averaging.log.log_file import entries_after
 from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
@@ -46,7 +46,7 @@ class Course:
         self.folder, self.run, self.disk = folder, run, Disk(folder, LIMIT)
         self.entries: list[Entry] = []
         self.snapshots = [self.snapshot(0, "")]
-        self.add(Kind.GENESIS, snapshot=self.snapshots[0])
+        self.add(HeaderKind.GENESIS, snapshot=self.snapshots[0])
         self.disk.save_snapshots(self.snapshots, 0)
 
     def snapshot(self, step: int, after: str) -> SnapshotName:
@@ -59,18 +59,18 @@ class Course:
             self.disk.contents.put(named(content), content)
         return Part("a.0", tuple(map(named, contents)))
 
-    def next(self, kind: Kind, **fields: object) -> Header:
+    def next(self, kind: HeaderKind, **fields: object) -> Header:
         before = self.entries[-1].header if self.entries else None
         step, previous = (before.step + 1, before.digest) if before else (0, "")
         return header(step, previous, run=self.run, kind=kind, **fields)
 
-    def add(self, kind: Kind = Kind.UPDATE, **fields: object) -> None:
-        if kind is Kind.UPDATE:
+    def add(self, kind: HeaderKind = HeaderKind.UPDATE, **fields: object) -> None:
+        if kind is HeaderKind.UPDATE:
             fields["parts"] = (self.update(len(self.entries)),)
         self.entries.append(Entry(self.next(kind, **fields), Certificate(FIRST, ("a.0",))))
         self.disk.append(self.entries[-1:])
         step = self.entries[-1].header.step
-        if kind is Kind.UPDATE and step % 3 == 0:
+        if kind is HeaderKind.UPDATE and step % 3 == 0:
             self.snapshots.append(self.snapshot(step, self.entries[-1].header.digest))
             self.disk.save_snapshots(self.snapshots, 0)
 
@@ -108,14 +108,14 @@ def test_all_is_found_again(course: Course) -> None:
 
 
 def test_others_may_not_read_anything(course: Course) -> None:
-    course.disk.save_proposal(FIRST, course.next(Kind.UPDATE))
+    course.disk.save_proposal(FIRST, course.next(HeaderKind.UPDATE))
     for path in (course.folder, *course.folder.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
 def test_the_accepted_header_is_found_while_it_is_the_next_one(course: Course) -> None:
-    accepted, ballot = course.next(Kind.UPDATE, parts=(course.update(9),)), Ballot(5, "b.1")
-    course.disk.save_proposal(Ballot(4, "c.0"), course.next(Kind.UPDATE))
+    accepted, ballot = course.next(HeaderKind.UPDATE, parts=(course.update(9),)), Ballot(5, "b.1")
+    course.disk.save_proposal(Ballot(4, "c.0"), course.next(HeaderKind.UPDATE))
     course.disk.save_proposal(ballot, accepted)
     found = course.restarted()
     assert found is not None
@@ -141,7 +141,7 @@ def test_what_names_something_is_written_after_it(course: Course, monkeypatch: p
 
     monkeypatch.setattr(os, "fsync", noted)
     chunks = sorted(course.update(9).chunks)
-    course.disk.save_proposal(FIRST, course.next(Kind.UPDATE))
+    course.disk.save_proposal(FIRST, course.next(HeaderKind.UPDATE))
     assert on_disk == [*chunks, "contents", "accepted", "peer"]
     on_disk.clear()
     course.add()
@@ -197,10 +197,10 @@ def _is_parameters(course: Course, digest: str, step: int) -> bool:
 def test_a_rollback_starts_from_its_snapshot(course: Course) -> None:
     """Updates before it are not needed, nor is the snapshot that it undid."""
     back = SnapshotName(len(course.entries), course.snapshots[1].digest)  # named by the step of the rollback
-    course.add(Kind.ROLLBACK, snapshot=back)
+    course.add(HeaderKind.ROLLBACK, snapshot=back)
     course.snapshots = [course.snapshots[2], back]  # what the protocol keeps
     course.disk.save_snapshots(course.snapshots, 0)
-    course.add(Kind.RESET)
+    course.add(HeaderKind.RESET)
     for step in range(1, 9):
         course.drop(course.entries[step].header.chunks[0])
     found = course.restarted()
@@ -333,7 +333,7 @@ def test_where_what_it_needs_is_lost_it_reads_all(course: Course) -> None:
 
 
 def test_what_nothing_names_is_deleted_when_the_log_is_loaded(course: Course) -> None:
-    accepted = course.next(Kind.UPDATE, parts=(course.update(9),))
+    accepted = course.next(HeaderKind.UPDATE, parts=(course.update(9),))
     course.disk.save_proposal(FIRST, accepted)
     course.disk.save_snapshots(course.snapshots[1:], 0)
     kept = {one for entry in course.entries[4:] for one in entry.header.chunks}.union(accepted.chunks)
@@ -357,7 +357,7 @@ def test_what_nothing_names_is_deleted_when_the_log_is_loaded(course: Course) ->
     ids=["empty", "zeros", "cut", "garbled"],
 )
 def test_a_broken_file_counts_as_none(course: Course, name: str, change: Callable[[bytes], bytes]) -> None:
-    course.disk.save_proposal(FIRST, course.next(Kind.UPDATE, parts=(course.update(9),)))
+    course.disk.save_proposal(FIRST, course.next(HeaderKind.UPDATE, parts=(course.update(9),)))
     path = course.folder / name
     path.write_bytes(change(path.read_bytes()))
     found = course.restarted()
@@ -398,7 +398,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
 WRITER = """
     import sys
     from pathlib import Path
-    from averaging.log.header import Kind
+    from averaging.log.header import HeaderKind
     from tests.averaging.log.headers import FIRST
     from tests.averaging.log.test_disk import Course, Disk
 
@@ -411,7 +411,7 @@ WRITER = """
     else:
         course = Course(folder)
     while True:
-        proposal = course.next(Kind.UPDATE, parts=(course.update(len(course.entries)),))
+        proposal = course.next(HeaderKind.UPDATE, parts=(course.update(len(course.entries)),))
         course.disk.save_proposal(FIRST, proposal)
         print("accepted", proposal.step)
         course.add()

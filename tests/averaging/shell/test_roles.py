@@ -14,7 +14,7 @@ def village_of(folder: Path) -> tuple[Village, list[Shell]]:
     village = Village(folder)
     shells = [village.add("coordinator", begins=True), village.add("asha"), village.add("bela"), village.add("thin")]
     for shell, mbits, speed in zip(shells, (200.0, 50.0, 50.0, 0.05), (0.0, 100.0, 100.0, 5.0), strict=True):
-        shell.machine.measured(Bandwidth(upload=mbits, download=10 * mbits))
+        shell.machine.session.bandwidth = Bandwidth(upload=mbits, download=10 * mbits)
         shell.computes_at(speed)
     for shell, seconds in zip(shells[1:], (1.0, 1.0, 20.0), strict=True):
         village.train(shell, seconds=seconds, overlap=True)

@@ -13,7 +13,7 @@ import torch
 import averaging.shell.replay
 from averaging.log import disk, log_file, store
 from averaging.log.disk import Disk
-from averaging.log.header import Ballot, Entry, Header, Kind
+from averaging.log.header import Ballot, Entry, Header, HeaderKind
 from averaging.protocol.actions import Apply, Load
 from averaging.protocol.catching_up.catching_up import AHEAD
 from averaging.protocol.messages import Propose
@@ -77,7 +77,7 @@ def test_a_batch_of_a_state_before_a_rollback_never_counts(tmp_path: Path) -> No
                 shell.begin_batch()
             coordinator.roll_back(coordinator.replay.manifest(coordinator.machine.log.snapshots[-1].digest))
             await village.until(partial(is_ordered, rolled_back))
-            assert shell.machine.log.tip.kind is Kind.ROLLBACK and step_of(shell) == rolled_back - 1
+            assert shell.machine.log.tip.kind is HeaderKind.ROLLBACK and step_of(shell) == rolled_back - 1
             assert not shell.may_compute(overlap=True)
             if not begins_before:
                 shell.begin_batch()
