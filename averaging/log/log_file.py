@@ -283,7 +283,7 @@ def unreadable(path: Path, error: OSError) -> StorageError:
     return StorageError(f"{path}: could not be read ({error.strerror}); make it readable or remove it")
 
 
-class _Entry(Packed):
+class _Entry(Packed, frozen=True):
     """As it is in the file: the header in the bytes that its digest is of."""
 
     header: bytes
@@ -293,7 +293,7 @@ class _Entry(Packed):
     signatures: tuple[bytes, ...]
 
 
-class _Record(Packed):
+class _Record(Packed, frozen=True):
     """As it is in the file."""
 
     entry: _Entry

@@ -15,7 +15,7 @@ AGAIN = 10.0  # seconds until they are sent once more
 
 
 class Crediting:
-    """Of one peer; of the coordinator, too."""
+    """Sends headers of the groups that this peer convened; at the coordinator, takes them in."""
 
     def __init__(self, session: Session, contacts: Contacts):
         self._session, self._contacts, self._settings = session, contacts, session.settings

@@ -27,7 +27,7 @@ WHOLE, PARTIAL = 2**20, 2**10  # weights of parameters: of peers that had all up
 
 
 class GroupRound:
-    """As one member sees it. `header` names the mean, which is here once the round `is_over`; None: there is none.
+    """A round as one member sees it. `header` names the mean, which is here once the round `is_over`; None: no mean.
 
     Args:
         members: sessions that are expected.
@@ -129,7 +129,7 @@ class GroupRound:
             self.is_over = True
 
     def heard(self, sender: str, now: float) -> None:
-        """Any word of a peer."""
+        """Take in that a peer has said something."""
         if sender == self.ballot.convener:
             self._heard_at = now
 

@@ -28,7 +28,7 @@ from averaging.protocol.settings import Settings
 
 
 class Components:
-    """Of one session; `LogPeer` tells it what happens."""
+    """Those of one session; `LogPeer` tells them what happens."""
 
     def __init__(
         self, me: Contact, settings: Settings, now: float, held: Iterable[str], plan: Planner, credentials: Credentials

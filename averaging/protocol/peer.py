@@ -79,11 +79,8 @@ class LogPeer:
         self.backfilling.gaps = list(gaps)
         self._components.go_on_from(chain, snapshots)
         self.leading.waited_before = waited
-        if (
-            accepted is not None
-            and accepted.header.previous == chain.tip.digest
-            and accepted.header.kind is HeaderKind.UPDATE
-        ):
+        is_next = accepted is not None and accepted.header.previous == chain.tip.digest
+        if accepted is not None and is_next and accepted.header.kind is HeaderKind.UPDATE:
             self.voting.voter.accepted = accepted
             self._contacts.learn_of(accepted)
 

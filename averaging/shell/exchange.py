@@ -14,7 +14,7 @@ from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Chunk, Message, Piece, Plan
 from averaging.reduce.encoding import piece_bytes, with_weight
-from averaging.reduce.reducer import EncodedMean, Reducer
+from averaging.reduce.reducer import EncodedMean, average
 from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
 from swarm.errors import StorageError
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 
 class Exchange:
-    """Of one peer; for the thread of the event loop. Averaging itself is done aside.
+    """Takes in and makes what one peer exchanges, in the event loop's thread. Averaging itself is done aside.
 
-    What others send is kept as far as it is of use, and as there is room for it.
+    What others send is kept as far as it is needed and there is room for it.
     """
 
     def __init__(self, locked: LockedMachine, replay: Replay, store: Store, aside: Executor):
@@ -139,8 +139,8 @@ class Exchange:
             if piece is not None:
                 pieces.append((sender, piece))
         excluded = set(action.senders).difference(sender for sender, _ in pieces)
-        reducer = Reducer(self._locked.gradients.grid, self._locked.kind(plan.ballot))
-        work = partial(reducer.average, pieces, chunk, plan.weights_by_session())
+        grid, kind = self._locked.gradients.grid, self._locked.kind(plan.ballot)
+        work = partial(average, grid, kind, pieces, chunk, plan.weights_by_session())
         loop = asyncio.get_running_loop()
         try:
             mean: EncodedMean = await loop.run_in_executor(self._aside, work)

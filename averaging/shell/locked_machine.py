@@ -1,4 +1,4 @@
-"""What two threads share: the trainer's, which adds gradients, and that of the event loop, where all else happens."""
+"""A machine and its gradients behind a lock: the trainer's thread adds gradients, the event loop does all else."""
 
 import logging
 import threading

@@ -45,7 +45,7 @@ DISK_AGAIN = 5.0  # seconds between two attempts to write to a full disk
 
 
 class Stepping:
-    """Of one peer. Its methods belong to the event loop, except for those of the last section.
+    """Carries out what changes one peer's state or disk. Methods belong to the event loop, but for the last section.
 
     Args:
         aside: does one thing at a time.

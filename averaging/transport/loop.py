@@ -111,7 +111,7 @@ class LoopThread:
 
 
 class Tasks:
-    """Of an event loop, kept until they have ended: asyncio refers to them weakly."""
+    """Tasks of an event loop, kept until they have ended: asyncio refers to them weakly."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()

@@ -1,4 +1,4 @@
-"""What is known of another session, and waits for it."""
+"""Another session: its streams, what waits for them, and when to try again."""
 
 import asyncio
 from collections.abc import Callable

@@ -4,8 +4,8 @@ Each pair of peers has two lanes with streams of their own, so that votes do not
 both directions, whichever side opened it: a peer that accepts no connections is reached over its own. hivemind's raw
 streams are used, not its calls: those read up to six messages of 8 MiB before anybody knows who sends them.
 
-A session is called `<peer id>.<8 hex digits>`. libp2p vouches for the peer id at the other end, so nobody speaks for a
-session of another peer; in a guarded run both sides show their passes too.
+A session is called `<peer id>.<8 hex digits>`. libp2p vouches for the peer id at the other end, so no peer speaks for a
+session of another; in a guarded run both sides show their passes too.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Counts:
 
 
 class Transport:
-    """Of one session. Everything is called in the event loop.
+    """The streams of one session. Everything is called in the event loop.
 
     Args:
         gate: checks passes and has ours; None where everybody may take part.

@@ -20,7 +20,7 @@ RAREST = 300.0  # seconds until all peers are asked again, at most
 
 
 class Backfilling:
-    """Of one peer. Peers other than the coordinator only answer."""
+    """Asks for the headers of gaps, and answers. Peers other than the coordinator only answer."""
 
     def __init__(self, session: Session, contacts: Contacts, log: HeldLog):
         self._send, self._act, self._timing = session.send, session.act, session.timing

@@ -1,4 +1,4 @@
-"""Who decides about the next header, and how many of them are enough.
+"""The voters on the next header, and how many of them are enough.
 
 Single-decree Paxos for each step (Lamport, "Paxos Made Simple", 2001), chained as Viewstamped Replication and Raft do
 it. The quorums are not the usual ones in two ways:

@@ -45,7 +45,7 @@ class Voter:
 
 
 class Voting:
-    """In the decision about the next header. A peer that is no voter calls and accepts, too; nobody counts it."""
+    """This peer's part in the decision about the next header. Peers that are no voters answer, and are not counted."""
 
     def __init__(
         self,

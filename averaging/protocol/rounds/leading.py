@@ -20,7 +20,7 @@ from averaging.protocol.session import Session
 
 
 class Leading:
-    """Of one peer, whenever it leads."""
+    """Begins, continues and ends the rounds that this peer convenes."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ class Situation:
 
 
 class Meeting:
-    """Of one ballot."""
+    """The calls of one ballot, and the headers that may come of them."""
 
     def __init__(self, situation: Situation):
         self.calls: dict[str, Call] = {}  # by session

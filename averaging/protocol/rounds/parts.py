@@ -1,4 +1,4 @@
-"""Who reduces which chunks of the vector, who takes the place of a reducer that is late, and who computes next.
+"""Which member reduces which chunks of the vector, which takes the place of a late reducer, and which compute next.
 
 The process may give a peer another planner: DeDLOC's looks at lines and processors (`averaging/load_balancing/`).
 """

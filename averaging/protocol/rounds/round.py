@@ -24,7 +24,7 @@ from averaging.protocol.rounds.parts import Assignments, Planner
 
 
 class Phase(Enum):
-    """See the module."""
+    """In the order in which they follow; see the module."""
 
     MEETING = "meeting"
     REDUCING = "reducing"

@@ -82,7 +82,7 @@ class Run:
             tie_breaker=COORDINATOR,
             resets=previous.resets,
         )
-        return replace(header, **{**plain, **fields})  # type: ignore[arg-type]
+        return replace(header, **{**plain, **fields})
 
     def following(self, entries: Sequence[Entry], count: int, votes: Sequence[str], **fields: object) -> list[Entry]:
         """So many more entries, for which these have voted; the first one convenes."""

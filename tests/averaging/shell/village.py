@@ -315,3 +315,7 @@ class Cable:
 
         asyncio.get_running_loop().call_later(0.02 + 0.05 * self.village.random.random(), arrive)
         return True
+
+
+def step_of(shell: Shell) -> int:
+    return -1 if shell.replay.state is None else shell.replay.state.step

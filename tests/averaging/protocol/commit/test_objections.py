@@ -106,7 +106,7 @@ def test_a_peer_that_does_not_know_does_not_object() -> None:
 )
 def test_a_convener_that_lies_is_found_out(lie: dict[str, object], what: str) -> None:
     members = {"members": lie["members"]} if "members" in lie else {}
-    assert what in objected(replace(honest(**members), **lie))  # type: ignore[arg-type]
+    assert what in objected(replace(honest(**members), **lie))
 
 
 def test_a_contact_that_comes_with_a_proposal_is_evidence() -> None:
