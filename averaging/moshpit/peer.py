@@ -50,7 +50,7 @@ class GroupPeer:
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
         self.me, self._settings, self._groups = me, settings, groups
-        self.buffers, self.resting = Buffers(), Resting(me.session)  # in small groups all compute
+        self.buffers, self.resting = Buffers(settings.most_samples), Resting(me.session)  # in small groups all compute
         self.session = session = Session(me, settings, credentials)
         self._contacts = contacts = Contacts(me, credentials)
         self.fetching, self.reducing = Fetching(session.send, settings.timing), Reduction(session)
@@ -117,14 +117,10 @@ class GroupPeer:
     def computed(self, weight: int, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count. `loss` is the sum over them, in nats."""
         self._computes = False
-        if weight and self.has_room(samples):
+        if weight and self.buffers.has_room(samples):
             self.buffers.add(weight, samples, loss)
             self.gathering.computed(now)
         self._after(now)
-
-    def has_room(self, samples: int) -> bool:
-        """Whether a batch of so many would not make this peer's offer larger than others believe."""
-        return self.buffers.samples + samples <= self._settings.most_samples
 
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
@@ -221,10 +217,6 @@ class GroupPeer:
     def others(self) -> Collection[str]:
         """Sessions that are listed and have not left."""
         return self._contacts.others
-
-    def gathered(self, now: float) -> int:
-        """Samples of all peers towards the next step, as far as this one knows."""
-        return self.gathering.gathered(now)
 
     def in_round(self, now: float) -> bool:
         """Whether gradients are being averaged."""

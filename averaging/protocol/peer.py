@@ -37,9 +37,9 @@ class LogPeer:
         self.session, self._contacts, self._trust = own.session, own.contacts, own.trust
         self.buffers, self.log, self.fetching, self.resting = own.buffers, own.log, own.fetching, own.resting
         self.reducing, self.backfilling, self.catching_up = own.reducing, own.backfilling, own.catching_up
-        self.adopting, self.voting, self.reporting, self.leading = own.adopting, own.voting, own.reporting, own.leading
+        self.adopting, self.voting, self.gathering, self.leading = own.adopting, own.voting, own.gathering, own.leading
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
-            messages.Report: self.reporting.on_report,
+            messages.Report: self.gathering.on_report,
             messages.Status: self._on_status,
             messages.Meet: self._on_meet,
             messages.Call: self._on_call,
@@ -99,7 +99,7 @@ class LogPeer:
 
     def receive(self, sender: str, message: Message, now: float) -> None:
         """A message has come."""
-        self.reporting.views.heard(sender, now)
+        self.gathering.views.heard(sender, now)
         self._handlers[type(message)](sender, message, now)
         self._after(now)
 
@@ -110,18 +110,14 @@ class LogPeer:
     def computed(self, weight: int, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count, from the newest state or the one before.
 
-        `loss` is the sum over them, in nats. See `has_room`.
+        `loss` is the sum over them, in nats. See `Buffers.has_room`.
         """
         self.voting.computes = False
-        if weight and self.has_room(samples):
+        if weight and self.buffers.has_room(samples):
             self.buffers.add(weight, samples, loss)
-            self.reporting.computed(now)
+            self.gathering.computed(now)
         self.voting.call_after_batch(now)
         self._after(now)
-
-    def has_room(self, samples: int) -> bool:
-        """Whether a batch of so many would not make this peer's offer larger than others believe."""
-        return self.buffers.samples + samples <= self.session.settings.most_samples
 
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
@@ -185,7 +181,7 @@ class LogPeer:
         self.catching_up.tick(self.log.head, now)
         self.voting.call_after_batch(now)
         self.resting.tick(self._contacts.others, now)
-        self.reporting.tick(now)
+        self.gathering.tick(now)
         self.backfilling.tick(now)
         self._after(now)
 
@@ -226,16 +222,12 @@ class LogPeer:
         """Whether this peer has called for the present step a while ago at most."""
         return self.voting.in_round(now)
 
-    def gathered(self, now: float) -> int:
-        """Samples of all peers towards the next step, as far as this one knows."""
-        return self.reporting.gathered(now)
-
     # -- messages that concern more than one part
 
     def _on_status(self, sender: str, status: messages.Status, now: float) -> None:
         if self.session.credentials.is_guarded and self._trust.heard(status.anchor, now):
             self.log.told(status.anchor)
-        self.reporting.on_status(sender, status, now)
+        self.gathering.on_status(sender, status, now)
         self.leading.on_status(sender, status, now)
 
     def _on_meet(self, sender: str, meet: messages.Meet, now: float) -> None:
@@ -243,9 +235,9 @@ class LogPeer:
         if sender != meet.ballot.convener:
             return
         if meet.instance != self.voting.instance or self.is_behind:
-            self.session.send(sender, self.reporting.status(now))
+            self.session.send(sender, self.gathering.status(now))
         elif self.voting.meet(sender, meet, now):
-            self.reporting.convening.other_ballot(now)
+            self.gathering.convening.other_ballot(now)
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
         content = farewell(goodbye.farewell)
@@ -254,7 +246,7 @@ class LogPeer:
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
         self._forget_goodbyes()
-        self.reporting.views.forget(goodbye.session)
+        self.gathering.views.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
 
     def _forget_goodbyes(self) -> None:
@@ -262,12 +254,12 @@ class LogPeer:
             self._contacts.forget_goodbyes(self.log.chain.tip)
 
     def _on_piece(self, sender: str, piece: messages.Piece, now: float) -> None:
-        self.reporting.convening.round_moves(now)
+        self.gathering.convening.round_moves(now)
         self.reducing.piece(sender, piece, now)
 
     def _on_chunk(self, sender: str, chunk: messages.Chunk, now: float) -> None:
         if self.reducing.is_reducer(sender):
-            self.reporting.convening.round_moves(now)
+            self.gathering.convening.round_moves(now)
         self.fetching.on_chunk(sender, chunk, now)
 
     def _on_plan(self, sender: str, plan: messages.Plan, now: float) -> None:
@@ -280,7 +272,7 @@ class LogPeer:
 
     def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
         if self.log.chain is None or proposal.instance != self.voting.instance:
-            self.session.send(sender, self.reporting.status(now))
+            self.session.send(sender, self.gathering.status(now))
         else:
             self.adopting.proposed(proposal.header.snapshot, [sender, *self._contacts.others], now)
             self.voting.propose(sender, proposal, now)

@@ -15,7 +15,7 @@ from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression
-from averaging.reduce.sender import GradientBuffers
+from averaging.reduce.gradient_buffers import GradientBuffers
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piec
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
-from averaging.reduce.sender import GradientBuffers
+from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.shell.exchange import Exchange
 from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
@@ -205,7 +205,7 @@ class Shell:
         with self._locked.lock:
             machine, now = self._machine, self._loop.time()
             return Progress(
-                gathered=machine.gathered(now),
+                gathered=machine.gathering.gathered(now),
                 own=machine.buffers.samples,
                 peers=1 + len(machine.others),
                 in_round=machine.in_round(now),
@@ -243,7 +243,7 @@ class Shell:
             is_fresh = machine.head is not None and machine.head.step <= step + STALENESS
             is_useful = is_fresh and loaded == self._locked.loads and not machine.is_behind
             try:
-                if gradient is not None and is_useful and machine.has_room(samples):
+                if gradient is not None and is_useful and machine.buffers.has_room(samples):
                     self._locked.gradients.add(machine.buffers.open_number, gradient, tokens)
                     counts = True
             finally:

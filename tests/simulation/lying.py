@@ -37,7 +37,8 @@ from averaging.protocol.messages import (
     Want,
 )
 from averaging.protocol.messages import WantLog as AsksForLog
-from tests.simulation.process import Process, State, digest_of
+from tests.simulation.process import Process
+from tests.simulation.state import State, digest_of
 from tests.simulation.world import World
 
 EVERY = 3.0  # seconds between two lies

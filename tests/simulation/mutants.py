@@ -29,8 +29,9 @@ from averaging.protocol.rounds.meeting import Meeting
 from averaging.protocol.settings import Settings
 from tests.simulation.course import Course, run
 from tests.simulation.ledger import Ledger
-from tests.simulation.process import Process, State
+from tests.simulation.process import Process
 from tests.simulation.signatures import Credentials, Signatures
+from tests.simulation.state import State
 
 _GO_ON = Adopting.go_on
 
@@ -238,7 +239,7 @@ def _goodbyes_of_others() -> Any:
     def believes(self: LogPeer, sender: str, goodbye: Goodbye, now: float) -> None:
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
-        self.reporting.views.forget(goodbye.session)
+        self.gathering.views.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
 
     return patch.object(LogPeer, "_on_goodbye", believes)

@@ -1,19 +1,16 @@
 """A process around a protocol machine: it has a state, chunks, perhaps a disk, and it may die between any two actions.
 
-States and updates are symbols here: a chunk names the batches that went into it, and a state is the digest of all that
-was applied, with moments that lose something when they are encoded.
+Updates are symbols here: a chunk names the batches that went into it. See `state.py` for states.
 """
 
-import functools
-import hashlib
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, HeaderKind, SnapshotName
+from averaging.log.header import Entry, Gap, Header, HeaderKind, SnapshotName
 from averaging.log.log_file import Record
 from averaging.protocol.actions import (
     Action,
@@ -35,45 +32,12 @@ from tests.simulation.disk import Disk
 from tests.simulation.ledger import Ledger
 from tests.simulation.oracle import Oracle, loss_of
 from tests.simulation.signatures import Credentials
+from tests.simulation.state import State, digest_of
 from tests.simulation.world import World
 
 WITH_PAYLOAD = (Chunk, Piece)
 TICK = 0.5
 BATCH = 1.0  # seconds
-
-
-@functools.lru_cache(maxsize=256)
-def digest_of(value: Hashable) -> str:
-    """A short digest of a plain value."""
-    return hashlib.blake2b(repr(value).encode(), digest_size=12).hexdigest()
-
-
-@dataclass(frozen=True)
-class State:
-    """Parameters and the optimizer's moments after a global step."""
-
-    parameters: str
-    moments: str
-    drift: str = ""  # of a processor that computes other bits, and of those that go on from its snapshots
-
-    def stepped(self, update: tuple[Any, ...], *, drifts: bool) -> "State":
-        """The state after an update."""
-        drift = digest_of((self.drift, update)) if drifts else self.drift
-        exact = self.exact
-        return State(digest_of((exact, update)), digest_of((exact.moments, update)), drift)
-
-    @property
-    def exact(self) -> "State":
-        """The state to which it is near."""
-        return replace(self, drift="")
-
-    def rebased(self) -> "State":
-        """Moments as they are after they were encoded and decoded; a second time changes nothing."""
-        coarse = self.moments if self.moments.startswith("coarse ") else f"coarse {self.moments[:20]}"
-        return replace(self, moments=coarse)
-
-
-FIRST = State("zero", "coarse zero")
 
 
 class Process:
@@ -220,7 +184,7 @@ class Process:
         else:
             weight = max(1, int(self.speed * (0.5 + self.world.random.random())))
             batch = self.oracle.new_batch(self.session, weight)
-            if self.machine.has_room(weight):
+            if self.machine.buffers.has_room(weight):
                 self._batches[self.machine.buffers.open_number].append(batch)
             self.machine.computed(weight, self.world.now, samples=weight, loss=weight * loss_of(batch))
         self._carry_out()
@@ -515,13 +479,3 @@ def next_session(world: World, user: str) -> str:
     """A session name that nobody has had."""
     count = sum(session.rsplit(".", 1)[0] == user for session in world.processes)
     return f"{user}.{count:03d}"
-
-
-def first_disk(run: str, coordinator: str) -> Disk:
-    """The disk of a coordinator that has opened a run."""
-    ballot = Ballot(0, coordinator)
-    digest = digest_of(FIRST)
-    name = SnapshotName(0, digest)
-    genesis = Header(run, 0, HeaderKind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
-    log = [Record(Entry(genesis, Certificate(ballot)), is_applied=True)]
-    return Disk(log, contents={digest: FIRST}, snapshots=[name])

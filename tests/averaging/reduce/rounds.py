@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from averaging.reduce.encoding import Compression
+from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import average
-from averaging.reduce.sender import GradientBuffers
 
 
 def drawn(grid: Grid, seed: int) -> Tensor:

@@ -53,7 +53,7 @@ def test_a_coordinator_with_a_full_disk_follows_and_convenes_once_it_was_able_to
             village.train(village.add(name))
         await village.until(lambda: len(village.entries) > 3)
         room.log, room.chunks = False, for_chunks
-        convening = coordinator.machine.reporting.convening
+        convening = coordinator.machine.gathering.convening
         if for_chunks:
             await village.until(lambda: not convening.can_convene)
         since = village.newest.step

@@ -113,7 +113,7 @@ def test_a_report_of_more_than_any_peer_can_bring_counts_nothing() -> None:
     machine.contacts([ASHA], 0.0)
     for samples, counted in ((17, 0), (16, 16)):
         machine.receive(ASHA.session, Report(machine.head, samples), 1.0)
-        assert machine.reporting.gathered(1.0) == counted
+        assert machine.gathering.gathered(1.0) == counted
 
 
 def test_a_peer_that_reports_a_batch_and_never_calls_opens_ever_fewer_rounds() -> None:

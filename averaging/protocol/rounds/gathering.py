@@ -15,7 +15,7 @@ from averaging.protocol.rounds.peer_views import PeerViews
 from averaging.protocol.session import Session
 
 
-class Reporting:
+class Gathering:
     """Reports, answers reports, and counts what others have reported."""
 
     def __init__(
