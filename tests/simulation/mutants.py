@@ -33,8 +33,6 @@ from tests.simulation.process import Process
 from tests.simulation.signatures import Credentials, Signatures
 from tests.simulation.state import State
 
-_GO_ON = Adopting.go_on
-
 
 @dataclass(frozen=True)
 class Mutant:
@@ -258,9 +256,14 @@ def _resets_of_anybody() -> Iterator[None]:
         yield
 
 
-def _only_compares(self: Adopting) -> None:
-    with patch.object(self, "_committed", None):
-        _GO_ON(self)
+def _only_compares() -> Any:
+    go_on = Adopting.go_on
+
+    def compares(self: Adopting) -> None:
+        with patch.object(self, "_committed", None):
+            go_on(self)
+
+    return patch.object(Adopting, "go_on", compares)
 
 
 def _any_log() -> Any:
@@ -305,11 +308,7 @@ MUTANTS = (
         10,
         (lambda: patch.object(Adopting, "compared", lambda *said, **near: None),),
     ),
-    Mutant(
-        "snapshots of other processors are not taken over",
-        30,
-        (lambda: patch.object(Adopting, "go_on", _only_compares),),
-    ),
+    Mutant("snapshots of other processors are not taken over", 30, (_only_compares,)),
     Mutant("only newcomers rebase", 1, (_only_newcomers_rebase,)),
     Mutant("any signature is believed", 11, (lambda: patch.object(Signatures, "has", lambda *asked: True),)),
     Mutant("goodbyes of others are believed", 2, (_goodbyes_of_others,)),

@@ -8,7 +8,7 @@ from tests.simulation.process import Process
 from tests.simulation.world import Ambush, World
 
 if TYPE_CHECKING:
-    from tests.simulation.faults import Faults
+    from tests.simulation.fault_injection.faults import Faults
 
 
 class Ambushes:
