@@ -26,7 +26,7 @@ from rich.progress import track
 from rich.table import Table
 from sqlalchemy import create_engine, make_url, text
 
-from averaging.log.header import Ballot, Header, Kind, Member, Part
+from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
 from benchmarks import command
 from coordinator.ledger.ingest import day_of
 from coordinator.ledger.ledger import Ledger, SessionReport, open_ledger
@@ -171,7 +171,7 @@ def _run(peers: int, steps: int) -> Iterator[tuple[list[SessionReport], Header]]
                 )
                 for number, session in enumerate(sessions)
             ],
-            Header("run", step + 1, Kind.UPDATE, "0" * 64, ballot, members=members, parts=parts),
+            Header("run", step + 1, HeaderKind.UPDATE, "0" * 64, ballot, members=members, parts=parts),
         )
 
 

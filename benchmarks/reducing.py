@@ -30,9 +30,9 @@ from rich.table import Table
 from torch import Tensor
 from transformers import AlbertConfig
 
+from averaging.reduce import reducer
 from averaging.reduce.encoding import Compression, decode, encode, encode_piece
 from averaging.reduce.grid import LARGEST_CHUNK, Grid
-from averaging.reduce.reducer import Reducer
 from averaging.shell.replay import decode_update
 from benchmarks import command
 from swarm.files import write_file
@@ -136,12 +136,12 @@ def compare(gradients: Sequence[Tensor], sizes: Sequence[int]) -> Errors:
 
 def _ours(gradients: Sequence[Tensor]) -> Tensor:
     grid = Grid(len(gradients[0]))
-    reducer, weights = Reducer(grid, "8bit"), {str(peer): 1 for peer in range(len(gradients))}
+    weights = {str(peer): 1 for peer in range(len(gradients))}
     chunks = []
     for chunk in range(grid.count):
         place = grid.slice(chunk)
         pieces = [(str(peer), encode_piece(one[place].numpy(), 1, "8bit")) for peer, one in enumerate(gradients)]
-        chunks.append(reducer.average(pieces, chunk, weights).encoded)
+        chunks.append(reducer.average(grid, "8bit", pieces, chunk, weights).encoded)
     return decode_update(chunks, grid, "8bit")
 
 
@@ -188,11 +188,11 @@ def measure(kind: Compression, peers: int) -> Speeds:
     values = np.random.default_rng(0).standard_normal(size).astype(np.float32)
     encoded, out = encode(values, kind), np.empty_like(values)
     pieces = [(str(peer), encode_piece(values, 1, kind)) for peer in range(peers)]
-    weights, reducer = {session: 1 for session, _ in pieces}, Reducer(grid, kind)
+    weights = {session: 1 for session, _ in pieces}
     return Speeds(
         encode=_megabytes(values.nbytes, lambda: encode(values, kind)),
         decode=_megabytes(values.nbytes, lambda: decode(encoded, size, kind, out)),
-        average=_megabytes(peers * values.nbytes, lambda: reducer.average(pieces, 0, weights)),
+        average=_megabytes(peers * values.nbytes, lambda: reducer.average(grid, kind, pieces, 0, weights)),
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from hivemind.dht import DHT
 
 from averaging.log.disk import LOG_FILE
-from averaging.log.header import Entry, Header, Kind
+from averaging.log.header import Entry, Header, HeaderKind
 from averaging.log.log_file import Place, entries_after, missing_in, newest_step
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
@@ -91,9 +91,9 @@ class Replica:
         """Called by another thread, perhaps before `self.optimizer` is set."""
         self._is_made.wait()
         self.stepped_at = clock.now()
-        norm = self.optimizer.gradient_norm if entry.header.kind is Kind.UPDATE else None
+        norm = self.optimizer.gradient_norm if entry.header.kind is HeaderKind.UPDATE else None
         self._applied.put(Applied(entry.header, norm, self.optimizer.round_seconds))
-        if entry.header.kind is Kind.ROLLBACK and (state := self.optimizer.state) is not None:
+        if entry.header.kind is HeaderKind.ROLLBACK and (state := self.optimizer.state) is not None:
             self._restored.put(state)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from fractions import Fraction
 
 from averaging.log.credit import contributions
-from averaging.log.header import Entry, Kind
+from averaging.log.header import Entry, HeaderKind
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Credited:
         if header.step == step + 1 and entry.certificate.votes:  # none in small groups, whose ballots are not counted
             self.failures += max(0, number - ballot - 1)
         self._newest = header.step, number
-        if header.kind is not Kind.UPDATE or not header.parts:
+        if header.kind is not HeaderKind.UPDATE or not header.parts:
             return
         self.rounds += 1
         samples = sum(member.samples for member in header.members)

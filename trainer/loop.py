@@ -5,7 +5,7 @@ import time
 
 from averaging.load_balancing.explanation import explanation
 from averaging.log.credit import session_id
-from averaging.log.header import Entry, Kind
+from averaging.log.header import Entry, HeaderKind
 from averaging.optimizer import CollaborativeOptimizer, Progress
 from swarm.run_file import RunFile
 from trainer.console.view import View
@@ -81,7 +81,7 @@ class Training:
         while not self._committed.empty():
             entry = self._committed.get()
             self._credited.take_in(entry, self._optimizer.sessions, time.monotonic(), is_replayed=is_behind)
-            if entry.header.kind is Kind.ROLLBACK:
+            if entry.header.kind is HeaderKind.ROLLBACK:
                 self._loads += 1  # which is said here
                 step = entry.header.step
                 self._messages.append(f"The swarm goes back to an older state of the model, as global step {step:,}.")

@@ -18,7 +18,7 @@ KEPT = 5  # periods in which something was measured; the fastest stretch of all 
 
 
 class Meter:
-    """Of all streams together. `clock` gives seconds."""
+    """Measures all streams of one direction together. `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float]):
         self._clock = clock

@@ -23,7 +23,7 @@ NO_CAPS = Caps()
 
 
 class Direction:
-    """Of a line. `cap` in Mbit/s."""
+    """One direction of a line. `cap` in Mbit/s."""
 
     def __init__(self, cap: float | None, clock: Callable[[], float]):
         self.cap = Cap(math.inf if cap is None else cap * MEGABIT, clock)
@@ -46,7 +46,7 @@ class Direction:
 
 
 class OwnLine:
-    """Its sessions, one after the other, share it. `clock` gives seconds."""
+    """Of a peer, whose sessions share it one after the other. `clock` gives seconds."""
 
     def __init__(self, caps: Caps = NO_CAPS, clock: Callable[[], float] = time.monotonic):
         self.upload, self.download = Direction(caps.upload, clock), Direction(caps.download, clock)

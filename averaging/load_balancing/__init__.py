@@ -1,1 +1,1 @@
-"""Who reduces which part, and who computes gradients (DeDLOC): pure functions without hivemind and torch."""
+"""Which peer reduces which part, and which compute gradients (DeDLOC): pure functions without hivemind and torch."""

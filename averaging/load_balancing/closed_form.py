@@ -1,12 +1,12 @@
-"""How long a round takes when it is known who sends gradients: the program of DeDLOC in closed form.
+"""The seconds of a round with given senders of gradients: the program of DeDLOC in closed form.
 
 The model is DeDLOC's (Diskin et al. 2021, section 3.2): lines are limited at their ends, per direction. n peers, of
 which C are trainers (c_i = 1, the others 0), average a vector. Peer i averages the share w_i of it, and the shares add
 up to 1. Measured in whole vectors,
 
-- a trainer sends every part but its own to its reducer, and whoever averages a part sends its mean to all
+- a trainer sends every part but its own to its reducer, and the reducer of a part sends its mean to all
   others:  up_i = c_i (1 - w_i) + (n - 1) w_i;
-- whoever averages a part gets it from all other trainers, and everybody gets every mean but its own:
+- the reducer of a part gets it from all other trainers, and every peer gets every mean but its own:
   down_i = (C - c_i) w_i + (1 - w_i).
 
 With U_i and D_i, the vectors a second that a line carries, a round is done within T seconds if and only if
@@ -14,7 +14,7 @@ up_i <= U_i T and down_i <= D_i T for all i. Both are linear in w_i alone, so th
 
     w_i <= cap_i(T) = min(1, (U_i T - c_i) / (n - 1 - c_i), (D_i T - 1) / (C - 1 - c_i)),
 
-0 for a peer in client mode, which nobody can send a part to; and how short T may be whatever the share: U_i T >= c_i
+0 for a peer in client mode, to which no part can be sent; and how short T may be whatever the share: U_i T >= c_i
 and D_i T >= 1. Shares that add up to 1 exist if and only if the caps add up to at least 1. Their sum grows with T, is
 concave and piecewise linear, so the shortest T is found exactly by a few steps of Newton's method: no step overshoots,
 and each ends on a later piece. (A zero below a fraction line means that the share costs that line nothing, and a lone
@@ -75,7 +75,7 @@ def round_seconds(lines: Lines, trains: Flags) -> Floats:
         trains: [K, n]; at least one trainer in each row.
 
     Returns:
-        Seconds, [K]; infinite where no round ever ends: nobody can average, or a line that is needed carries nothing.
+        Seconds, [K]; infinite where no round ever ends: no peer can average, or a line that is needed carries nothing.
     """
     caps, seconds = _caps(lines, trains), _shortest(lines, trains)
     possible = np.isfinite(seconds)
@@ -154,7 +154,7 @@ def _caps(lines: Lines, trains: Flags) -> _Caps:
 
 
 def _shortest(lines: Lines, trains: Flags) -> Floats:
-    """How long a round takes at least whoever averages what, [K].
+    """The least seconds of a round, whatever the shares, [K].
 
     A lone trainer need not download what it averages itself: with share w it gets 1 - w, so w >= 1 - D T, which has to
     be below its cap (U T - 1) / (n - 2).

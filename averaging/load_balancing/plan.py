@@ -1,4 +1,4 @@
-"""Who reduces which part, and who computes gradients at all (DeDLOC, Diskin et al. 2021, section 3.2).
+"""Which peer reduces which part, and which peers compute gradients (DeDLOC, Diskin et al. 2021, section 3.2).
 
 - `closed_form.py`: how long a round takes for given trainers, and the shares with which it does
 - `roles.py`: which trainers
@@ -93,7 +93,7 @@ def make_plan(peers: Sequence[Node], step: GlobalStep, senders: Sequence[bool] |
     Args:
         peers: the members of a group, at least one.
         step: what they do together.
-        senders: who sends gradients, where that is settled; absent: those whom it is best to let train.
+        senders: which peers send gradients, where that is settled; absent: those that it is best to let train.
 
     Raises:
         NobodyReachable: no peer can reduce.

@@ -1,15 +1,15 @@
-"""Who computes gradients: the binary choice c_i in DeDLOC's program (Diskin et al. 2021, section 3.2).
+"""Which peers compute gradients: the binary choice c_i in DeDLOC's program (Diskin et al. 2021, section 3.2).
 
 A peer that sends no gradients saves its line for the parts that it averages, and those of others, but its samples are
 missing. With rounds of T seconds and S samples a second of all trainers, a global step of B samples takes max(T, B / S)
 seconds where rounds overlap with computing, and T + B / S where they do not.
 
-Where everybody's gradients together are averaged before the next batch is there, everybody trains and nothing has to be
-searched. In small groups all choices are tried. In larger ones finding the best is a knapsack problem, which the paper
-relaxes and rounds; here, for many deadlines T, peers stop training one after another, those first that give the fewest
-samples for what they cost the round, until T is kept. The best of these choices is improved by letting single peers,
-and pairs, change sides, and by deadlines near its own, for as long as that helps. `benchmarks/plan.py` measures how far
-from the best that is.
+Where the gradients of all peers are averaged before the next batch is there, all train and nothing has to be searched.
+In small groups all choices are tried. In larger ones finding the best is a knapsack problem, which the paper relaxes
+and rounds; here, for many deadlines T, peers stop training one after another, those first that give the fewest samples
+for what they cost the round, until T is kept. The best of these choices is improved by letting single peers, and pairs,
+change sides, and by deadlines near its own, for as long as that helps. `benchmarks/plan.py` measures how far from the
+best that is.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ SAME = 1e-9  # relative difference of two times that counts as none
 
 
 def choose_trainers(lines: Lines, speeds: Floats, samples: float, *, overlap: bool) -> Flags:
-    """The trainers, [n], with whom a global step is shortest; among equals, those with most samples a second.
+    """The trainers, [n], with which a global step is shortest; among equals, those with most samples a second.
 
     Args:
         speeds: samples a second of each peer, [n]; a peer with 0 never trains.
@@ -69,7 +69,7 @@ def step_seconds(lines: Lines, trains: Flags, speeds: Floats, samples: float, *,
 
 
 def _all_choices(able: Flags) -> Flags:
-    """Every choice of at least one of those who are able to, the one with all of them first."""
+    """Every choice of at least one of the peers that can train, the one with all of them first."""
     places = np.flatnonzero(able)
     numbers = np.arange(2 ** len(places) - 1, 0, -1)
     choices = np.zeros((len(numbers), len(able)), dtype=np.bool_)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from averaging.log.header import Ballot, Entry, Gap, Header, Kind, SnapshotName
+from averaging.log.header import Ballot, Entry, Gap, Header, HeaderKind, SnapshotName
 from averaging.log.log_file import LogFile, Record, chain_of, framed, missing_in, unframed, unreadable
 from averaging.log.packing import pack, unpack
 from averaging.log.snapshot import Manifest
@@ -21,7 +21,7 @@ from swarm.files import storage_errors, write_file
 logger = logging.getLogger(__name__)
 
 LOG_FILE = "log"
-_NAMES_STATE = (Kind.GENESIS, Kind.ROLLBACK)  # the state after these is the snapshot that they name
+_NAMES_STATE = (HeaderKind.GENESIS, HeaderKind.ROLLBACK)  # the state after these is the snapshot that they name
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Disk:
         if found.accepted is not None:
             headers.append(found.accepted[1])
         digests = {digest for header in headers for digest in header.needed}
-        targets = [one.snapshot for one in headers if one.kind is Kind.ROLLBACK and one.snapshot is not None]
+        targets = [one.snapshot for one in headers if one.kind is HeaderKind.ROLLBACK and one.snapshot is not None]
         for name in (*found.snapshots, *targets):
             manifest = self._manifest(name)
             if manifest is not None:

@@ -23,7 +23,7 @@ def peer_of(session: str) -> str:
     return session.partition(".")[0]
 
 
-class Kind(str, Enum):
+class HeaderKind(str, Enum):
     """What a header does to the state."""
 
     GENESIS = "genesis"  # names the state that the run begins with
@@ -33,14 +33,14 @@ class Kind(str, Enum):
     RESET = "reset"  # names new voters without the votes of the old ones; signed by the run's authority
 
 
-class Ballot(Packed, order=True):
+class Ballot(Packed, frozen=True, order=True):
     """One try of one convener to have a header committed; it proposes at most one header in it."""
 
     number: int
     convener: str  # session
 
 
-class Member(Packed):
+class Member(Packed, frozen=True):
     """What one session brought to a global step."""
 
     session: str
@@ -52,40 +52,40 @@ class Member(Packed):
     loss: float | None = None  # mean over the masked tokens, in nats; None: it is not known
 
 
-class Part(Packed):
+class Part(Packed, frozen=True):
     """A run of chunks of the update, and the member that reduced them."""
 
     reducer: str  # session
     chunks: tuple[str, ...]  # digests, in the order of the vector
 
 
-class Exclusion(Packed):
+class Exclusion(Packed, frozen=True):
     """A sender whose gradient is missing from one chunk of the mean."""
 
     session: str
     chunk: int  # index in the whole vector
 
 
-class SnapshotName(Packed):
+class SnapshotName(Packed, frozen=True):
     """A state that can be loaded."""
 
     step: int
     digest: str  # of its manifest
 
 
-class Reset(Packed):
+class Reset(Packed, frozen=True):
     """A place at which a chain was reset; no two resets of a run have the same ballot."""
 
     step: int
     ballot: Ballot
 
 
-class Header(Packed, tag=FORMAT, dict=True):
+class Header(Packed, frozen=True, tag=FORMAT, dict=True):
     """One entry of the log."""
 
     run: str  # fingerprint of the settings on which all peers agree
     step: int
-    kind: Kind
+    kind: HeaderKind
     previous: str  # digest of the header before this one; empty for the first
     ballot: Ballot  # in which it was proposed first
     members: tuple[Member, ...] = ()
@@ -132,7 +132,7 @@ class Header(Packed, tag=FORMAT, dict=True):
     @functools.cached_property
     def needed(self) -> tuple[str, ...]:
         """Digests of what a peer must hold to vote for it and to apply it: an update's chunks, or a snapshot."""
-        if self.kind is Kind.ROLLBACK:
+        if self.kind is HeaderKind.ROLLBACK:
             assert self.snapshot is not None
             return (self.snapshot.digest,)
         return self.chunks
@@ -150,7 +150,7 @@ class Header(Packed, tag=FORMAT, dict=True):
         return header
 
 
-class Head(Packed):
+class Head(Packed, frozen=True):
     """Where a peer stands: its newest header, and the resets of its chain."""
 
     step: int
@@ -158,7 +158,7 @@ class Head(Packed):
     resets: tuple[Reset, ...] = ()
 
 
-class Gap(Packed):
+class Gap(Packed, frozen=True):
     """Older headers that are missing: the one of a step with this digest, and those before it down to another step."""
 
     step: int
@@ -166,7 +166,7 @@ class Gap(Packed):
     above: int  # the header of this step is held, or the chain begins after it
 
 
-class Farewell(Packed):
+class Farewell(Packed, frozen=True):
     """That a session has left for good, and where it stood."""
 
     session: str
@@ -176,7 +176,7 @@ class Farewell(Packed):
     signature: bytes = b""  # of the session; empty where the run gives no passes
 
 
-class Certificate(Packed):
+class Certificate(Packed, frozen=True):
     """Why a header is committed: who accepted it in which ballot. A reset has the authority's signature instead."""
 
     ballot: Ballot
@@ -185,7 +185,7 @@ class Certificate(Packed):
     signatures: tuple[bytes, ...] = ()  # of the votes, in their order; empty ones where the run gives no passes
 
 
-class Entry(Packed):
+class Entry(Packed, frozen=True):
     """A header of the log with its certificate."""
 
     header: Header

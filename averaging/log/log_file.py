@@ -6,7 +6,6 @@ some bytes, the next mark tells where to go on.
 """
 
 import bisect
-import io
 import itertools
 import logging
 import struct
@@ -94,28 +93,6 @@ def _next_mark(file: BinaryIO, place: int) -> int | None:
     return None
 
 
-def _last_end(path: Path) -> int:
-    """Where the last whole frame of a file ends."""
-    try:
-        with path.open("rb") as file:
-            before = file.seek(0, io.SEEK_END)
-            while before > 0:
-                begin = max(0, before - _READ)
-                file.seek(begin)
-                content = file.read(before - begin + len(_MARK) - 1)
-                at = len(content)
-                while (at := content.rfind(_MARK, 0, at + len(_MARK) - 1)) >= 0:
-                    file.seek(begin + at)
-                    if (whole := _read_frame(file, begin + at)) is not None:
-                        return begin + at + _FRAME.size + len(whole)
-                before = begin
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise unreadable(path, error) from error
-    return 0
-
-
 class LogFile:
     """All entries that a peer has learned of, in that order."""
 
@@ -133,7 +110,9 @@ class LogFile:
             StorageError: the file cannot be read.
         """
         if self._end is None:
-            end = _last_end(self._path)
+            end = 0
+            for _, end, _ in _records(self._path, 0):  # noqa: B007  (the last one)
+                pass
             self._broken_bytes(end)
             self._end = end
         return self._end
@@ -304,7 +283,7 @@ def unreadable(path: Path, error: OSError) -> StorageError:
     return StorageError(f"{path}: could not be read ({error.strerror}); make it readable or remove it")
 
 
-class _Entry(Packed):
+class _Entry(Packed, frozen=True):
     """As it is in the file: the header in the bytes that its digest is of."""
 
     header: bytes
@@ -314,7 +293,7 @@ class _Entry(Packed):
     signatures: tuple[bytes, ...]
 
 
-class _Record(Packed):
+class _Record(Packed, frozen=True):
     """As it is in the file."""
 
     entry: _Entry

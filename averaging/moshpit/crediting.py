@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from averaging.log.header import Entry, Header, Kind, Member
+from averaging.log.header import Entry, Header, HeaderKind, Member
 from averaging.moshpit.group_round import is_first, step_of
 from averaging.protocol.actions import Credit
 from averaging.protocol.contacts import Contacts
@@ -15,7 +15,7 @@ AGAIN = 10.0  # seconds until they are sent once more
 
 
 class Crediting:
-    """Of one peer; of the coordinator, too."""
+    """Sends headers of the groups that this peer convened; at the coordinator, takes them in."""
 
     def __init__(self, session: Session, contacts: Contacts):
         self._session, self._contacts, self._settings = session, contacts, session.settings
@@ -72,7 +72,7 @@ class Crediting:
         settings, number = self._settings, header.ballot.number
         sessions = [one.session for one in header.members]
         return (
-            header.kind is Kind.GROUP
+            header.kind is HeaderKind.GROUP
             and header.run == settings.run
             and is_first(number)
             and header.step == step_of(number) + 1 <= settings.last_step

@@ -17,7 +17,7 @@ from averaging.protocol.settings import Settings
 
 
 class Gathering:
-    """Of one peer."""
+    """Counts the samples of all peers, or reports those of this one to the peer that counts."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class Gathering:
         self.announced: Groups | None = None  # the newest step that began
         self.announced_at = 0.0
         self._contacts, self._settings, self._buffers, self._head, self._send = contacts, settings, buffers, head, send
-        self._counter, self._waits_since = "", 0.0  # whom this peer reports to, and since when without an answer
+        self._counter, self._waits_since = "", 0.0  # to which this peer reports, and since when without an answer
         self._silent: set[str] = set()  # sessions that should have counted, and said nothing
         self._reported_at, self._reported_samples, self._gathered = -1e9, 0, 0
         self._told = -1  # step of the one that counts
 
     def heard(self, sender: str, now: float) -> None:
-        """Any word of a peer."""
+        """Take in that a peer has said something."""
         self.views.heard(sender, now)
         self._silent.discard(sender)
         if sender == self._counter:

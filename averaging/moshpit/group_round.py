@@ -13,12 +13,12 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Header, Kind, Member, Part
+from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Member
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Call, Commit, Plan, Reduced, Reducing, Refused
-from averaging.protocol.rounds.meeting import member_of
-from averaging.protocol.rounds.parts import Assignments, Line, Planner
+from averaging.protocol.rounds.meeting import averaged, member_of
+from averaging.protocol.rounds.parts import Assignments, Planner
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.session import Session
 
@@ -27,7 +27,7 @@ WHOLE, PARTIAL = 2**20, 2**10  # weights of parameters: of peers that had all up
 
 
 class GroupRound:
-    """As one member sees it. `header` names the mean, which is here once the round `is_over`; None: there is none.
+    """A round as one member sees it. `header` names the mean, which is here once the round `is_over`; None: no mean.
 
     Args:
         members: sessions that are expected.
@@ -50,6 +50,7 @@ class GroupRound:
         now: float,
     ):
         self._me, self._settings, self._timing, self._send = session.me, session.settings, session.timing, session.send
+        self._session = session
         self._contacts, self._planner, self._reduction, self._fetching = contacts, planner, reduction, fetching
         number = call.ballot.number
         candidates = sorted(reachable, key=lambda one: hashlib.sha256(f"{number} {one}".encode()).digest())
@@ -89,11 +90,10 @@ class GroupRound:
 
     def _is_possible(self, call: Call) -> bool:
         """Whether a member can have what it offers: of gradients no more than it may bring to a step."""
-        samples, weight = (sum(getattr(one, of) for one in call.buffers) for of in ("samples", "weight"))
         if is_of_parameters(self.ballot.number):
-            return weight <= WHOLE
+            return call.weight <= WHOLE
         is_new = is_first(self.ballot.number)
-        return self._settings.may_bring(samples if is_new else self._settings.most_samples, weight)
+        return self._settings.may_bring(call.samples if is_new else self._settings.most_samples, call.weight)
 
     def on_plan(self, plan: Plan, now: float) -> None:
         """The convener knows all members."""
@@ -129,7 +129,7 @@ class GroupRound:
             self.is_over = True
 
     def heard(self, sender: str, now: float) -> None:
-        """Any word of a peer."""
+        """Take in that a peer has said something."""
         if sender == self.ballot.convener:
             self._heard_at = now
 
@@ -187,23 +187,15 @@ class GroupRound:
             self._fail()
 
     def _plan(self, now: float) -> None:
-        if not any(offer.weight for call in self._calls.values() for offer in call.buffers):
+        if not any(call.weight for call in self._calls.values()):
             self._fail()
             return
-        calls = dict(sorted(self._calls.items()))
-        lines = [
-            Line(session, bool(call.buffers), self._is_reachable(session), call.bandwidth)
-            for session, call in calls.items()
-        ]
-        self._moved_at = now
-        me, instance, settings = self._me.session, self._call.instance, self._settings
+        contacts = {session: self._contacts.get(session) for session in self._calls}
+        reachable = {session for session, contact in contacts.items() if contact is not None and contact.reachable}
+        self._moved_at, instance = now, self._call.instance
         self._assignments = Assignments(
-            me, instance, self.ballot, settings, calls, lines, self._planner, self._send, now
+            self._session, instance, self.ballot, self._calls, reachable, self._planner, now
         )
-
-    def _is_reachable(self, session: str) -> bool:
-        contact = self._contacts.get(session)
-        return contact is not None and contact.reachable
 
     def _fail(self) -> None:
         self.is_over = True
@@ -212,22 +204,21 @@ class GroupRound:
                 self._send(session, Refused(call.instance, call.ballot, self.ballot))
 
     def _header(self, results: Sequence[Reduced]) -> Header:
-        missing = [one for result in results for one in result.missing]
-        lost = {session for session, _ in missing if sum(session == one for one, _ in missing) == self._settings.chunks}
-        members = []
+        brought = []
         for session, call in sorted(self._calls.items()):
             contact = self._contacts.get(session)
             assert contact is not None
-            members.append(member_of(contact, () if session in lost else call.buffers))
+            brought.append(member_of(contact, call.buffers))
+        members, parts, exclusions = averaged(brought, results)
         return Header(
             run=self._settings.run,
             step=step_of(self.ballot.number) + 1,
-            kind=Kind.GROUP,
+            kind=HeaderKind.GROUP,
             previous="",
             ballot=self.ballot,
-            members=tuple(members),
-            parts=tuple(Part(result.assignment.reducer, result.chunks) for result in results),
-            exclusions=tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
+            members=members,
+            parts=parts,
+            exclusions=exclusions,
         )
 
 

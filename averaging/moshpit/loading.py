@@ -12,7 +12,7 @@ from averaging.protocol.session import Session
 
 
 class Loading:
-    """Of one peer."""
+    """Loads a state of another peer when this one is behind, and gives its own when it is asked."""
 
     def __init__(self, session: Session, contacts: Contacts, fetching: Fetching, step: Callable[[], int | None]):
         """`step`: of the state that this peer can give; None: it is behind."""

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from msgspec.structs import replace
-
 from averaging.log.header import Ballot, Certificate, Entry
 from averaging.moshpit.crediting import Crediting
 from averaging.moshpit.gathering import Gathering
@@ -13,14 +11,14 @@ from averaging.moshpit.step_rounds import Mean, StepRounds
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Bandwidth, Call, Commit, Groups, Offer, Plan, Reduced, Reducing, Refused
+from averaging.protocol.messages import Call, Commit, Groups, Plan, Reduced, Reducing, Refused
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.session import Session
 
 
 class OpenStep:
-    """Of one peer. `step`: that of its state; None: it is behind."""
+    """Takes part in the rounds of one step at a time. `step`: that of this peer's state; None: it is behind."""
 
     def __init__(
         self,
@@ -38,9 +36,9 @@ class OpenStep:
         self._session, self._contacts, self._groups = session, contacts, groups
         self._gathering, self._buffers, self._step = gathering, buffers, step
         self._reduction, self._fetching, self._crediting, self._planner = reduction, fetching, crediting, planner
-        self.bandwidth: Bandwidth | None = None
         self.rounds: StepRounds | None = None
-        self._announced: Groups | None = None  # the step that was begun last
+        self._announced: Groups | None = None  # the step that was begun last ...
+        self._instance = ""  # ... and the digest that stands for the state before it
         self._early: dict[str, Call] = {}  # to rounds that this peer has not come to, the newest by session
         self._convened: dict[Ballot, GroupRound] = {}  # rounds of this step and the one before that are over
 
@@ -60,27 +58,28 @@ class OpenStep:
 
     def begin(self, announced: Groups | None, parameters: Mean | None, instance: str, now: float) -> None:
         """Begin the rounds of a step that was announced, or of the average of parameters after the one before."""
-        self._announced = announced = announced or self._announced
-        assert announced is not None
+        self._announced, self._instance = announced or self._announced, instance
+        assert self._announced is not None
+        announced = self._announced
         me, sessions = self._session.me.session, (*announced.members, *announced.clients)
         seed = f"{announced.step} {parameters is None}"
         groups = groups_of(me, sessions, self._groups.size, self._groups.rounds, seed)
-
-        def make_round(number: int, members: Sequence[str], offers: tuple[Offer, ...], now: float) -> GroupRound:
-            return self._make_round(announced, Call(instance, Ballot(number, ""), offers, None), members, now)
-
-        self.rounds = StepRounds(announced.step, groups, parameters, self._buffers, make_round, now)
+        self.rounds = StepRounds(announced.step, groups, parameters, self._buffers, now)
         self._convened = {one: ended for one, ended in self._convened.items() if step_of(one.number) >= announced.step}
 
-    def _make_round(self, announced: Groups, call: Call, members: Sequence[str], now: float) -> GroupRound:
-        rounds, timing, number = self.rounds, self._session.timing, call.ballot.number
-        assert rounds is not None
+    def _begin_round(self, rounds: StepRounds, now: float) -> GroupRound | None:
+        """The next one; None: there is none."""
+        assert self._announced is not None
+        following, timing = rounds.next_round(), self._session.timing
+        if following is None:
+            return None
+        number, members, offers = following
         # members of a group that had to wait come later to the next one
         late = timing.pieces + rounds.slowest if number != rounds.first_number else 0.0
-        made = GroupRound(
+        rounds.round = made = GroupRound(
             members,
-            set(members).intersection(announced.members),
-            replace(call, bandwidth=self.bandwidth),
+            set(members).intersection(self._announced.members),
+            Call(self._instance, Ballot(number, ""), offers, None, self._session.bandwidth),
             timing.meeting + late,
             self._session,
             self._contacts,
@@ -98,12 +97,12 @@ class OpenStep:
     def go_on(self, now: float) -> StepRounds | None:
         """Go on as far as the time allows; returns the rounds once they are over."""
         while (rounds := self.rounds) is not None:
-            if rounds.round is None and not rounds.next_round(now):
+            current = rounds.round or self._begin_round(rounds, now)
+            if current is None:
                 self.rounds = None
                 return rounds
-            assert rounds.round is not None
-            rounds.round.tick(now)
-            if not rounds.round.is_over:
+            current.tick(now)
+            if not current.is_over:
                 break
             ended = rounds.end_round(self._session.me.session, now)
             self._reduction.end(ended.ballot)
@@ -119,7 +118,7 @@ class OpenStep:
             self.round.lost(session, now)
 
     def heard(self, sender: str, now: float) -> None:
-        """Any word of a peer."""
+        """Take in that a peer has said something."""
         if self.round is not None:
             self.round.heard(sender, now)
 

@@ -50,8 +50,8 @@ class GroupPeer:
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
         self.me, self._settings, self._groups = me, settings, groups
-        self.buffers, self.resting = Buffers(), Resting(me.session)  # in small groups all compute
-        self._session = session = Session(me, settings, credentials)
+        self.buffers, self.resting = Buffers(settings.most_samples), Resting(me.session)  # in small groups all compute
+        self.session = session = Session(me, settings, credentials)
         self._contacts = contacts = Contacts(me, credentials)
         self.fetching, self.reducing = Fetching(session.send, settings.timing), Reduction(session)
         self.gathering = Gathering(contacts, settings, self.buffers, lambda: self.head, session.send)
@@ -117,21 +117,10 @@ class GroupPeer:
     def computed(self, weight: int, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count. `loss` is the sum over them, in nats."""
         self._computes = False
-        if weight and self.has_room(samples):
+        if weight and self.buffers.has_room(samples):
             self.buffers.add(weight, samples, loss)
             self.gathering.computed(now)
         self._after(now)
-
-    def has_room(self, samples: int) -> bool:
-        """Whether a batch of so many would not make this peer's offer larger than others believe."""
-        return self.buffers.samples + samples <= self._settings.most_samples
-
-    def computes_at(self, speed: float) -> None:
-        """How many samples a second this peer computes: of no use here."""
-
-    def measured(self, bandwidth: messages.Bandwidth) -> None:
-        """What this peer's line carries."""
-        self.open_step.bandwidth = bandwidth
 
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
@@ -199,18 +188,14 @@ class GroupPeer:
         """Say goodbye."""
         step = -1 if self.step is None else self.step
         said = messages.Goodbye(self.me.session, self._instance, step, None, None)
-        said = replace(said, signature=self._session.credentials.sign(farewell(said.farewell)))
+        said = replace(said, signature=self.session.credentials.sign(farewell(said.farewell)))
         for session in self.others:
-            self._session.send(session, said)
-        self.fall_silent()
-
-    def fall_silent(self) -> None:
-        """Say and do nothing any more."""
-        self._session.close()
+            self.session.send(session, said)
+        self.session.close()
 
     def take_actions(self) -> list[Action]:
         """What the process has to do now, in this order."""
-        return self._session.take()
+        return self.session.take()
 
     # -- state
 
@@ -233,10 +218,6 @@ class GroupPeer:
         """Sessions that are listed and have not left."""
         return self._contacts.others
 
-    def gathered(self, now: float) -> int:
-        """Samples of all peers towards the next step, as far as this one knows."""
-        return self.gathering.gathered(now)
-
     def in_round(self, now: float) -> bool:
         """Whether gradients are being averaged."""
         return self.open_step.rounds is not None and not self.open_step.rounds.of_parameters
@@ -245,7 +226,7 @@ class GroupPeer:
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
         content = farewell(goodbye.farewell)
-        if sender == goodbye.session and self._session.credentials.verify(sender, content, goodbye.signature):
+        if sender == goodbye.session and self.session.credentials.verify(sender, content, goodbye.signature):
             self._contacts.has_left(goodbye)
             self.lost(sender, now)
 
@@ -253,7 +234,7 @@ class GroupPeer:
 
     def _after(self, now: float) -> None:
         """Go on as far as this event allows."""
-        to_self = self._session.to_self
+        to_self = self.session.to_self
         while True:
             while to_self:
                 message = to_self.popleft()
@@ -281,18 +262,18 @@ class GroupPeer:
         assert self.step is not None
         if ended.of_parameters:
             if ended.averaged and ended.mean is not None:
-                self._session.act(TakeParameters(ended.mean.chunks))
+                self.session.act(TakeParameters(ended.mean.chunks))
                 self._missed = 0
             return
         # all groups are credited by what their conveners tell the coordinator
         entry = ended.entry(self._settings.run, self.me.session, credits=not self.me.is_coordinator)
-        self._session.act(Apply(entry, now - ended.began))
+        self.session.act(Apply(entry, now - ended.began))
         self.step += 1
         self._missed += not ended.averaged
         self._loading.forget_old(self.step - MISSES * self._groups.state_every, entry.header.chunks)
         if self.step % self._groups.state_every == 0:
             self._encodes = True
-            self._session.act(EncodeParameters())
+            self.session.act(EncodeParameters())
         self.gathering.report(now)
 
     def _catch_up(self, now: float) -> None:
@@ -304,7 +285,7 @@ class GroupPeer:
             self._missed += newest - self.step
             if not self.is_behind:
                 for step in range(self.step + 1, newest + 1):
-                    self._session.act(Apply(passed(self._settings.run, step, self.me.session)))
+                    self.session.act(Apply(passed(self._settings.run, step, self.me.session)))
                 self.step = newest
                 self.gathering.report(now)
         elif self.is_behind and self._is_idle:

@@ -3,10 +3,10 @@
 A peer whose group fails goes on with what it has, as in the paper.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
+from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Part
 from averaging.moshpit.group_round import ROUNDS, GroupRound, ballot_number, is_first, share
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.messages import Offer, Plan
@@ -23,13 +23,12 @@ class Mean:
 
 
 class StepRounds:
-    """Of one peer.
+    """What one peer brings to the rounds of a step, and has after them.
 
     Args:
         step: before this one.
         groups: members of this peer's group in each round.
         mean: parameters, to begin with; None: gradients are averaged.
-        make_round: of the number of its ballot, the members that are expected, and what this peer brings.
     """
 
     def __init__(
@@ -38,7 +37,6 @@ class StepRounds:
         groups: Sequence[Sequence[str]],
         mean: Mean | None,
         buffers: Buffers,
-        make_round: Callable[[int, Sequence[str], tuple[Offer, ...], float], GroupRound],
         now: float,
     ):
         self.step, self.began, self.mean = step, now, mean
@@ -46,21 +44,20 @@ class StepRounds:
         self.round: GroupRound | None = None
         self.first_number = ballot_number(step, 0, of_parameters=self.of_parameters)
         self.number = self.first_number  # of the round that is next
-        self._groups, self._buffers, self._make_round = list(groups[:ROUNDS]), buffers, make_round
+        self._groups, self._buffers = list(groups[:ROUNDS]), buffers
         self.offered = 0  # the number that stands for the mean in the open round
         self.slowest = 0.0  # seconds that a round of this step has taken since its plan
         self._first: Header | None = None  # of the group of the first round
         self._spent: tuple[int, ...] = ()  # buffers whose pieces have been sent
 
-    def next_round(self, now: float) -> bool:
-        """Begin the next round; False: there is none."""
+    def next_round(self) -> tuple[int, Sequence[str], tuple[Offer, ...]] | None:
+        """Of the next round the number of its ballot, the members, and what this peer brings; None: there is none."""
         while self._groups:
             members, number = self._groups.pop(0), self.number
             self.number += 1
             if len(members) > 1 or is_first(number):
-                self.round = self._make_round(number, members, self._offers(number), now)
-                return True
-        return False
+                return number, members, self._offers(number)
+        return None
 
     def _offers(self, number: int) -> tuple[Offer, ...]:
         if is_first(number):
@@ -101,7 +98,7 @@ class StepRounds:
         header = Header(
             run=run,
             step=self.step + 1,
-            kind=Kind.UPDATE,
+            kind=HeaderKind.UPDATE,
             previous="",
             ballot=entry.header.ballot,
             members=first.members if first is not None and credits else (),
@@ -114,4 +111,4 @@ class StepRounds:
 def passed(run: str, step: int, me: str) -> Entry:
     """A step in which a peer has averaged with no others: its state stays as it is."""
     ballot = Ballot(ballot_number(step - 1, ROUNDS - 1, of_parameters=False), me)  # pieces up to it are of no use
-    return Entry(Header(run, step, Kind.UPDATE, "", ballot), Certificate(ballot))
+    return Entry(Header(run, step, HeaderKind.UPDATE, "", ballot), Certificate(ballot))

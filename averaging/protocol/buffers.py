@@ -22,9 +22,10 @@ class Buffer:
 
 
 class Buffers:
-    """The open buffer, and the closed ones that are in no committed header yet."""
+    """The open buffer, and the closed ones that are in no committed header yet. `most_samples`: that one may bring."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_samples: float = math.inf):
+        self._most_samples = most_samples
         self._open = Buffer(0)
         self.closed: dict[int, Buffer] = {}
         self.samples = 0  # that have been gathered
@@ -44,6 +45,10 @@ class Buffers:
     def open_samples(self) -> int:
         """Those that no call has offered yet."""
         return self._open.samples
+
+    def has_room(self, samples: int) -> bool:
+        """Whether a batch of so many would not make this peer's offer larger than others believe."""
+        return self.samples + samples <= self._most_samples
 
     def add(self, weight: int, samples: int = 1, loss: float = math.nan) -> None:
         """Gather one batch. `loss`: sum over its masked tokens, in nats."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from averaging.log.chain import Chain
-from averaging.log.header import Entry, Header, Kind, SnapshotName
+from averaging.log.header import Entry, Header, HeaderKind, SnapshotName
 from averaging.protocol.actions import Apply, Load
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up.adopting import Adopting
@@ -19,22 +19,22 @@ from averaging.protocol.credentials import Credentials
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Contact
 from averaging.protocol.resting import Resting
+from averaging.protocol.rounds.gathering import Gathering
 from averaging.protocol.rounds.leading import Leading
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.rounds.reducing import Reduction
-from averaging.protocol.rounds.reporting import Reporting
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 
 
 class Components:
-    """Of one session; `Peer` tells it what happens."""
+    """Those of one session; `LogPeer` tells them what happens."""
 
     def __init__(
         self, me: Contact, settings: Settings, now: float, held: Iterable[str], plan: Planner, credentials: Credentials
     ):
         self.session = session = Session(me, settings, credentials)
-        self.buffers = Buffers()
+        self.buffers = Buffers(settings.most_samples)
         self.contacts = contacts = Contacts(me, credentials)
         self.trust = Trust(contacts, settings.run, credentials)
         self.fetching = Fetching(session.send, session.timing, held)
@@ -45,9 +45,9 @@ class Components:
         self.reducing = Reduction(session)
         self.resting = Resting(me.session)
         self.voting = Voting(session, contacts, self.buffers, self.fetching, self._objection, self.resting)
-        self.reporting = Reporting(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)
+        self.gathering = Gathering(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)
         self.leading = Leading(
-            session, contacts, plan, self._objection, self.log, self.reporting, self.voting, self.fetching
+            session, contacts, plan, self._objection, self.log, self.gathering, self.voting, self.fetching
         )
 
     def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
@@ -79,22 +79,22 @@ class Components:
         for member in header.members:
             if member.session == self.session.me.session:
                 self.buffers.remove(member.buffers)
-        if header.kind is Kind.ROLLBACK:
+        if header.kind is HeaderKind.ROLLBACK:
             self.buffers.drop()
             assert header.snapshot is not None
             self.log.pinned = None
             self.log.snapshots.append(header.snapshot)
             self.leading.rolled_back(header.snapshot.digest)
-        if header.kind is Kind.UPDATE:
+        if header.kind is HeaderKind.UPDATE:
             members = {member.session for member in header.members}
-            self.reporting.views.round_closed(header.previous, members, now)
+            self.gathering.views.round_closed(header.previous, members, now)
         self.reducing.end(entry.certificate.ballot)
         self._new_step()
         self.adopting.committed(header.snapshot, [entry.certificate.ballot.convener, *self.contacts.others], now)
         wanted = self.catching_up.wanted() | self.adopting.wanted()
         self.fetching.want_only(wanted)
         self.log.forget_old(wanted)
-        self.reporting.report(now)
+        self.gathering.report(now)
 
     def _new_step(self) -> None:
         self.log.told(self.trust.anchor)
@@ -102,7 +102,7 @@ class Components:
         self.contacts.forget_goodbyes(tip)
         self.voting.new_step(tip.digest, tip.ballot)
         self.leading.new_step()
-        self.reporting.new_step(tip.digest)
+        self.gathering.new_step(tip.digest)
 
     def _objection(self, header: Header) -> str:
         assert self.log.chain is not None

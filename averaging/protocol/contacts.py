@@ -11,7 +11,10 @@ MOST_SHOWN = 64  # contacts in a message
 
 
 class Contacts:
-    """Of one peer. A session that has said goodbye does not come back, though the DHT lists it for a while."""
+    """What one peer knows of the sessions of others.
+
+    One that has said goodbye does not come back, though the DHT lists it for a while.
+    """
 
     def __init__(self, me: Contact, credentials: Credentials = Open()):  # noqa: B008  (it has no state)
         self.me, self._credentials = me, credentials
@@ -34,7 +37,7 @@ class Contacts:
         return self._known.get(session)
 
     def learn_of(self, shown: Accepted | Propose | Commit | None) -> None:
-        """Contacts of somebody else, as far as their sessions have signed them."""
+        """Take in contacts that another peer shows, as far as their sessions have signed them."""
         if shown is not None:
             new = [contact for contact in shown.contacts if contact.session not in self._known]
             self._know(contact for contact in new if self._credentials.admits(contact))
@@ -55,7 +58,7 @@ class Contacts:
             del self._known[session]
 
     def has_left(self, goodbye: Goodbye) -> None:
-        """A session has said goodbye. One that nobody knows of is no voter."""
+        """A session has said goodbye. One that is not known is no voter."""
         if goodbye.session in self._known:
             self.goodbyes[goodbye.session] = goodbye
             self.others.pop(goodbye.session, None)

@@ -1,4 +1,4 @@
-"""What makes the word of others count: signatures of sessions, and of the run's authority.
+"""Signatures of sessions and of the run's authority, which make statements of others count.
 
 A run that gives passes is *guarded*. The transport vouches for the direct neighbour only, so whatever is passed on is
 signed: votes and goodbyes by their sessions, contacts by theirs with the pass, resets, rollbacks and heads by the
@@ -15,7 +15,10 @@ from averaging.protocol.messages import Anchor, Contact
 
 
 class Credentials(Protocol):
-    """Of one peer. Answers never change, or honest peers would disagree: passes that have expired count here."""
+    """Signs for one peer, and checks what others have signed.
+
+    Answers never change, or honest peers would disagree: passes that have expired count here.
+    """
 
     @property
     def is_guarded(self) -> bool:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from averaging.log.header import Header, Kind
+from averaging.log.header import Header, HeaderKind
 from averaging.protocol.messages import Chunk, Lacks, Message, Want
 from averaging.protocol.settings import Timing
 
@@ -83,7 +83,7 @@ class Fetching:
                     if digest not in self.held and not self._wanted.setdefault(digest, _Wanted()).owed_by:
                         self._owe(digest, part.reducer, now)
         self.want(header.chunks, known, now)
-        if header.kind is Kind.ROLLBACK and header.snapshot is not None:
+        if header.kind is HeaderKind.ROLLBACK and header.snapshot is not None:
             self.want_snapshot(header.snapshot.digest, known, now)
 
     def is_snapshot(self, digest: str) -> bool:

@@ -4,11 +4,11 @@ from averaging.log.header import Ballot, Entry, Farewell, Head, Header, Snapshot
 from averaging.log.packing import Packed
 
 
-class Message(Packed, tag=True):
+class Message(Packed, frozen=True, tag=True):
     """What one peer tells another. Its name comes first when it is sent."""
 
 
-class Contact(Packed):
+class Contact(Packed, frozen=True):
     """A peer as the DHT lists it."""
 
     session: str
@@ -18,7 +18,7 @@ class Contact(Packed):
     proof: bytes = b""  # the session's signature and its pass; empty where the run gives no passes
 
 
-class Anchor(Packed):
+class Anchor(Packed, frozen=True):
     """A head that the run's authority has signed: its chain is the run's. So is the snapshot, which may be newer than
     the one that headers name.
     """
@@ -31,15 +31,15 @@ class Anchor(Packed):
 # -- gathering
 
 
-class Report(Message):
+class Report(Message, frozen=True):
     """To the convener, every two seconds and when it matters: where a peer stands, and what it has gathered."""
 
     head: Head | None  # None: it has no state yet
     samples: int  # in its buffers
 
 
-class Status(Message):
-    """The answer to a report, and the word of a convener."""
+class Status(Message, frozen=True):
+    """The answer to a report; a convener sends it unasked, too."""
 
     head: Head | None
     ballot: Ballot | None  # the highest that this peer has promised for the next step
@@ -48,7 +48,7 @@ class Status(Message):
     anchor: Anchor | None = None  # the newest one of its chain
 
 
-class Groups(Message):
+class Groups(Message, frozen=True):
     """In a run of small groups: the batch is there, and these peers take the step after this one together."""
 
     step: int
@@ -59,7 +59,7 @@ class Groups(Message):
 # -- meeting: the first phase of Paxos ---------------------------------------------------------------------------------
 
 
-class Meet(Message):
+class Meet(Message, frozen=True):
     """Convener to all: close your buffers and call. Promise requests of single-decree Paxos."""
 
     instance: str  # digest of the newest header: the decision is about what follows it
@@ -67,7 +67,7 @@ class Meet(Message):
     ballot: Ballot
 
 
-class Accepted(Packed):
+class Accepted(Packed, frozen=True):
     """A header that a voter has accepted, and in which ballot."""
 
     ballot: Ballot
@@ -75,7 +75,7 @@ class Accepted(Packed):
     contacts: tuple[Contact, ...] = ()  # of sessions to which it gives power, for those that do not know them
 
 
-class Offer(Packed):
+class Offer(Packed, frozen=True):
     """A closed buffer of gradients."""
 
     number: int
@@ -84,14 +84,14 @@ class Offer(Packed):
     loss: float | None  # sum over the masked tokens, in nats; None: it is not known
 
 
-class Bandwidth(Packed):
+class Bandwidth(Packed, frozen=True):
     """What a peer's line carries, in Mbit/s."""
 
     upload: float
     download: float
 
 
-class Call(Message):
+class Call(Message, frozen=True):
     """The answer: what this peer brings, and its promise to accept nothing in a lower ballot."""
 
     instance: str
@@ -102,8 +102,18 @@ class Call(Message):
     speed: float = 0.0  # samples a second that this peer computes, or would; 0: none
     rests: bool = False  # it computes none, as a plan has told it
 
+    @property
+    def samples(self) -> int:
+        """In all of its buffers."""
+        return sum(offer.samples for offer in self.buffers)
 
-class Refused(Message):
+    @property
+    def weight(self) -> int:
+        """Masked tokens in all of its buffers."""
+        return sum(offer.weight for offer in self.buffers)
+
+
+class Refused(Message, frozen=True):
     """A ballot is too low for this peer."""
 
     instance: str
@@ -111,7 +121,7 @@ class Refused(Message):
     promised: Ballot
 
 
-class Goodbye(Message):
+class Goodbye(Message, frozen=True):
     """Final for its session: what it has promised and accepted, so that a ballot need not wait for its vote."""
 
     session: str
@@ -130,7 +140,7 @@ class Goodbye(Message):
 # -- reducing
 
 
-class Assignment(Packed):
+class Assignment(Packed, frozen=True):
     """Who reduces a run of chunks. A later attempt replaces an earlier one."""
 
     first: int
@@ -139,8 +149,8 @@ class Assignment(Packed):
     attempt: int
 
 
-class Plan(Message):
-    """Convener to members: who sends what to whom in this ballot."""
+class Plan(Message, frozen=True):
+    """Convener to members: which member reduces which part in this ballot, and what each brings."""
 
     instance: str
     ballot: Ballot
@@ -159,7 +169,7 @@ class Plan(Message):
         return next((buffers for member, buffers in self.members if member == session), ())
 
 
-class Piece(Message):
+class Piece(Message, frozen=True):
     """Member to reducer: its gradient in one chunk, the sum of the planned buffers. The process adds the numbers."""
 
     ballot: Ballot
@@ -167,7 +177,7 @@ class Piece(Message):
     attempt: int
 
 
-class Reducing(Message):
+class Reducing(Message, frozen=True):
     """Reducer to convener: pieces are still coming in."""
 
     ballot: Ballot
@@ -175,7 +185,7 @@ class Reducing(Message):
     attempt: int
 
 
-class Reduced(Message):
+class Reduced(Message, frozen=True):
     """Reducer to convener: a part is done."""
 
     ballot: Ballot
@@ -184,19 +194,19 @@ class Reduced(Message):
     missing: tuple[tuple[str, int], ...]  # sender and chunk
 
 
-class Chunk(Message):
+class Chunk(Message, frozen=True):
     """A chunk of an update, or a snapshot, by digest. The process adds the bytes and checks that they fit."""
 
     digest: str
 
 
-class Want(Message):
+class Want(Message, frozen=True):
     """Send me these."""
 
     digests: tuple[str, ...]
 
 
-class Lacks(Message):
+class Lacks(Message, frozen=True):
     """The answer where these are not here."""
 
     digests: tuple[str, ...]
@@ -205,7 +215,7 @@ class Lacks(Message):
 # -- commit: the second phase of Paxos, and its result -----------------------------------------------------------------
 
 
-class Propose(Message):
+class Propose(Message, frozen=True):
     """Convener to voters, and to members, which fetch what they lack: accept this header."""
 
     instance: str
@@ -214,7 +224,7 @@ class Propose(Message):
     contacts: tuple[Contact, ...] = ()  # as above
 
 
-class Vote(Message):
+class Vote(Message, frozen=True):
     """A voter holds all chunks of the header and has accepted it."""
 
     instance: str
@@ -223,7 +233,7 @@ class Vote(Message):
     signature: bytes = b""
 
 
-class Commit(Message):
+class Commit(Message, frozen=True):
     """A header with the votes that committed it."""
 
     entry: Entry
@@ -233,13 +243,13 @@ class Commit(Message):
 # -- catching up
 
 
-class WantLog(Message):
+class WantLog(Message, frozen=True):
     """Tell me what follows the head at which I stand, or else a snapshot and what follows it."""
 
     head: Head | None  # None: I have no state yet
 
 
-class Log(Message):
+class Log(Message, frozen=True):
     """Entries of the log, oldest first. With a snapshot they begin early enough to choose voters by them."""
 
     entries: tuple[Entry, ...]
@@ -247,14 +257,14 @@ class Log(Message):
     anchor: Anchor | None = None  # the newest one of the chain
 
 
-class WantHeaders(Message):
+class WantHeaders(Message, frozen=True):
     """Give me the header of a step with this digest, and those before it."""
 
     step: int
     digest: str
 
 
-class Headers(Message):
+class Headers(Message, frozen=True):
     """Entries of the log, oldest first, up to the one that was asked for; some of those before it."""
 
     entries: tuple[Entry, ...]

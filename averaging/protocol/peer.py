@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Gap, Head, Kind, SnapshotName
+from averaging.log.header import Ballot, Gap, Head, HeaderKind, SnapshotName
 from averaging.protocol import messages
 from averaging.protocol.actions import Action
 from averaging.protocol.components import Components
@@ -21,7 +21,7 @@ from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 
 
-class Peer:
+class LogPeer:
     """One session of one peer."""
 
     def __init__(
@@ -34,12 +34,12 @@ class Peer:
         credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
         self._components = own = Components(me, settings, now, held, plan, credentials)
-        self._session, self._contacts, self._trust = own.session, own.contacts, own.trust
+        self.session, self._contacts, self._trust = own.session, own.contacts, own.trust
         self.buffers, self.log, self.fetching, self.resting = own.buffers, own.log, own.fetching, own.resting
         self.reducing, self.backfilling, self.catching_up = own.reducing, own.backfilling, own.catching_up
-        self.adopting, self.voting, self.reporting, self.leading = own.adopting, own.voting, own.reporting, own.leading
+        self.adopting, self.voting, self.gathering, self.leading = own.adopting, own.voting, own.gathering, own.leading
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
-            messages.Report: self.reporting.on_report,
+            messages.Report: self.gathering.on_report,
             messages.Status: self._on_status,
             messages.Meet: self._on_meet,
             messages.Call: self._on_call,
@@ -56,7 +56,7 @@ class Peer:
             messages.Vote: self.leading.on_news,
             messages.Commit: self._on_commit,
             messages.WantLog: self.log.on_want_log,
-            messages.Log: self._on_log,
+            messages.Log: lambda sender, log, now: self.catching_up.log(sender, log, self.log.chain, now),
             messages.WantHeaders: self.backfilling.on_want_headers,
             messages.Headers: self.backfilling.on_headers,
         }
@@ -79,15 +79,12 @@ class Peer:
         self.backfilling.gaps = list(gaps)
         self._components.go_on_from(chain, snapshots)
         self.leading.waited_before = waited
-        if (
-            accepted is not None
-            and accepted.header.previous == chain.tip.digest
-            and accepted.header.kind is Kind.UPDATE
-        ):
+        is_next = accepted is not None and accepted.header.previous == chain.tip.digest
+        if accepted is not None and is_next and accepted.header.kind is HeaderKind.UPDATE:
             self.voting.voter.accepted = accepted
             self._contacts.learn_of(accepted)
 
-    def rejoin(self, log: messages.Log | None, old: "Peer", now: float) -> None:
+    def rejoin(self, log: messages.Log | None, old: "LogPeer", now: float) -> None:
         """Go on from the log that the session before this one has rejoined for; None: from what others will tell."""
         self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
         self.leading.rollback = self.log.pinned = old.leading.rollback  # an order stands until a header has it
@@ -102,7 +99,7 @@ class Peer:
 
     def receive(self, sender: str, message: Message, now: float) -> None:
         """A message has come."""
-        self.reporting.views.heard(sender, now)
+        self.gathering.views.heard(sender, now)
         self._handlers[type(message)](sender, message, now)
         self._after(now)
 
@@ -113,26 +110,14 @@ class Peer:
     def computed(self, weight: int, now: float, *, samples: int = 1, loss: float = math.nan) -> None:
         """The batch has ended; so many masked tokens of it count, from the newest state or the one before.
 
-        `loss` is the sum over them, in nats. See `has_room`.
+        `loss` is the sum over them, in nats. See `Buffers.has_room`.
         """
         self.voting.computes = False
-        if weight and self.has_room(samples):
+        if weight and self.buffers.has_room(samples):
             self.buffers.add(weight, samples, loss)
-            self.reporting.computed(now)
+            self.gathering.computed(now)
         self.voting.call_after_batch(now)
         self._after(now)
-
-    def has_room(self, samples: int) -> bool:
-        """Whether a batch of so many would not make this peer's offer larger than others believe."""
-        return self.buffers.samples + samples <= self._session.settings.most_samples
-
-    def measured(self, bandwidth: messages.Bandwidth) -> None:
-        """What this peer's line carries; the next call tells it."""
-        self.voting.bandwidth = bandwidth
-
-    def computes_at(self, speed: float) -> None:
-        """How many samples a second this peer computes, or would; the next call tells it."""
-        self.voting.speed = speed
 
     def averaged(
         self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
@@ -151,14 +136,6 @@ class Peer:
         self.leading.saved(ballot, now)
         self._after(now)
 
-    def saving_failed(self) -> None:
-        """The disk takes nothing: others have to convene."""
-        self.leading.saving_failed()
-
-    def saving_works(self) -> None:
-        """The disk has room again."""
-        self.leading.saving_works()
-
     def snapshot_made(self, step: int, digest: str, chunks: Iterable[str], now: float) -> None:
         """The process holds the state of a step, which was a snapshot step: a manifest and its chunks."""
         self.fetching.made(digest, chunks, now)
@@ -169,10 +146,6 @@ class Peer:
         self.adopting.committed(self.log.tip.snapshot, self._contacts.others, now)
         self.log.forget_old(needed | self.catching_up.wanted() | self.adopting.wanted(), is_decided=False)
         self._after(now)
-
-    def compared(self, other: SnapshotName, *, is_near: bool) -> None:
-        """The process has done a `Compare`."""
-        self.adopting.compared(other, is_near=is_near)
 
     def cannot_load(self, snapshot: str, now: float) -> str:
         """A snapshot is of no use; returns which session has told of it, if it was wanted. Another one is asked.
@@ -208,7 +181,7 @@ class Peer:
         self.catching_up.tick(self.log.head, now)
         self.voting.call_after_batch(now)
         self.resting.tick(self._contacts.others, now)
-        self.reporting.tick(now)
+        self.gathering.tick(now)
         self.backfilling.tick(now)
         self._after(now)
 
@@ -216,23 +189,19 @@ class Peer:
         """Say goodbye; the process ends after it has sent what is in the actions."""
         goodbye = self.voting.goodbye(self.log.chain.tip.step if self.log.chain else -1)
         for session in self._contacts.others:
-            self._session.send(session, goodbye)
-        self.fall_silent()  # the goodbye is the last word: it says what this peer has promised and accepted
-
-    def fall_silent(self) -> None:
-        """Say and do nothing any more."""
-        self._session.close()
+            self.session.send(session, goodbye)
+        self.session.close()  # the goodbye is the last word: it says what this peer has promised and accepted
 
     def take_actions(self) -> list[Action]:
         """What the process has to do now, in this order."""
-        return self._session.take()
+        return self.session.take()
 
     # -- state
 
     @property
     def me(self) -> Contact:
         """This session."""
-        return self._session.me
+        return self.session.me
 
     @property
     def head(self) -> Head | None:
@@ -253,16 +222,12 @@ class Peer:
         """Whether this peer has called for the present step a while ago at most."""
         return self.voting.in_round(now)
 
-    def gathered(self, now: float) -> int:
-        """Samples of all peers towards the next step, as far as this one knows."""
-        return self.reporting.gathered(now)
-
     # -- messages that concern more than one part
 
     def _on_status(self, sender: str, status: messages.Status, now: float) -> None:
-        if self._session.credentials.is_guarded and self._trust.heard(status.anchor, now):
+        if self.session.credentials.is_guarded and self._trust.heard(status.anchor, now):
             self.log.told(status.anchor)
-        self.reporting.on_status(sender, status, now)
+        self.gathering.on_status(sender, status, now)
         self.leading.on_status(sender, status, now)
 
     def _on_meet(self, sender: str, meet: messages.Meet, now: float) -> None:
@@ -270,18 +235,18 @@ class Peer:
         if sender != meet.ballot.convener:
             return
         if meet.instance != self.voting.instance or self.is_behind:
-            self._session.send(sender, self.reporting.status(now))
+            self.session.send(sender, self.gathering.status(now))
         elif self.voting.meet(sender, meet, now):
-            self.reporting.convening.other_ballot(now)
+            self.gathering.convening.other_ballot(now)
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
         content = farewell(goodbye.farewell)
-        if sender != goodbye.session or not self._session.credentials.verify(sender, content, goodbye.signature):
+        if sender != goodbye.session or not self.session.credentials.verify(sender, content, goodbye.signature):
             return
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
         self._forget_goodbyes()
-        self.reporting.views.forget(goodbye.session)
+        self.gathering.views.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
 
     def _forget_goodbyes(self) -> None:
@@ -289,12 +254,12 @@ class Peer:
             self._contacts.forget_goodbyes(self.log.chain.tip)
 
     def _on_piece(self, sender: str, piece: messages.Piece, now: float) -> None:
-        self.reporting.convening.round_moves(now)
+        self.gathering.convening.round_moves(now)
         self.reducing.piece(sender, piece, now)
 
     def _on_chunk(self, sender: str, chunk: messages.Chunk, now: float) -> None:
         if self.reducing.is_reducer(sender):
-            self.reporting.convening.round_moves(now)
+            self.gathering.convening.round_moves(now)
         self.fetching.on_chunk(sender, chunk, now)
 
     def _on_plan(self, sender: str, plan: messages.Plan, now: float) -> None:
@@ -307,7 +272,7 @@ class Peer:
 
     def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
         if self.log.chain is None or proposal.instance != self.voting.instance:
-            self._session.send(sender, self.reporting.status(now))
+            self.session.send(sender, self.gathering.status(now))
         else:
             self.adopting.proposed(proposal.header.snapshot, [sender, *self._contacts.others], now)
             self.voting.propose(sender, proposal, now)
@@ -320,23 +285,20 @@ class Peer:
     def _on_commit(self, sender: str, commit: messages.Commit, now: float) -> None:
         header = commit.entry.header
         if self.log.chain is not None and header.previous == self.log.tip.digest:
-            is_member = any(one.session == self._session.me.session for one in header.members)
+            is_member = any(one.session == self.session.me.session for one in header.members)
             self.catching_up.offered(sender, commit.entry, self.log.chain, now, is_member=is_member)
         else:
             self.catching_up.claims(sender, header.head, self.head, now)
-
-    def _on_log(self, sender: str, log: messages.Log, now: float) -> None:
-        self.catching_up.log(sender, log, self.log.chain, now)
 
     # -- after every event
 
     def _after(self, now: float) -> None:
         """Go on as far as this event allows."""
-        to_self = self._session.to_self
+        to_self = self.session.to_self
         while True:
             while to_self:
                 message = to_self.popleft()
-                self._handlers[type(message)](self._session.me.session, message, now)
+                self._handlers[type(message)](self.session.me.session, message, now)
             self.voting.vote()
             if self.catching_up.has_found:
                 self._components.follow(now)
@@ -344,7 +306,7 @@ class Peer:
             committed = self.leading.go_on(now)
             if committed is not None:
                 for session in self._contacts.others:
-                    self._session.send(session, messages.Commit(committed))
+                    self.session.send(session, messages.Commit(committed))
                 self._components.apply(committed, now)
             if not to_self:
                 return

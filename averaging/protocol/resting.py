@@ -16,7 +16,7 @@ IN_VAIN = 1800.0  # seconds in which a peer that has rested in vain follows no p
 
 
 class Resting:
-    """Of one session."""
+    """The state of one session: whether it rests, and until when."""
 
     def __init__(self, session: str):
         self._session = session

@@ -4,7 +4,7 @@ from collections import deque
 
 from averaging.protocol.actions import Action, Send
 from averaging.protocol.credentials import Credentials, Open
-from averaging.protocol.messages import Contact, Message
+from averaging.protocol.messages import Bandwidth, Contact, Message
 from averaging.protocol.settings import Settings
 
 
@@ -13,12 +13,14 @@ class Session:
 
     def __init__(self, me: Contact, settings: Settings, credentials: Credentials = Open()):  # noqa: B008  (no state)
         self.me, self.settings, self.timing, self.credentials = me, settings, settings.timing, credentials
+        self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured; calls tell it
+        self.speed = 0.0  # samples a second that this peer computes, or would; calls tell it
         self._actions: list[Action] = []
         self.to_self: deque[Message] = deque()  # messages of this machine to itself
         self.is_closed = False  # nothing more goes in
 
     def close(self) -> None:
-        """What is in it still goes out."""
+        """Say and do nothing any more; what is in it still goes out."""
         self.is_closed = True
         self.to_self.clear()
 

@@ -19,7 +19,7 @@ class Timing:
     round: float = 120.0  # that a round may take while something moves, before others try
     resend: float = 1.0  # between two sendings of what may have been lost
     fetch: float = 1.5  # in which something has to come of what a source was asked for
-    absence: float = 20.0  # without a word of a convener, or without a commit though the batch is full
+    absence: float = 20.0  # without a message of a convener, or without a commit though the batch is full
     succession: float = 3.0  # between two candidates that may take over
     forget: float = 60.0  # after which a silent peer is dropped from the view
 

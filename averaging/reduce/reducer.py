@@ -17,51 +17,48 @@ from averaging.reduce.grid import Grid
 
 @dataclass(frozen=True)
 class EncodedMean:
-    """Of a chunk: what all members get, the reducer included."""
+    """The mean of a chunk, as all members get it, the reducer included."""
 
     encoded: bytes
     excluded: tuple[str, ...]  # sessions whose pieces could not be used, in plan order
 
 
-class Reducer:
-    """Checks and averages pieces. The same pieces in the same order give the same bytes on every machine.
+def average(
+    grid: Grid,
+    kind: Compression,
+    pieces: Sequence[tuple[str, bytes | memoryview]],
+    chunk: int,
+    weights: Mapping[str, int],
+) -> EncodedMean:
+    """The mean of a chunk over all pieces that can be used; the others are named.
+
+    The same pieces in the same order give the same bytes on every machine.
 
     Args:
         kind: of the pieces and of the mean.
+        pieces: sessions and what they sent, in plan order.
+        weights: masked tokens that each session has called with.
+
+    Raises:
+        ValueError: there is no such chunk, or no piece of it can be used.
     """
+    elements = grid.size(chunk)
+    gradient = np.empty(elements, np.float32)
+    excluded: list[str] = []
 
-    def __init__(self, grid: Grid, kind: Compression):
-        self.grid, self.kind = grid, kind
+    def usable() -> Iterable[tuple[Floats, int]]:
+        for session, piece in pieces:
+            weight = weights.get(session)
+            try:
+                decode_piece(piece, weight, elements, kind, out=gradient)
+            except ValueError:
+                excluded.append(session)
+            else:
+                assert weight is not None
+                yield gradient, weight
 
-    def average(
-        self, pieces: Sequence[tuple[str, bytes | memoryview]], chunk: int, weights: Mapping[str, int]
-    ) -> EncodedMean:
-        """The mean of a chunk over all pieces that can be used; the others are named.
-
-        Args:
-            pieces: sessions and what they sent, in plan order.
-            weights: masked tokens that each session has called with.
-
-        Raises:
-            ValueError: there is no such chunk, or no piece of it can be used.
-        """
-        elements = self.grid.size(chunk)
-        gradient = np.empty(elements, np.float32)
-        excluded: list[str] = []
-
-        def usable() -> Iterable[tuple[Floats, int]]:
-            for session, piece in pieces:
-                weight = weights.get(session)
-                try:
-                    decode_piece(piece, weight, elements, self.kind, out=gradient)
-                except ValueError:
-                    excluded.append(session)
-                else:
-                    assert weight is not None
-                    yield gradient, weight
-
-        mean = weighted_mean(usable(), elements)
-        return EncodedMean(encode(mean, self.kind), tuple(excluded))
+    mean = weighted_mean(usable(), elements)
+    return EncodedMean(encode(mean, kind), tuple(excluded))
 
 
 def weighted_mean(gradients: Iterable[tuple[Floats, int]], elements: int) -> Floats:

@@ -1,1 +1,1 @@
-"""Around the machine: what happens is handed to it, and what it asks for is carried out."""
+"""Around the machine: hands it what happens, and carries out what it asks for. `transport` only moves messages."""

@@ -14,8 +14,8 @@ from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Chunk, Message, Piece, Plan
 from averaging.reduce.encoding import piece_bytes, with_weight
-from averaging.reduce.reducer import EncodedMean, Reducer
-from averaging.shell.guarded import Guarded, Machine
+from averaging.reduce.reducer import EncodedMean, average
+from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
 from swarm.errors import StorageError
 
@@ -23,13 +23,13 @@ logger = logging.getLogger(__name__)
 
 
 class Exchange:
-    """Of one peer; for the thread of the event loop. Averaging itself is done aside.
+    """Takes in and makes what one peer exchanges, in the event loop's thread. Averaging itself is done aside.
 
-    What others send is kept as far as it is of use, and as there is room for it.
+    What others send is kept as far as it is needed and there is room for it.
     """
 
-    def __init__(self, guarded: Guarded, replay: Replay, store: Store, aside: Executor):
-        self._guarded, self._replay, self._store, self._aside = guarded, replay, store, aside
+    def __init__(self, locked: LockedMachine, replay: Replay, store: Store, aside: Executor):
+        self._locked, self._replay, self._store, self._aside = locked, replay, store, aside
         self._pieces: dict[str, dict[Piece, bytes]] = {}  # by sender
         self._has_room = True  # for the last chunk there was
         self._round: Ballot | None = None
@@ -61,7 +61,7 @@ class Exchange:
         Its digest says nothing then: nobody knows it before the header. So each reducer has room for its part, and for
         as much again.
         """
-        machine = self._guarded.machine
+        machine = self._locked.machine
         if digest in machine.fetching.wanted or self._store.has(digest):
             return True
         plan = machine.reducing.plan
@@ -74,12 +74,12 @@ class Exchange:
 
     def _keeps_chunk(self, digest: str, content: bytes, now: float) -> bool:
         """Whether there is room for it and, if it is a manifest, whether its snapshot can be loaded."""
-        machine, fetching = self._guarded.machine, self._guarded.machine.fetching
+        machine, fetching = self._locked.machine, self._locked.machine.fetching
         try:
             chunks = self._replay.checked(content).chunks if fetching.is_snapshot(digest) else None
             self._store.put(digest, content)
         except ValueError as error:
-            self._guarded.cannot_load(machine, digest, error, now)
+            self._locked.cannot_load(machine, digest, error, now)
             return False
         except StorageError as error:  # it will be asked for again
             if self._has_room:
@@ -88,13 +88,13 @@ class Exchange:
             return False
         self._has_room = True
         if chunks is not None:
-            with self._guarded.lock:
+            with self._locked.lock:
                 fetching.consists_of(digest, chunks, now)
         return True
 
     def _keeps_piece(self, sender: str, piece: Piece, content: bytes) -> bool:
         """Of each sender those of the newest ballot, and as many of another one as there is room for."""
-        grid, kind = self._guarded.gradients.grid, self._guarded.kind(piece.ballot)
+        grid, kind = self._locked.gradients.grid, self._locked.kind(piece.ballot)
         if not 0 <= piece.chunk < grid.count or len(content) != piece_bytes(grid.size(piece.chunk), kind):
             return False
         known = self._pieces.setdefault(sender, {})
@@ -112,21 +112,21 @@ class Exchange:
 
     def own_piece(self, plan: Plan, chunk: int) -> bytes | None:
         """What it brings to a chunk; None if that round is over."""
-        with self._guarded.lock:
-            machine = self._guarded.machine
+        with self._locked.lock:
+            machine = self._locked.machine
             numbers = plan.buffers_of(machine.me.session)
             if isinstance(machine, GroupPeer) and (mean := machine.open_step.carried(numbers)) is not None:
                 content = self._store.get(mean.chunks[chunk])
                 return None if content is None else with_weight(content, mean.weight)
             try:
-                return self._guarded.gradients.piece(numbers, chunk)
+                return self._locked.gradients.piece(numbers, chunk)
             except (LookupError, ValueError) as error:
                 logger.debug("no piece of chunk %d: %s", chunk, error)
                 return None
 
     def chunk(self, to: str, digest: str) -> bytes | None:
         """One that is sent to a peer; None if it is not needed any more: a thin line has better things to carry."""
-        return None if self._guarded.machine.reducing.has_mean(to, digest) else self._store.get(digest)
+        return None if self._locked.machine.reducing.has_mean(to, digest) else self._store.get(digest)
 
     async def average(self, machine: Machine, action: Average, carry_out: Callable[[], None]) -> None:
         """Make the mean that a machine asks for, and tell it."""
@@ -139,8 +139,8 @@ class Exchange:
             if piece is not None:
                 pieces.append((sender, piece))
         excluded = set(action.senders).difference(sender for sender, _ in pieces)
-        reducer = Reducer(self._guarded.gradients.grid, self._guarded.kind(plan.ballot))
-        work = partial(reducer.average, pieces, chunk, plan.weights_by_session())
+        grid, kind = self._locked.gradients.grid, self._locked.kind(plan.ballot)
+        work = partial(average, grid, kind, pieces, chunk, plan.weights_by_session())
         loop = asyncio.get_running_loop()
         try:
             mean: EncodedMean = await loop.run_in_executor(self._aside, work)
@@ -148,10 +148,10 @@ class Exchange:
             self._store.put(digest, mean.encoded)
         except (ValueError, StorageError) as error:
             logger.warning("chunk %d of %s cannot be averaged: %s", chunk, plan.ballot, error)
-            with self._guarded.lock:
+            with self._locked.lock:
                 machine.cannot_average(plan.ballot, chunk, attempt)
             return
         excluded.update(mean.excluded)
-        with self._guarded.lock:
+        with self._locked.lock:
             machine.averaged(plan.ballot, chunk, attempt, digest, loop.time(), sorted(excluded))
         carry_out()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from averaging.log.chain import Chain
 from averaging.log.disk import Disk
-from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, HeaderKind, SnapshotName
 from averaging.log.state import State
 from averaging.protocol.messages import Accepted
 from averaging.shell.shell import Shell
@@ -30,7 +30,7 @@ def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None
         header = Header(
             shell.settings.run,
             state.step,
-            Kind.GENESIS,
+            HeaderKind.GENESIS,
             "",
             ballot,
             tie_breaker=ballot.convener,

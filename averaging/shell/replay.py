@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from averaging.log.codec import rebase
-from averaging.log.header import Entry, Header, Kind, SnapshotName
+from averaging.log.header import Entry, Header, HeaderKind, SnapshotName
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.log.store import Store
@@ -100,7 +100,7 @@ class Replay:
         """
         header = entry.header
         assert self.state is not None and header.step == self.state.step + 1, "a step was left out"
-        if header.kind is Kind.ROLLBACK:
+        if header.kind is HeaderKind.ROLLBACK:
             assert header.snapshot is not None
             self.load(header.snapshot.digest, header)
             return None

@@ -25,14 +25,15 @@ from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average, Send
 from averaging.protocol.credentials import Credentials, Open
 from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
-from averaging.reduce.sender import GradientBuffers
+from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.shell.exchange import Exchange
-from averaging.shell.guarded import Guarded, Machine
+from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
 from averaging.shell.stepping import Stepping
+from averaging.transport.loop import Tasks
 
 logger = logging.getLogger(__name__)
 
@@ -93,26 +94,26 @@ class Shell:
     ):
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
-        self._guarded = guarded = Guarded(me, settings, gradients, planner, credentials, self._loop.time(), groups)
-        self._exchange = Exchange(guarded, replay, store, aside)
+        self._locked = locked = LockedMachine(me, settings, gradients, planner, credentials, self._loop.time(), groups)
+        self._exchange = Exchange(locked, replay, store, aside)
         self.stepping = Stepping(
-            guarded, self._exchange, replay, store, disk, aside, renew, self._carry_out, self._spawn, applied
+            locked, self._exchange, replay, store, disk, aside, renew, self._carry_out, self._spawn, applied
         )
         self.bandwidth: Bandwidth | None = None  # of this peer's line, once it is measured
         self._batch = -1, -1  # step and loads of the state that it is computed from
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self.failure: asyncio.Future[None] = self._loop.create_future()  # gets what ends this peer
         self._machine.reached(-1, self._loop.time())
 
     @property
-    def machine(self) -> Peer:
+    def machine(self) -> LogPeer:
         """Of the present session, in a run that is a log."""
-        assert isinstance(self._machine, Peer)
+        assert isinstance(self._machine, LogPeer)
         return self._machine
 
     @property
     def _machine(self) -> Machine:
-        return self._guarded.machine
+        return self._locked.machine
 
     def begin_with(self, state: State) -> None:
         """Go on from a state, in a run of small groups."""
@@ -127,9 +128,7 @@ class Shell:
 
     async def stop(self) -> None:
         """Act no more."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
     # -- what happens
 
@@ -145,15 +144,15 @@ class Shell:
 
     def moving(self, sessions: Iterable[str]) -> None:
         """A part of a message has come from these: thin lines need seconds for a chunk."""
-        with self._guarded.lock:
+        with self._locked.lock:
             for session in sessions:
                 self._machine.moving(session, self._loop.time())
 
     def measured(self, bandwidth: Bandwidth) -> None:
         """What the line of this peer carries; to be said now and then, since a new session does not know it."""
         self.bandwidth = bandwidth
-        with self._guarded.lock:
-            self._machine.measured(bandwidth)
+        with self._locked.lock:
+            self._machine.session.bandwidth = bandwidth
 
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
@@ -177,7 +176,7 @@ class Shell:
             self._tell(lambda machine, now: machine.tick(now))
 
     def _tell(self, event: Callable[[Machine, float], None]) -> None:
-        with self._guarded.lock:
+        with self._locked.lock:
             event(self._machine, self._loop.time())
         self._carry_out()
 
@@ -190,10 +189,10 @@ class Shell:
         """
         target = self.settings.target_samples
         most = 2 * target if overlap else target  # of this step, which is being averaged, and of the next one
-        with self._guarded.lock:
+        with self._locked.lock:
             machine, loaded, state = self._machine, self.replay.loaded, self.replay.state
             buffers = machine.buffers
-            if state is None or machine.head is None or machine.is_behind or loaded != self._guarded.loads:
+            if state is None or machine.head is None or machine.is_behind or loaded != self._locked.loads:
                 return False
             if machine.resting.rests or buffers.open_samples >= target or buffers.samples >= most:
                 return False
@@ -203,10 +202,10 @@ class Shell:
 
     def progress(self) -> Progress:
         """Towards the next global step."""
-        with self._guarded.lock:
+        with self._locked.lock:
             machine, now = self._machine, self._loop.time()
             return Progress(
-                gathered=machine.gathered(now),
+                gathered=machine.gathering.gathered(now),
                 own=machine.buffers.samples,
                 peers=1 + len(machine.others),
                 in_round=machine.in_round(now),
@@ -217,12 +216,12 @@ class Shell:
 
     def computes_at(self, speed: float) -> None:
         """How many samples a second this peer computes, or would: conveners plan with it."""
-        with self._guarded.lock:
-            self._machine.computes_at(speed)
+        with self._locked.lock:
+            self._machine.session.speed = speed
 
     def begin_batch(self) -> State:
         """The state that the next batch is to be computed from; there must be one."""
-        with self._guarded.lock:
+        with self._locked.lock:
             self._machine.computes()
             loaded, state = self.replay.loaded, self.replay.state  # in this order: a load may come between them
             assert state is not None
@@ -238,14 +237,14 @@ class Shell:
         Raises:
             ValueError: the gradient is not finite, or has another size.
         """
-        with self._guarded.lock:
+        with self._locked.lock:
             step, loaded = self._batch
             machine, counts = self._machine, False
             is_fresh = machine.head is not None and machine.head.step <= step + STALENESS
-            is_useful = is_fresh and loaded == self._guarded.loads and not machine.is_behind
+            is_useful = is_fresh and loaded == self._locked.loads and not machine.is_behind
             try:
-                if gradient is not None and is_useful and machine.has_room(samples):
-                    self._guarded.gradients.add(machine.buffers.open_number, gradient, tokens)
+                if gradient is not None and is_useful and machine.buffers.has_room(samples):
+                    self._locked.gradients.add(machine.buffers.open_number, gradient, tokens)
                     counts = True
             finally:
                 machine.computed(tokens if counts else 0, self._loop.time(), samples=samples, loss=loss)
@@ -255,7 +254,7 @@ class Shell:
     # -- what the machine asks for
 
     def _carry_out(self) -> None:
-        with self._guarded.lock:
+        with self._locked.lock:
             machine = self._machine
             actions = machine.take_actions()
         send = partial(self._network.send, machine.me.session)
@@ -277,12 +276,9 @@ class Shell:
     # -- tasks
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self._tasks.begin(work).add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
 
@@ -290,5 +286,5 @@ class Shell:
         """This peer can go on no longer."""
         if not self.failure.done():
             logger.error("this peer takes part no longer: it has failed", exc_info=error)
-            self._machine.fall_silent()
+            self._machine.session.close()
             self.failure.set_exception(error)

@@ -33,9 +33,9 @@ from averaging.protocol.actions import (
     WriteSnapshot,
 )
 from averaging.protocol.messages import Accepted, Contact, Log
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from averaging.shell.exchange import Exchange
-from averaging.shell.guarded import Guarded, Machine
+from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
 from swarm.errors import StorageError
 
@@ -45,7 +45,7 @@ DISK_AGAIN = 5.0  # seconds between two attempts to write to a full disk
 
 
 class Stepping:
-    """Of one peer. Its methods belong to the event loop, except for those of the last section.
+    """Carries out what changes one peer's state or disk. Methods belong to the event loop, but for the last section.
 
     Args:
         aside: does one thing at a time.
@@ -57,7 +57,7 @@ class Stepping:
 
     def __init__(
         self,
-        guarded: Guarded,
+        locked: LockedMachine,
         exchange: Exchange,
         replay: Replay,
         store: Store,
@@ -68,7 +68,7 @@ class Stepping:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         applied: Callable[[Entry], None],
     ):
-        self._guarded, self._replay, self._store, self._journal = guarded, replay, store, Journal(disk)
+        self._locked, self._replay, self._store, self._journal = locked, replay, store, Journal(disk)
         self._exchange, self._aside, self._renew = exchange, aside, renew
         self._carry_out, self._spawn, self._applied = carry_out, spawn, applied
         self._loop = asyncio.get_running_loop()
@@ -85,7 +85,7 @@ class Stepping:
         """Do it all."""
         while True:
             machine, action = await self._waiting.get()
-            if machine is self._guarded.machine:
+            if machine is self._locked.machine:
                 await self._do(machine, action)
             elif isinstance(action, Apply):
                 await self._do(machine, Credit((action.entry,)))  # of a session that is over: its chain has lost
@@ -103,10 +103,10 @@ class Stepping:
             case Load():
                 await self._take_over(machine, action)
             case Compare() | Adopt():
-                assert isinstance(machine, Peer)
+                assert isinstance(machine, LogPeer)
                 await self._use_named_snapshot(machine, action)
             case SaveProposal(accepted):
-                assert isinstance(machine, Peer)
+                assert isinstance(machine, LogPeer)
                 await self._save(machine, accepted)
             case SaveWaited(instance, seconds):
                 save = partial(self._write, "its wait", lambda disk: disk.save_waited(instance, seconds))
@@ -126,7 +126,7 @@ class Stepping:
         try:
             await self._in_thread(partial(self._load, load))
         except ValueError as error:
-            self._guarded.cannot_load(machine, load.snapshot, error, self._loop.time())
+            self._locked.cannot_load(machine, load.snapshot, error, self._loop.time())
             if self._is_log:  # the machine has gone on from there already
                 self._carry_out()
                 self._rejoin(None)
@@ -134,14 +134,14 @@ class Stepping:
         else:
             self._reached(machine, load.entries[-1])
 
-    async def _use_named_snapshot(self, machine: Peer, action: Compare | Adopt) -> None:
+    async def _use_named_snapshot(self, machine: LogPeer, action: Compare | Adopt) -> None:
         """Where this processor computes other bits than those of the others."""
         match action:
             case Compare(other, own, before):
                 names = [one.digest for one in (other, own, before)]
                 is_near = await self._in_thread(partial(self._replay.is_near, *names))
-                with self._guarded.lock:
-                    machine.compared(other, is_near=is_near)
+                with self._locked.lock:
+                    machine.adopting.compared(other, is_near=is_near)
             case Adopt(snapshot, following):
                 await self._in_thread(partial(self._replay.adopt, snapshot, following))
                 what = "this processor computes other bits: the run's snapshot of step %d was taken over"
@@ -154,7 +154,7 @@ class Stepping:
         match action:
             case EncodeParameters():
                 chunks = await self._in_thread(self._replay.encode_parameters)
-                with self._guarded.lock:
+                with self._locked.lock:
                     machine.encoded(chunks, self._loop.time())
             case TakeParameters(chunks):
                 await self._in_thread(partial(self._replay.take_parameters, chunks))
@@ -166,24 +166,24 @@ class Stepping:
     def _reached(self, machine: Machine, entry: Entry) -> None:
         """Gradients and pieces that the step has used are not needed any more."""
         self._exchange.forget_pieces(entry.certificate.ballot)
-        with self._guarded.lock:
-            self._guarded.gradients.keep(self._guarded.machine.buffers.numbers)
+        with self._locked.lock:
+            self._locked.gradients.keep(self._locked.machine.buffers.numbers)
             machine.reached(entry.header.step, self._loop.time())
 
     async def _snapshot_made(self, machine: Machine, manifest: Manifest) -> None:
-        with self._guarded.lock:
+        with self._locked.lock:
             machine.snapshot_made(manifest.step, manifest.digest, manifest.chunks, self._loop.time())
-        if isinstance(machine, Peer):
+        if isinstance(machine, LogPeer):
             await self._write_snapshots(machine)
 
-    async def _write_snapshots(self, machine: Peer) -> None:
-        with self._guarded.lock:
+    async def _write_snapshots(self, machine: LogPeer) -> None:
+        with self._locked.lock:
             assert machine.log.chain is not None
             names, since = list(machine.log.snapshots), machine.log.chain.first
         await self._in_thread(partial(self._write, "its snapshots", lambda disk: disk.save_snapshots(names, since)))
 
     def _credited(self, machine: GroupPeer, entries: Sequence[Entry]) -> None:
-        with self._guarded.lock:
+        with self._locked.lock:
             machine.credited(entries)
         self._carry_out()
 
@@ -191,7 +191,7 @@ class Stepping:
         """Delete chunks; not before the disk has what stands for them, or it would lead to no state after a crash."""
         self._forgotten.update(digests)
         if not self._journal.is_behind:
-            held = self._guarded.machine.fetching.held  # some have come again
+            held = self._locked.machine.fetching.held  # some have come again
             gone, self._forgotten = self._forgotten - held, set()
             try:
                 self._store.forget(gone)
@@ -200,22 +200,22 @@ class Stepping:
 
     def _rejoin(self, log: Log | None) -> None:
         chunks = self._replay.manifest(log.snapshot.digest).chunks if log is not None and log.snapshot else ()
-        with self._guarded.lock:
-            self._guarded.begin_again(self._renew(), log, chunks, self._replay.loaded, self._loop.time())
+        with self._locked.lock:
+            self._locked.begin_again(self._renew(), log, chunks, self._replay.loaded, self._loop.time())
 
     # -- proposals of a coordinator
 
-    async def _save(self, machine: Peer, accepted: Accepted) -> None:
+    async def _save(self, machine: LogPeer, accepted: Accepted) -> None:
         work = partial(self._journal.write, lambda disk: disk.save_proposal(accepted.ballot, accepted.header))
         try:
             await self._in_thread(work)
         except StorageError as error:
             logger.warning("the coordinator leads no round until its disk has room: %s", error)
-            with self._guarded.lock:
-                machine.saving_failed()
+            with self._locked.lock:
+                machine.leading.saving_failed()
             self._keep_trying()
             return
-        with self._guarded.lock:
+        with self._locked.lock:
             machine.proposal_saved(accepted.ballot, self._loop.time())
 
     def _keep_trying(self) -> None:
@@ -229,9 +229,9 @@ class Stepping:
             with contextlib.suppress(StorageError):
                 await self._in_thread(self._journal.catch_up)
         self._tries_again = False
-        with self._guarded.lock:
-            if isinstance(self._guarded.machine, Peer):
-                self._guarded.machine.saving_works()
+        with self._locked.lock:
+            if isinstance(self._locked.machine, LogPeer):
+                self._locked.machine.leading.saving_works()
         self._carry_out()
 
     # -- in the thread aside
@@ -262,7 +262,7 @@ class Stepping:
     @property
     def _is_log(self) -> bool:
         """Whether the disk has what a restart goes on from, and not headers for their credit alone."""
-        return isinstance(self._guarded.machine, Peer)
+        return isinstance(self._locked.machine, LogPeer)
 
     def _write(self, what: str, work: Callable[[Disk], None]) -> None:
         """To the disk, now or later."""

@@ -1,1 +1,1 @@
-"""Carries the messages of the protocol over libp2p: everything that awaits, in one event loop of one thread."""
+"""Moves the messages of the protocol over libp2p: streams, their limits and speed, and the list of peers in the DHT."""

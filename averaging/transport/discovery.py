@@ -1,4 +1,4 @@
-"""Who takes part: each session tells the DHT that it is there, and looks who else is."""
+"""The list of peers: each session stores its contact in the DHT, and reads those of others."""
 
 import asyncio
 import contextlib
@@ -85,7 +85,7 @@ class Discovery:
                     await self.tell()
                     told_at = clock.now()
                 found = await self.look()
-            except Exception as error:  # nobody is there, or the DHT is slow: the next attempt will tell
+            except Exception as error:  # no peer is there, or the DHT is slow: the next attempt will tell
                 logger.debug(f"no word from the DHT about contacts: {error!r}")
             else:
                 self._listed = set(found)

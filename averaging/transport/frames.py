@@ -52,7 +52,7 @@ class FrameRefused(ValueError):
 REFUSALS = (ValueError, PassRefused)  # of what a peer sends
 
 
-class Hello(Packed, forbid_unknown_fields=False):
+class Hello(Packed, frozen=True, forbid_unknown_fields=False):
     """Who speaks on a stream: the body of its first frame. Later versions may say more."""
 
     version: int
@@ -130,7 +130,7 @@ async def read_hello(reader: asyncio.StreamReader) -> Hello:
 
 
 class Greeting:
-    """Who we say we are, and whether others are who they say. `gate` is None where everybody may take part."""
+    """Makes our hello, and checks those of others. `gate` is None where everybody may take part."""
 
     def __init__(self, gate: Gate | None, run: str, session: str):
         self._gate, self._run, self.session = gate, run, session

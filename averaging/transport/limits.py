@@ -14,7 +14,7 @@ SMALL = 64 * 2**10  # bytes of a frame that is not counted among those that are 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one transport. Sizes in bytes, times in seconds."""
+    """The limits of one transport. Sizes in bytes, times in seconds."""
 
     control_frame: int = 2 * 2**20
     bulk_frame: int = 8 * 2**20
@@ -25,7 +25,7 @@ class Limits:
     receiving_from_a_peer: int = 16 * 2**20
     streams: int = 2000
     streams_of_a_peer: int = 8
-    strangers: int = 256  # streams on which nobody has said hello yet
+    strangers: int = 256  # streams without a hello yet
     hello: float = 15.0  # to open a stream, and to say hello
     idle: float = 60.0  # after which the streams of a silent peer are closed
     stall: float = 60.0  # for a frame to arrive, and as many more as `slowest` allows

@@ -26,7 +26,7 @@ _WHENEVER = 0.0  # unix time at which no pass has expired: what is true of a ses
 
 
 class PassCredentials:
-    """Of one peer of a guarded run.
+    """The credentials of one peer of a guarded run.
 
     Args:
         authority: only the coordinator has it.
@@ -44,19 +44,19 @@ class PassCredentials:
         return replace(contact, proof=bytes(msgpack.packb([self._gate.own.to_bytes(), signature])))
 
     def sign(self, content: bytes) -> bytes:
-        """See `averaging.protocol.credentials`, as for the others."""
+        """Public key and signature; see `averaging.protocol.credentials`."""
         return bytes(msgpack.packb([self._public, base64.b64decode(self._key.sign(content))]))
 
     def verify(self, session: str, content: bytes, signature: bytes) -> bool:
-        """See there."""
+        """Whether the peer of a session has signed this."""
         return is_signed(session, content, signature)
 
     def authorize(self, content: bytes) -> bytes:
-        """See there."""
+        """As the run's authority; empty where its key is not."""
         return self._authority.sign(content) if self._authority is not None else b""
 
     def is_authorized(self, content: bytes, signature: bytes) -> bool:
-        """See there."""
+        """Whether the run's authority has signed this."""
         try:
             Ed25519PublicKey.from_public_bytes(self._gate.authority).verify(signature, content)
         except InvalidSignature:
@@ -64,7 +64,7 @@ class PassCredentials:
         return True
 
     def admits(self, contact: Contact) -> bool:
-        """See there."""
+        """Whether a contact is what its session and its pass say."""
         return is_admitted(contact, self._gate.authority, self._gate.run_name)
 
 

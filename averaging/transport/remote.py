@@ -1,15 +1,17 @@
-"""What is known of another session, and waits for it."""
+"""Another session: its streams, what waits for them, and when to try again."""
 
+import asyncio
 from collections.abc import Callable
 
 from hivemind.p2p import PeerID
 
-from averaging.transport.frames import Lane
+from averaging.transport.frames import FrameKind, Lane
 from averaging.transport.limits import Limits
 from averaging.transport.stream import Outbox, Stream
 from averaging.transport.wire import is_session_of
 
 ASK_EVERY = 2.0  # seconds between two wishes for a stream for bulk
+LOOK_EVERY = 0.02  # seconds, while something is waited for
 MOST_FAILURES = 10  # that make the pause longer
 
 
@@ -72,7 +74,28 @@ class Remote:
         self._active_at = max([self._active_at, *(stream.active_at for stream in self.streams)])
         return not self.opening and self._clock() >= self._active_at + self._limits.idle
 
-    def has_more_to_send(self) -> bool:
+    def close_stuck_streams(self) -> None:
+        """Those on which a frame takes longer than any line needs for it."""
+        for stream in self.streams:
+            if stream.is_stuck(self._clock()):
+                stream.close()
+
+    @property
+    def received_bytes(self) -> int:
+        """Of bulk, over the streams that there are, unfinished messages included."""
+        return sum(stream.received_bytes for stream in self.on(Lane.BULK))
+
+    async def flushed(self) -> None:
+        """Wait until it has taken in what was sent to it, if there is a stream or will be."""
+        while self._has_more_to_send():
+            await asyncio.sleep(LOOK_EVERY)
+        pinged = [(stream, stream.pongs) for stream in self.streams]
+        for stream, _ in pinged:
+            stream.say(FrameKind.PING)
+        while any(stream.is_open and stream.pongs == before for stream, before in pinged):
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _has_more_to_send(self) -> bool:
         """Whether something waits for a stream that there is or will be, or is written in part."""
         waits = bool(self.streams or self.opening) and any(map(len, self.outboxes.values()))
         return waits or any(stream.is_in_message and stream.is_open for stream in self.streams)

@@ -4,14 +4,14 @@ Each pair of peers has two lanes with streams of their own, so that votes do not
 both directions, whichever side opened it: a peer that accepts no connections is reached over its own. hivemind's raw
 streams are used, not its calls: those read up to six messages of 8 MiB before anybody knows who sends them.
 
-A session is called `<peer id>.<8 hex digits>`. libp2p vouches for the peer id at the other end, so nobody speaks for a
-session of another peer; in a guarded run both sides show their passes too.
+A session is called `<peer id>.<8 hex digits>`. libp2p vouches for the peer id at the other end, so no peer speaks for a
+session of another; in a guarded run both sides show their passes too.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from averaging.transport.frames import (
     read_hello_body,
 )
 from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
+from averaging.transport.loop import Tasks
 from averaging.transport.remote import Remote
 from averaging.transport.stream import Payload, Stream
 from averaging.transport.wire import BULKY, encode
@@ -44,7 +45,6 @@ logger = get_logger(__name__)
 
 HANDLES = {lane: f"sahaj.{lane.value}" for lane in Lane}
 LASTING = 5.0  # seconds; a stream that does not last for as long was no success
-LOOK_EVERY = 0.02  # seconds, while something is waited for
 UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
 
 # session, message, payload; the next message of that stream waits for what is returned
@@ -61,7 +61,7 @@ class Counts:
 
 
 class Transport:
-    """Of one session. Everything is called in the event loop.
+    """The streams of one session. Everything is called in the event loop.
 
     Args:
         gate: checks passes and has ours; None where everybody may take part.
@@ -90,24 +90,21 @@ class Transport:
         self._remotes: dict[str, Remote] = {}  # by session
         self._strangers = 0
         self._budget = Budget(limits.receiving, limits.receiving_from_a_peer)
-        self._tasks: set[asyncio.Task[Any]] = set()  # asyncio refers to them weakly
+        self._tasks = Tasks()
 
     async def start(self) -> None:
         """Listen."""
         allow_open_files(self._limits.streams + OTHER_FILES)
         for lane, handle in HANDLES.items():
             await self._p2p.add_binary_stream_handler(handle, partial(self._accept, lane))
-        self._begin(self._tend())
+        self._tasks.begin(self._tend())
 
     async def stop(self) -> None:
         """Close all streams; what has not been sent is dropped, so `flush` first. Another session may follow."""
         for handle in HANDLES.values():
             with contextlib.suppress(*UNREACHED, KeyError):
                 await asyncio.wait_for(self._p2p.remove_binary_stream_handler(handle), self._limits.hello)
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.cancel()
         self._remotes.clear()
 
     def send(self, to: str, message: Message, payload: Payload = None) -> bool:
@@ -130,23 +127,14 @@ class Transport:
     async def flush(self, seconds: float) -> bool:
         """Wait until those that have streams have taken in what was sent to them; False if they have not in time."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._flushed(), seconds)
+            await asyncio.wait_for(asyncio.gather(*(one.flushed() for one in self._remotes.values())), seconds)
             return True
         return False
 
     @property
-    def connected(self) -> set[str]:
-        """Sessions that there is a stream to."""
-        return {session for session, remote in self._remotes.items() if remote.streams}
-
-    @property
     def received(self) -> dict[str, int]:
         """Bytes of bulk that have come over the streams that there are, unfinished messages included, by session."""
-        return {
-            session: sum(stream.received_bytes for stream in remote.on(Lane.BULK))
-            for session, remote in self._remotes.items()
-            if remote.streams
-        }
+        return {session: remote.received_bytes for session, remote in self._remotes.items() if remote.streams}
 
     def _remote(self, session: str) -> Remote:
         if session not in self._remotes:
@@ -167,7 +155,7 @@ class Transport:
     async def _accept(self, lane: Lane, info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
+        self._tasks.keep(task)
         try:
             remote = await self._welcomed(info.peer_id, reader)
             writer.write(frame(FrameKind.HELLO, self._greeting.hello))
@@ -176,7 +164,6 @@ class Transport:
             self._refuse(info.peer_id, error)
         finally:
             writer.transport.abort()
-            self._tasks.discard(task)
 
     async def _welcomed(self, peer_id: PeerID, reader: asyncio.StreamReader) -> Remote:
         its = sum(len(one.streams) for one in self._remotes.values() if one.peer_id == peer_id)
@@ -213,7 +200,7 @@ class Transport:
                 remote.on(Lane.CONTROL)[0].say(FrameKind.OPEN_BULK)
             return
         remote.opening.add(lane)
-        self._begin(self._open(remote, lane))
+        self._tasks.begin(self._open(remote, lane))
         if lane is Lane.BULK:
             self._reach(remote, Lane.CONTROL)  # over which it can ask for others
 
@@ -314,9 +301,7 @@ class Transport:
         if remote.is_idle():
             self._forget(remote)
             return
-        for stream in remote.streams:
-            if stream.is_stuck(self._clock()):
-                stream.close()
+        remote.close_stuck_streams()
         for lane, outbox in remote.outboxes.items():
             if len(outbox):
                 self._reach(remote, lane)
@@ -331,18 +316,3 @@ class Transport:
             stream.close()
         if self._remotes.get(remote.session) is remote:
             del self._remotes[remote.session]
-
-    async def _flushed(self) -> None:
-        remotes = list(self._remotes.values())
-        while any(one.has_more_to_send() for one in remotes):
-            await asyncio.sleep(LOOK_EVERY)
-        pinged = [(stream, stream.pongs) for remote in remotes for stream in remote.streams]
-        for stream, _ in pinged:
-            stream.say(FrameKind.PING)
-        while any(stream.is_open and stream.pongs == before for stream, before in pinged):
-            await asyncio.sleep(LOOK_EVERY)
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

@@ -24,7 +24,7 @@ KEPT = 10  # ... for so many periods: clocks drift
 
 
 class Window:
-    """Of one stream. Stretches in which it is full tell the meter what the line carries."""
+    """The window of one stream. Stretches in which it is full tell the meter what the line carries."""
 
     def __init__(self, clock: Callable[[], float], meter: Meter):
         self._clock, self._meter = clock, meter

@@ -36,7 +36,7 @@ WITH_PAYLOAD = (Chunk, Piece)
 BULKY = (Chunk, Piece, Log, Headers)  # what must not hold up anything else
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SESSION = re.compile(r"[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}")  # peer id in base58, and a random number
-_MESSAGES = Union[tuple(Message.__subclasses__())]  # noqa: UP007  (made of a list)
+_MESSAGES: Any = Union[tuple(Message.__subclasses__())]  # noqa: UP007  (made of a list)
 _LENGTH = struct.Struct(">I")
 
 

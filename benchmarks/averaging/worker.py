@@ -16,7 +16,7 @@ from averaging.log.header import Ballot
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Action, Apply
 from averaging.protocol.messages import Meet, Message
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Line, Planned
 from averaging.shell.connection import Membership
 from averaging.transport.stream import Payload
@@ -108,7 +108,7 @@ def work(task: Task) -> None:
     line = optimizer._connection._line
     for direction in (line.upload, line.download):
         direction.meter._best.clear()  # it was another line until now
-    optimizer._shell.machine.voting.bandwidth = None
+    optimizer._shell.machine.session.bandwidth = None
     begun, source = -1, torch.Generator().manual_seed(task.number)  # chunks that are alike would be sent once
     while optimizer.step < task.last_step:
         optimizer.check()
@@ -138,7 +138,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
             journal.note("met", step=message.step + 1)
         return send(session, to, message, payload)
 
-    def puts(machine: Peer, action: Action) -> None:
+    def puts(machine: LogPeer, action: Action) -> None:
         if isinstance(action, Apply):
             header, upload = action.entry.header, optimizer.upload
             brought = sum(1 for one in header.members if one.weight)
@@ -155,7 +155,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
         return planned
 
     connection.send, shell.stepping.put = sends, puts  # type: ignore[method-assign, assignment]
-    assert isinstance(shell.machine, Peer)
+    assert isinstance(shell.machine, LogPeer)
     shell.machine.leading._plan = plans
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from averaging.log.header import Entry, Kind
+from averaging.log.header import Entry, HeaderKind
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
 from benchmarks.learning.lamb import Lamb
@@ -130,7 +130,7 @@ class Swarm:
     def _applied(self, entry: Entry) -> None:
         """In another thread."""
         before, self._newest = self._newest, entry
-        if entry.header.kind is Kind.UPDATE and before is not None:
+        if entry.header.kind is HeaderKind.UPDATE and before is not None:
             self.failures += max(0, entry.certificate.ballot.number - before.certificate.ballot.number - 1)
             if (seconds := self._optimizer.round_seconds) is not None:
                 self.rounds.append(seconds)

@@ -10,7 +10,7 @@ from pathlib import Path
 from hivemind.dht import DHT
 
 from averaging.log.credit import contributions, session_id
-from averaging.log.header import Header, Kind, Member
+from averaging.log.header import Header, HeaderKind, Member
 from coordinator.ledger.flags import Flag, OddLosses, SeenRound
 from coordinator.ledger.ingest import is_plausible
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
@@ -183,7 +183,7 @@ def _unheard_of(member: Member, step: int, seen: float) -> SessionReport:
 def seen_round(one: Applied) -> SeenRound | None:
     """What the ledger keeps of an update that was applied."""
     header = one.header
-    if header.kind is not Kind.UPDATE or one.gradient_norm is None:
+    if header.kind is not HeaderKind.UPDATE or one.gradient_norm is None:
         return None
     samples: Mapping[str, float] = {
         one.session.partition(".")[0]: float(one.samples) for one in contributions(header) if one.samples

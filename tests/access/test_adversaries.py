@@ -12,7 +12,7 @@ import pytest
 from app.commands.admin import admin
 from app.demo.peers import Peer
 from app.join.problems import Problem
-from averaging.log.header import Header, Kind
+from averaging.log.header import Header, HeaderKind
 from coordinator.access.admin_key import FILE
 from coordinator.context import JoinLimits
 from coordinator.state_folder import LOG
@@ -170,7 +170,7 @@ def test_a_newcomer_among_liars_takes_over_the_runs_state_and_no_false_one(insid
 def test_forged_votes_goodbyes_resets_and_rollbacks_are_not_believed(inside: Inside):
     assert inside.attack.got("forger")["told"] > 100, "the lies were not heard"
     liars = {inside.attack.got(name)["session"] for name in LIARS}
-    assert {header.kind for header in inside.headers} == {Kind.UPDATE}
+    assert {header.kind for header in inside.headers} == {HeaderKind.UPDATE}
     for header in inside.headers:
         assert header.ballot.convener not in liars and header.tie_breaker not in liars
         assert not any(one.weight for one in header.members if one.session in liars)

@@ -10,10 +10,12 @@ from averaging.protocol.catching_up import held_log
 from averaging.protocol.commit import quorum, voting
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
-from tests.simulation.cheating import cheats
-from tests.simulation.faults import Faults
+from tests.simulation.disk import first_disk
+from tests.simulation.fault_injection.cheating import cheats
+from tests.simulation.fault_injection.faults import Faults
 from tests.simulation.oracle import Oracle, Violation
-from tests.simulation.process import Process, digest_of, first_disk
+from tests.simulation.process import Process
+from tests.simulation.state import digest_of
 from tests.simulation.world import World
 
 FAULTY = 780.0  # seconds with faults

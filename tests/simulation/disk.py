@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from averaging.log.header import Entry, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, SnapshotName
 from averaging.log.log_file import Record, chain_of
 from averaging.protocol.messages import Accepted
+from tests.simulation.state import FIRST, digest_of
 
 
 @dataclass
@@ -54,3 +55,13 @@ class Disk:
         bases = [one for one in self.snapshots if one.step <= tip.step and one.digest in self.contents]
         is_enough = recent and recent[0].header.step <= bases[-1].step
         return (recent if is_enough else entries), bases[-1]
+
+
+def first_disk(run: str, coordinator: str) -> Disk:
+    """The disk of a coordinator that has opened a run."""
+    ballot = Ballot(0, coordinator)
+    digest = digest_of(FIRST)
+    name = SnapshotName(0, digest)
+    genesis = Header(run, 0, HeaderKind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
+    log = [Record(Entry(genesis, Certificate(ballot)), is_applied=True)]
+    return Disk(log, contents={digest: FIRST}, snapshots=[name])

@@ -23,16 +23,15 @@ from averaging.protocol.commit import objections, quorum
 from averaging.protocol.commit.voting import Voter, Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Accepted, Goodbye, Offer, Plan, Propose
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from averaging.protocol.resting import Resting
 from averaging.protocol.rounds.meeting import Meeting
 from averaging.protocol.settings import Settings
 from tests.simulation.course import Course, run
 from tests.simulation.ledger import Ledger
-from tests.simulation.process import Process, State
+from tests.simulation.process import Process
 from tests.simulation.signatures import Credentials, Signatures
-
-_GO_ON = Adopting.go_on
+from tests.simulation.state import State
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,9 @@ def _votes(change: Callable[[int, bool], int]) -> Callable[[], Any]:
 
 
 def _apply_on_proposal() -> Any:
-    after = Peer._after
+    after = LogPeer._after
 
-    def votes_and_applies(self: Peer, now: float) -> None:
+    def votes_and_applies(self: LogPeer, now: float) -> None:
         proposal = self.voting._proposal
         after(self, now)
         if proposal is None or self.voting._proposal is not None or self.log.chain is None:
@@ -73,7 +72,7 @@ def _apply_on_proposal() -> Any:
             entry = header.Entry(proposal.header, header.Certificate(proposal.ballot, (self.me.session,)))
             self._components.apply(entry, now)
 
-    return patch.object(Peer, "_after", votes_and_applies)
+    return patch.object(LogPeer, "_after", votes_and_applies)
 
 
 def _any_coordinator_breaks_ties() -> Any:
@@ -235,13 +234,13 @@ def _only_newcomers_rebase() -> Any:
 
 
 def _goodbyes_of_others() -> Any:
-    def believes(self: Peer, sender: str, goodbye: Goodbye, now: float) -> None:
+    def believes(self: LogPeer, sender: str, goodbye: Goodbye, now: float) -> None:
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
-        self.reporting.views.forget(goodbye.session)
+        self.gathering.views.forget(goodbye.session)
         self.leading.has_left(goodbye.session, now)
 
-    return patch.object(Peer, "_on_goodbye", believes)
+    return patch.object(LogPeer, "_on_goodbye", believes)
 
 
 def _contacts_without_proof() -> Any:
@@ -257,9 +256,14 @@ def _resets_of_anybody() -> Iterator[None]:
         yield
 
 
-def _only_compares(self: Adopting) -> None:
-    with patch.object(self, "_committed", None):
-        _GO_ON(self)
+def _only_compares() -> Any:
+    go_on = Adopting.go_on
+
+    def compares(self: Adopting) -> None:
+        with patch.object(self, "_committed", None):
+            go_on(self)
+
+    return patch.object(Adopting, "go_on", compares)
 
 
 def _any_log() -> Any:
@@ -304,11 +308,7 @@ MUTANTS = (
         10,
         (lambda: patch.object(Adopting, "compared", lambda *said, **near: None),),
     ),
-    Mutant(
-        "snapshots of other processors are not taken over",
-        30,
-        (lambda: patch.object(Adopting, "go_on", _only_compares),),
-    ),
+    Mutant("snapshots of other processors are not taken over", 30, (_only_compares,)),
     Mutant("only newcomers rebase", 1, (_only_newcomers_rebase,)),
     Mutant("any signature is believed", 11, (lambda: patch.object(Signatures, "has", lambda *asked: True),)),
     Mutant("goodbyes of others are believed", 2, (_goodbyes_of_others,)),

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from averaging.log import credit
-from averaging.log.header import Ballot, Entry, Header, Kind
+from averaging.log.header import Ballot, Entry, Header, HeaderKind
 from averaging.protocol.actions import Apply, Load
 from averaging.protocol.catching_up.catching_up import AHEAD, DOUBT
 from averaging.protocol.commit.voting import Voter
@@ -89,7 +89,7 @@ class Oracle:
     def _has_votes(self, header: Header, ballot: Ballot, goodbyes: Collection[str] = ()) -> bool:
         """Whether a quorum has voted for a header in one ballot, whether somebody has heard of that or not."""
         previous = self.headers.get(header.previous)
-        if previous is None or header.kind is Kind.RESET:
+        if previous is None or header.kind is HeaderKind.RESET:
             return False
         votes = self._votes.get((header.previous, ballot, header.digest), set())
         voters = set(previous.voters) - set(goodbyes)
@@ -107,7 +107,7 @@ class Oracle:
         previous = self.headers.get(header.previous)
         if previous is None:
             raise Violation(f"step {header.step} follows a header that was never applied")
-        if header.kind is Kind.RESET:
+        if header.kind is HeaderKind.RESET:
             if not ballot.convener.startswith("coordinator."):
                 raise Violation(f"{ballot.convener} has reset the run without being its coordinator")
             return
@@ -123,13 +123,13 @@ class Oracle:
         """A peer has applied a header."""
         header = entry.header
         self.check_committed(entry)
-        if header.kind is not Kind.RESET:
+        if header.kind is not HeaderKind.RESET:
             self._note_chosen(header)
         self.check_state(header, process.state)
         if header.digest not in self.headers:
             self.headers[header.digest] = header
             self.commits += 1
-            self.resets += header.kind is Kind.RESET
+            self.resets += header.kind is HeaderKind.RESET
             self.last_commit = process.world.now
             self._check_batches(process, header)
 
@@ -161,7 +161,7 @@ class Oracle:
         dropped = [header for header in ours if header.digest not in theirs]  # newest first
         if not dropped:
             raise Violation(f"{process.session} rejoins a chain that contains its own")
-        if dropped[-1].kind is not Kind.RESET:
+        if dropped[-1].kind is not HeaderKind.RESET:
             raise Violation(f"{process.session} drops step {dropped[-1].step}, which was applied and voted for")
 
     # -- what headers say
@@ -236,7 +236,7 @@ class Oracle:
 
     def _check_voters(self, process: "Process", header: Header) -> None:
         """Who is to decide next follows from the chain, whatever its convener has made of it."""
-        is_round = header.kind is Kind.UPDATE
+        is_round = header.kind is HeaderKind.UPDATE
         credit_of = {one.session: one.weight if is_round else 1 for one in header.members}
         for earlier, _ in zip(self._ancestors(header.previous), range(self._window), strict=False):
             for member in earlier.members:
@@ -304,6 +304,6 @@ class Oracle:
 
 
 def _needed(header: Header) -> tuple[str, ...]:
-    if header.kind is Kind.ROLLBACK and header.snapshot is not None:
+    if header.kind is HeaderKind.ROLLBACK and header.snapshot is not None:
         return (header.snapshot.digest,)
     return header.chunks

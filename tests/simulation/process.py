@@ -1,19 +1,16 @@
 """A process around a protocol machine: it has a state, chunks, perhaps a disk, and it may die between any two actions.
 
-States and updates are symbols here: a chunk names the batches that went into it, and a state is the digest of all that
-was applied, with moments that lose something when they are encoded.
+Updates are symbols here: a chunk names the batches that went into it. See `state.py` for states.
 """
 
-import functools
-import hashlib
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, SnapshotName
+from averaging.log.header import Entry, Gap, Header, HeaderKind, SnapshotName
 from averaging.log.log_file import Record
 from averaging.protocol.actions import (
     Action,
@@ -30,50 +27,17 @@ from averaging.protocol.actions import (
     Send,
 )
 from averaging.protocol.messages import Accepted, Chunk, Commit, Contact, Message, Piece, Plan, Propose
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from tests.simulation.disk import Disk
 from tests.simulation.ledger import Ledger
 from tests.simulation.oracle import Oracle, loss_of
 from tests.simulation.signatures import Credentials
+from tests.simulation.state import State, digest_of
 from tests.simulation.world import World
 
 WITH_PAYLOAD = (Chunk, Piece)
 TICK = 0.5
 BATCH = 1.0  # seconds
-
-
-@functools.lru_cache(maxsize=256)
-def digest_of(value: Hashable) -> str:
-    """A short digest of a plain value."""
-    return hashlib.blake2b(repr(value).encode(), digest_size=12).hexdigest()
-
-
-@dataclass(frozen=True)
-class State:
-    """Parameters and the optimizer's moments after a global step."""
-
-    parameters: str
-    moments: str
-    drift: str = ""  # of a processor that computes other bits, and of those that go on from its snapshots
-
-    def stepped(self, update: tuple[Any, ...], *, drifts: bool) -> "State":
-        """The state after an update."""
-        drift = digest_of((self.drift, update)) if drifts else self.drift
-        exact = self.exact
-        return State(digest_of((exact, update)), digest_of((exact.moments, update)), drift)
-
-    @property
-    def exact(self) -> "State":
-        """The state to which it is near."""
-        return replace(self, drift="")
-
-    def rebased(self) -> "State":
-        """Moments as they are after they were encoded and decoded; a second time changes nothing."""
-        coarse = self.moments if self.moments.startswith("coarse ") else f"coarse {self.moments[:20]}"
-        return replace(self, moments=coarse)
-
-
-FIRST = State("zero", "coarse zero")
 
 
 class Process:
@@ -111,10 +75,10 @@ class Process:
         if speed:
             world.after(BATCH * (1 + world.random.random()), self._begin_batch)
 
-    def _new_machine(self, held: Collection[str] = ()) -> Peer:
+    def _new_machine(self, held: Collection[str] = ()) -> LogPeer:
         world = self.world
-        machine = Peer(self.contact, world.settings, world.now, held, world.planner, self.credentials)
-        machine.computes_at(self.speed)
+        machine = LogPeer(self.contact, world.settings, world.now, held, world.planner, self.credentials)
+        machine.session.speed = self.speed
         machine.reached(-1, world.now)
         return machine
 
@@ -220,7 +184,7 @@ class Process:
         else:
             weight = max(1, int(self.speed * (0.5 + self.world.random.random())))
             batch = self.oracle.new_batch(self.session, weight)
-            if self.machine.has_room(weight):
+            if self.machine.buffers.has_room(weight):
                 self._batches[self.machine.buffers.open_number].append(batch)
             self.machine.computed(weight, self.world.now, samples=weight, loss=weight * loss_of(batch))
         self._carry_out()
@@ -275,7 +239,7 @@ class Process:
                 self._load(action)
             case Compare(other, own, before):
                 one, mine, _ = (self.contents[name.digest] for name in (other, own, before))
-                self.machine.compared(other, is_near=one.exact == mine.exact)
+                self.machine.adopting.compared(other, is_near=one.exact == mine.exact)
             case Adopt(snapshot, following):
                 self._adopt(snapshot, following)
             case Credit(entries, gaps):
@@ -316,7 +280,7 @@ class Process:
         return tuple(self.contents[digest] for digest in header.chunks)
 
     def _after(self, state: State, header: Header) -> State:
-        if header.kind is Kind.ROLLBACK:
+        if header.kind is HeaderKind.ROLLBACK:
             assert header.snapshot is not None
             loaded: State = self.contents[header.snapshot.digest]
             return loaded
@@ -334,7 +298,7 @@ class Process:
         self.state = self._after(self.state, header)
         self.pieces = {key: piece for key, piece in self.pieces.items() if key[1] > entry.certificate.ballot}
         self.oracle.applied(self, entry)
-        if header.kind is Kind.ROLLBACK:
+        if header.kind is HeaderKind.ROLLBACK:
             assert header.snapshot is not None
             held = {header.snapshot, *self.machine.log.snapshots}
             self._names = [one for one in (*self._names[0], header.snapshot) if one in held], self._names[1]
@@ -408,7 +372,7 @@ class Process:
     def _save_proposal(self, accepted: Accepted) -> None:
         assert self.disk is not None
         if self.disk.is_full:
-            self.machine.saving_failed()
+            self.machine.leading.saving_failed()
             return
         self._write_proposal(accepted)
 
@@ -446,7 +410,7 @@ class Process:
         self.disk.is_full = False
         if self.is_alive and self.machine.log.chain is not None:
             self._write_down()
-            self.machine.saving_works()
+            self.machine.leading.saving_works()
 
     def disk_hangs(self, seconds: float) -> None:
         """Nothing that it is asked for from now on returns before a time: no save, no step, no mean."""
@@ -515,13 +479,3 @@ def next_session(world: World, user: str) -> str:
     """A session name that nobody has had."""
     count = sum(session.rsplit(".", 1)[0] == user for session in world.processes)
     return f"{user}.{count:03d}"
-
-
-def first_disk(run: str, coordinator: str) -> Disk:
-    """The disk of a coordinator that has opened a run."""
-    ballot = Ballot(0, coordinator)
-    digest = digest_of(FIRST)
-    name = SnapshotName(0, digest)
-    genesis = Header(run, 0, Kind.GENESIS, "", ballot, tie_breaker=coordinator, snapshot=name)
-    log = [Record(Entry(genesis, Certificate(ballot)), is_applied=True)]
-    return Disk(log, contents={digest: FIRST}, snapshots=[name])

@@ -9,7 +9,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from averaging.log.header import Ballot, Kind
+from averaging.log.header import Ballot, HeaderKind
 from averaging.protocol.messages import Commit, Contact, Message, Propose, Vote
 from averaging.protocol.rounds.parts import equal_parts
 from averaging.protocol.settings import Settings
@@ -177,6 +177,6 @@ class World:
         return [one for one in self.processes.values() if one.is_alive and one.contact.user not in self.banned]
 
 
-def is_voted(kind: Kind) -> bool:
+def is_voted(kind: HeaderKind) -> bool:
     """Whether headers of this kind are chosen by votes."""
-    return kind in (Kind.UPDATE, Kind.ROLLBACK)
+    return kind in (HeaderKind.UPDATE, HeaderKind.ROLLBACK)

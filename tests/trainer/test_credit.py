@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Kind, Part
+from averaging.log.header import Ballot, Certificate, Entry, Exclusion, HeaderKind, Part
 from averaging.shell.shell import Progress
 from tests.averaging.log.headers import header, member
 from trainer.credit import Credited
@@ -59,7 +59,7 @@ def test_rounds_that_failed_are_the_ballots_in_between() -> None:
 
 def test_a_rollback_is_no_round() -> None:
     credited = Credited(masked_fraction=0.15)
-    credited.take_in(entry(1, 1, kind=Kind.ROLLBACK), {ASHA}, now=1.0)
+    credited.take_in(entry(1, 1, kind=HeaderKind.ROLLBACK), {ASHA}, now=1.0)
     assert (credited.rounds, credited.stepped_at) == (0, None)
 
 

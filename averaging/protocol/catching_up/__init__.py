@@ -1,1 +1,1 @@
-"""What a peer lacks of the log, whom it believes, and what it holds for others."""
+"""What a peer lacks of the log, which peers it believes, and what it holds for others."""

@@ -16,7 +16,7 @@ from averaging.protocol.session import Session
 
 
 class Adopting:
-    """Of one peer."""
+    """Compares this peer's snapshots with those that headers name, and takes over the named ones."""
 
     def __init__(self, session: Session, log: HeldLog, fetching: Fetching):
         self._log, self._fetching, self._act = log, fetching, session.act

@@ -8,7 +8,7 @@ has is asked for ever more rarely.
 from collections.abc import Iterable
 
 from averaging.log.chain import Chain
-from averaging.log.header import Gap, Header, Kind, shared_step
+from averaging.log.header import Gap, Header, HeaderKind, shared_step
 from averaging.protocol.actions import Credit
 from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.contacts import Contacts
@@ -20,7 +20,7 @@ RAREST = 300.0  # seconds until all peers are asked again, at most
 
 
 class Backfilling:
-    """Of one peer. Peers other than the coordinator only answer."""
+    """Asks for the headers of gaps, and answers. Peers other than the coordinator only answer."""
 
     def __init__(self, session: Session, contacts: Contacts, log: HeldLog):
         self._send, self._act, self._timing = session.send, session.act, session.timing
@@ -40,7 +40,7 @@ class Backfilling:
         """The chain begins at a snapshot now; `had` was the newest header before."""
         had, oldest = had or self._had, chain.oldest
         # a run's first header has no members; this coordinator may have opened another run, not knowing of this one
-        common = 0 if had is None or had.kind is Kind.GENESIS else shared_step(chain.head, had.head)
+        common = 0 if had is None or had.kind is HeaderKind.GENESIS else shared_step(chain.head, had.head)
         if self._contacts.me.is_coordinator and oldest.previous and oldest.step - 1 > common:
             self.gaps.append(Gap(oldest.step - 1, oldest.previous, common))
 

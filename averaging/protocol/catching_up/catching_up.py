@@ -211,7 +211,7 @@ class CatchingUp:
         return source
 
     def go_on_from(self, old: "CatchingUp", log: Log | None, now: float) -> None:
-        """The session before this one knew whom to ignore, and who has told of the log that it has rejoined for."""
+        """Ignore the peers that the session before this one ignored, and follow the log that it has rejoined for."""
         self._ignored = dict(old._ignored)
         if log is not None:
             self.believed(old._loaded[1], log, None, now)

@@ -27,7 +27,7 @@ REMEMBERED = 60.0  # seconds for which an anchor, or a log without one, counts a
 
 
 class Trust:
-    """Of one peer."""
+    """Decides which logs to believe."""
 
     def __init__(self, contacts: Contacts, run: str, credentials: Credentials):
         self._contacts, self._run, self._credentials = contacts, run, credentials
@@ -56,7 +56,7 @@ class Trust:
         return is_committed(previous, entry, self._credentials)
 
     def believes(self, session: str, log: Log, chain: Chain | None, now: float) -> bool:
-        """Whether this is the run's log, as far as somebody that has our chain can know."""
+        """Whether this is the run's log, as far as a peer with this chain can know."""
         entries = log.entries
         if not _is_whole(log, self._run):
             return False

@@ -12,7 +12,7 @@ What it does not see: gradients that are made up, and members that a convener ha
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from averaging.log.header import Header, Kind, SnapshotName
+from averaging.log.header import Header, HeaderKind, SnapshotName
 from averaging.protocol.buffers import Buffer
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
@@ -44,7 +44,7 @@ def objection(
         lambda: _voters(header, recent),
         lambda: _members(header, settings, contacts, own),
         lambda: _coordinator(header, recent[-1], contacts),
-        lambda: _update(header, settings.chunks) if header.kind is Kind.UPDATE else "",
+        lambda: _update(header, settings.chunks) if header.kind is HeaderKind.UPDATE else "",
         lambda: _snapshot(header, recent[-1], snapshots),
     )
     return next((found for check in checks if (found := check())), "")
@@ -54,20 +54,20 @@ def _follows(header: Header, previous: Header) -> str:
     expected = (previous.run, previous.step + 1, previous.digest, previous.resets)
     if (header.run, header.step, header.previous, header.resets) != expected:
         return f"step {header.step} does not follow step {previous.step}"
-    if header.kind not in (Kind.UPDATE, Kind.ROLLBACK):
+    if header.kind not in (HeaderKind.UPDATE, HeaderKind.ROLLBACK):
         return f"a header of kind {header.kind.value} is not voted for"
     return ""
 
 
 def _order(header: Header, credentials: Credentials) -> str:
-    is_signed = header.kind is not Kind.ROLLBACK or is_ordered(header, credentials)
+    is_signed = header.kind is not HeaderKind.ROLLBACK or is_ordered(header, credentials)
     return "" if is_signed else "the run's authority has not signed it"
 
 
 def _voters(header: Header, recent: Sequence[Header]) -> str:
     if len(recent) < quorum.WINDOW and recent[0].previous:
         return ""  # this peer does not hold all headers that count
-    choose = quorum.choose_voters if header.kind is Kind.UPDATE else quorum.voters_among
+    choose = quorum.choose_voters if header.kind is HeaderKind.UPDATE else quorum.voters_among
     expected = choose(header.members, recent)
     return "" if header.voters == expected else f"its voters are {header.voters}, and not {expected}"
 
@@ -95,7 +95,7 @@ def _members(header: Header, settings: Settings, contacts: Contacts, own: Mappin
 def _coordinator(header: Header, previous: Header, contacts: Contacts) -> str:
     """Nobody else breaks ties or rolls the run back."""
     claimed = {header.tie_breaker} - {previous.tie_breaker}
-    if header.kind is Kind.ROLLBACK:
+    if header.kind is HeaderKind.ROLLBACK:
         claimed.add(header.ballot.convener)
     for session in claimed:
         known = contacts.get(session)
@@ -117,7 +117,7 @@ def _update(header: Header, chunks: int) -> str:
 
 def _snapshot(header: Header, previous: Header, snapshots: Collection[SnapshotName]) -> str:
     named = header.snapshot
-    if header.kind is Kind.ROLLBACK:
+    if header.kind is HeaderKind.ROLLBACK:
         return "" if named is not None and named.step == header.step else "it rolls back to nothing"
     if named == previous.snapshot:
         return ""

@@ -1,4 +1,4 @@
-"""Who decides about the next header, and how many of them are enough.
+"""The voters on the next header, and how many of them are enough.
 
 Single-decree Paxos for each step (Lamport, "Paxos Made Simple", 2001), chained as Viewstamped Replication and Raft do
 it. The quorums are not the usual ones in two ways:
@@ -15,7 +15,7 @@ it. The quorums are not the usual ones in two ways:
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from averaging.log.header import Ballot, Entry, Farewell, Header, Kind, Member
+from averaging.log.header import Ballot, Entry, Farewell, Header, HeaderKind, Member
 from averaging.protocol import credentials as signed
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Accepted, Goodbye
@@ -43,9 +43,9 @@ def is_committed(previous: Header, entry: Entry, credentials: Credentials) -> bo
     header, proof = entry.header, entry.certificate
     if (header.step, header.previous) != (previous.step + 1, previous.digest):
         return False
-    if header.kind in (Kind.RESET, Kind.ROLLBACK) and not signed.is_ordered(header, credentials):
+    if header.kind in (HeaderKind.RESET, HeaderKind.ROLLBACK) and not signed.is_ordered(header, credentials):
         return False
-    if header.kind is Kind.RESET:
+    if header.kind is HeaderKind.RESET:
         return True
     said = {one.session: one for one in proof.goodbyes}
     if credentials.is_guarded and not _is_signed(previous, entry, said, credentials):

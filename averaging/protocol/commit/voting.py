@@ -9,7 +9,7 @@ from averaging.protocol import credentials as signed
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
-from averaging.protocol.messages import Accepted, Bandwidth, Call, Goodbye, Meet, Propose, Refused, Vote
+from averaging.protocol.messages import Accepted, Call, Goodbye, Meet, Propose, Refused, Vote
 from averaging.protocol.resting import Resting
 from averaging.protocol.session import Session
 
@@ -45,7 +45,7 @@ class Voter:
 
 
 class Voting:
-    """In the decision about the next header. A peer that is no voter calls and accepts, too; nobody counts it."""
+    """This peer's part in the decision about the next header. Peers that are no voters answer, and are not counted."""
 
     def __init__(
         self,
@@ -57,13 +57,12 @@ class Voting:
         resting: Resting,
     ):
         self.voter = Voter(session.me.session, "")
-        self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured
-        self.speed = 0.0  # samples a second that it computes, or would
         self.highest = 0  # ballot number that this peer knows of
         self.objected: tuple[Header, str] | None = None  # the last header that it had something against, and what
         self.computes = False  # a batch is being computed
-        self._credentials, self._timing, self._send = session.credentials, session.timing, session.send
-        self._contacts, self._buffers, self._fetching = contacts, buffers, fetching
+        self._session, self._timing, self._send = session, session.timing, session.send
+        self._credentials, self._contacts = session.credentials, contacts
+        self._buffers, self._fetching = buffers, fetching
         self._objection, self._resting = objection, resting
         self._called_at = -1e9
         self._meet: Meet | None = None  # that waits for the end of the batch
@@ -110,8 +109,8 @@ class Voting:
     def call(self, ballot: Ballot, now: float) -> Call:
         """What this peer says to a convener that it has promised a ballot."""
         self._called_at = now
-        buffers, rests = self._buffers.offer(), self._resting.rests
-        return Call(self.instance, ballot, buffers, self._accepted, self.bandwidth, self.speed, rests)
+        own, rests = self._session, self._resting.rests
+        return Call(self.instance, ballot, self._buffers.offer(), self._accepted, own.bandwidth, own.speed, rests)
 
     @property
     def _accepted(self) -> Accepted | None:

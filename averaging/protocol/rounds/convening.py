@@ -1,6 +1,6 @@
-"""Who leads the next step.
+"""Which session leads the next step.
 
-The coordinator does. After `absence` seconds without a word of a convener, or without a commit although the batch was
+The coordinator does. After `absence` seconds without a message of a convener, or without a commit although the batch is
 there, voters take over: the last acting convener at once, then the reachable ones in the order of a hash, one every
 `succession` seconds. Two conveners at a time cost time and nothing else; their ballots decide.
 """
@@ -16,7 +16,7 @@ from averaging.protocol.settings import Timing
 
 
 class Convening:
-    """One peer's view of it."""
+    """One peer's view of which session leads."""
 
     def __init__(self, me: Contact, timing: Timing, now: float):
         self._me, self._timing = me, timing
@@ -93,7 +93,7 @@ class Convening:
         return now >= self._stalled_since + self._timing.absence + rank * self._timing.succession
 
     def report_to(self, tip: Header | None, contacts: Mapping[str, Contact], now: float) -> list[str]:
-        """Whom to tell what this peer has: the convener; while it is silent, those that may be or become it.
+        """The sessions to tell what this peer has: the convener; while it is silent, those that may be or become it.
 
         And always a coordinator, since any peer may say that it convenes.
         """

@@ -12,15 +12,15 @@ from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Call, Reduced, Reducing, Refused, Status, Vote
+from averaging.protocol.rounds.gathering import Gathering
 from averaging.protocol.rounds.meeting import Situation
 from averaging.protocol.rounds.parts import Planner
-from averaging.protocol.rounds.reporting import Reporting
 from averaging.protocol.rounds.round import Phase, Round
 from averaging.protocol.session import Session
 
 
 class Leading:
-    """Of one peer, whenever it leads."""
+    """Begins, continues and ends the rounds that this peer convenes."""
 
     def __init__(
         self,
@@ -29,14 +29,14 @@ class Leading:
         plan: Planner,
         objection: Callable[[Header], str],
         log: HeldLog,
-        reporting: Reporting,
+        gathering: Gathering,
         voting: Voting,
         fetching: Fetching,
     ):
         self.round: Round | None = None  # that this peer convenes
         self.rollback: str | None = None  # digest of the snapshot that the authority wants back
         self._session, self._contacts, self._plan, self._objection = session, contacts, plan, objection
-        self._log, self._reporting, self._voting, self._fetching = log, reporting, voting, fetching
+        self._log, self._gathering, self._voting, self._fetching = log, gathering, voting, fetching
         self._began_at = -1e9  # the last ballot
         self._no_quorum_since: float | None = None  # of this session's ballots one has failed; see `waited_before`
         self.waited_before = 0.0  # seconds in which earlier sessions of this coordinator had none for this step
@@ -54,7 +54,7 @@ class Leading:
         """Begin a round or continue it, if this peer is to lead; the entry that it has committed."""
         if self.round is not None:
             return self._continue(self.round, now)
-        if self._reporting.leads(now):
+        if self._gathering.leads(now):
             self._begin(now)
         return None
 
@@ -63,7 +63,7 @@ class Leading:
         me, settings, timing, tip = self._session.me, self._session.settings, self._session.timing, self._log.tip
         if now < self._began_at + timing.resend:
             return
-        views, convening = self._reporting.views, self._reporting.convening
+        views, convening = self._gathering.views, self._gathering.convening
         full = views.gathered(tip.digest, now) >= settings.target_samples or convening.is_stalled(now)
         full = full and tip.step < settings.last_step
         rollback = self.rollback if me.is_coordinator else None
@@ -94,17 +94,17 @@ class Leading:
     def _continue(self, current: Round, now: float) -> Entry | None:
         current.advance(now)
         if current.phase is Phase.COMMITTED:
-            self._reporting.views.committed(*current.senders, now)
+            self._gathering.views.committed(*current.senders, now)
             self.round = None
             return current.entry
         if current.phase is Phase.FAILED:
             if current.waits_for_disk:
-                self._reporting.convening.can_convene = False  # until the disk has answered
+                self._gathering.convening.can_convene = False  # until the disk has answered
             if current.lacks_samples:
-                self._reporting.convening.batch_is_not_full()
+                self._gathering.convening.batch_is_not_full()
             if current.lacks_chunks or not current.meeting.has_promises:
                 self._has_no_quorum(now)
-            self._reporting.views.round_closed(self._voting.instance, current.meeting.calls, now)
+            self._gathering.views.round_closed(self._voting.instance, current.meeting.calls, now)
             self.round = None
         return None
 
@@ -129,7 +129,7 @@ class Leading:
         if self._session.credentials.is_guarded and self._contacts.get(sender) is None:
             self.round.is_absent(sender, now)  # nobody knows whose session it is
         else:
-            is_planned = self._reporting.views.sends(sender, now)
+            is_planned = self._gathering.views.sends(sender, now)
             self.round.called(sender, call if is_planned else replace(call, buffers=()), now)
 
     def on_refused(self, sender: str, refused: Refused, now: float) -> None:
@@ -161,14 +161,14 @@ class Leading:
 
     def saved(self, ballot: Ballot, now: float) -> None:
         """It has the proposal of a ballot."""
-        self._reporting.convening.can_convene = True
+        self._gathering.convening.can_convene = True
         if self.round is not None and ballot == self.round.ballot:
             self.round.saved(now)
 
     def saving_failed(self) -> None:
         """It takes nothing: others have to convene."""
-        self._reporting.convening.can_convene, self.round = False, None
+        self._gathering.convening.can_convene, self.round = False, None
 
     def saving_works(self) -> None:
         """It has room again."""
-        self._reporting.convening.can_convene = True
+        self._gathering.convening.can_convene = True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Exclusion, Header, Kind, Member, Part, Reset, SnapshotName
+from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, Part, Reset, SnapshotName
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import ordered
@@ -42,7 +42,7 @@ class Situation:
 
 
 class Meeting:
-    """Of one ballot."""
+    """The calls of one ballot, and the headers that may come of them."""
 
     def __init__(self, situation: Situation):
         self.calls: dict[str, Call] = {}  # by session
@@ -69,9 +69,8 @@ class Meeting:
         if session != self.situation.me.session and self._lies(call.accepted):
             self.is_absent(session)
             return
-        samples, weight = (sum(getattr(one, of) for one in call.buffers) for of in ("samples", "weight"))
         is_possible = all(one.weight > 0 and self._settings.may_bring(one.samples, one.weight) for one in call.buffers)
-        if not (is_possible and self._settings.may_bring(samples, weight)):
+        if not (is_possible and self._settings.may_bring(call.samples, call.weight)):
             call = replace(call, buffers=())
         self.calls[session] = call
         self.contacts[session] = self.situation.contact(session)
@@ -125,24 +124,16 @@ class Meeting:
 
     def update(self, results: Sequence[Reduced]) -> Header:
         """What the members have averaged. `results`: one for each part, in the order of the vector."""
-        missing = [one for result in results for one in result.missing]
-        chunks = sum(len(result.chunks) for result in results)
-        lost = {session for session, _ in missing if sum(session == one for one, _ in missing) == chunks}
-        # those that are lost may bring it again
-        members = [_without_gradient(one) if one.session in lost else one for one in self.members]
-        return replace(
-            self._next_header(Kind.UPDATE),
-            members=tuple(members),
-            parts=tuple(Part(result.assignment.reducer, result.chunks) for result in results),
-            exclusions=tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
-            voters=quorum.choose_voters(members, self.situation.recent),
-        )
+        members, parts, exclusions = averaged(self.members, results)
+        voters = quorum.choose_voters(members, self.situation.recent)
+        header = self._next_header(HeaderKind.UPDATE)
+        return replace(header, members=members, parts=parts, exclusions=exclusions, voters=voters)
 
     def rollback(self, snapshot: str) -> Header:
         """The state of a snapshot, given by its digest, instead of an update."""
         present = [_without_gradient(one) for one in self._trainers]
         header = replace(
-            self._next_header(Kind.ROLLBACK),
+            self._next_header(HeaderKind.ROLLBACK),
             members=tuple(present),
             snapshot=SnapshotName(self.situation.previous.step + 1, snapshot),
             voters=quorum.voters_among(present, self.situation.recent),
@@ -153,7 +144,7 @@ class Meeting:
         """New voters; an update that a peer has accepted is kept."""
         previous = self.situation.previous
         header = replace(
-            self._next_header(Kind.RESET),
+            self._next_header(HeaderKind.RESET),
             voters=quorum.voters_among(self._trainers, self.situation.recent),
             resets=(*previous.resets, Reset(previous.step + 1, self.situation.ballot)),
         )
@@ -165,7 +156,7 @@ class Meeting:
     def _trainers(self) -> list[Member]:
         return [one for one in self.members if not self.contacts[one.session].is_coordinator]
 
-    def _next_header(self, kind: Kind) -> Header:
+    def _next_header(self, kind: HeaderKind) -> Header:
         """A header after the previous one, with what all kinds have in common."""
         situation, previous = self.situation, self.situation.previous
         coordinators = [session for session, contact in self.contacts.items() if contact.is_coordinator]
@@ -195,6 +186,24 @@ def member_of(contact: Contact, offers: Sequence[Offer]) -> Member:
         reachable=contact.reachable,
         samples=sum(offer.samples for offer in offers),
         loss=sum(losses) / weight if weight and len(losses) == len(offers) else None,
+    )
+
+
+def averaged(
+    members: Sequence[Member], results: Sequence[Reduced]
+) -> tuple[tuple[Member, ...], tuple[Part, ...], tuple[Exclusion, ...]]:
+    """What a header says of a mean. A member that is missing from all chunks has brought nothing, and may do so again.
+
+    Args:
+        results: one for each part, in the order of the vector.
+    """
+    missing = [one for result in results for one in result.missing]
+    chunks = sum(len(result.chunks) for result in results)
+    lost = {session for session, _ in missing if sum(session == one for one, _ in missing) == chunks}
+    return (
+        tuple(_without_gradient(one) if one.session in lost else one for one in members),
+        tuple(Part(result.assignment.reducer, result.chunks) for result in results),
+        tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
     )
 
 

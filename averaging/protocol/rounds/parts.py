@@ -1,17 +1,17 @@
-"""Who reduces which chunks of the vector, who takes the place of a reducer that is late, and who computes next.
+"""Which member reduces which chunks of the vector, which takes the place of a late reducer, and which compute next.
 
 The process may give a peer another planner: DeDLOC's looks at lines and processors (`averaging/load_balancing/`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from averaging.log.header import Ballot
-from averaging.protocol.messages import Assignment, Bandwidth, Call, Message, Plan, Reduced, Reducing
-from averaging.protocol.settings import Settings
+from averaging.protocol.messages import Assignment, Bandwidth, Call, Plan, Reduced, Reducing
+from averaging.protocol.session import Session
 
 MOST_PARTS = 4  # that are equal: where nothing is known of lines, a thin one among them would hold up all others
 
@@ -75,33 +75,39 @@ def checked(parts: Sequence[Assignment], chunks: int, members: Sequence[Line]) -
 
 
 class Assignments:
-    """A convener's view of the reducing in one ballot: the plan and its results."""
+    """A convener's view of the reducing in one ballot: the plan and its results.
+
+    Args:
+        calls: of the members, by session.
+        reachable: those of them that accept connections.
+    """
 
     def __init__(
         self,
-        me: str,
+        session: Session,
         instance: str,
         ballot: Ballot,
-        settings: Settings,
         calls: Mapping[str, Call],
-        lines: Sequence[Line],
+        reachable: Collection[str],
         planner: Planner,
-        send: Callable[[str, Message], None],
         now: float,
     ):
+        members = sorted(calls.items())
+        lines = [
+            Line(one, bool(call.buffers), one in reachable, call.bandwidth, call.speed, call.rests)
+            for one, call in members
+        ]
         fattest = sorted((line for line in lines if line.reachable), key=lambda line: -line.carries)
         self._stand_ins = [line.session for line in fattest]
-        self._me, self._timing, self._send = me, settings.timing, send
-        self._members = list(calls)
-        planned = planner(settings.chunks, lines)
+        self._me, self._timing, self._send = session.me.session, session.timing, session.send
+        self._members, chunks = list(calls), session.settings.chunks
+        planned = planner(chunks, lines)
         self.plan = Plan(
             instance=instance,
             ballot=ballot,
-            members=tuple(
-                (session, tuple(offer.number for offer in call.buffers)) for session, call in sorted(calls.items())
-            ),
-            parts=checked(planned.parts, settings.chunks, lines),
-            weights=tuple(sum(offer.weight for offer in call.buffers) for _, call in sorted(calls.items())),
+            members=tuple((one, tuple(offer.number for offer in call.buffers)) for one, call in members),
+            parts=checked(planned.parts, chunks, lines),
+            weights=tuple(call.weight for _, call in members),
             resting=planned.resting,
             step_seconds=planned.step_seconds,
         )

@@ -1,4 +1,4 @@
-"""What a convener knows of the others: where they stand, what they have gathered, and for whom a round waits.
+"""What a convener knows of the others: where they stand, what they have gathered, and which of them a round waits for.
 
 DeDLOC, section 3.1: peers gather gradients until all of them together have the target batch.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from averaging.log.header import Head, peer_of
 
 HEARD = 5.0  # seconds after its last word in which a peer is taken to be there
-MISSES = 2  # rounds in a row that a peer may miss, or send nothing in, before nobody counts on it
+MISSES = 2  # rounds in a row that a peer may miss, or send nothing in, before it is not counted on
 FORGIVEN = 20.0  # seconds after which it is counted on again
 MOST_DOUBLINGS = 4  # of that time, after further rounds that it misses
 

@@ -32,7 +32,7 @@ class _Part:
 
 
 class Reduction:
-    """Of one peer, in the newest ballot that it knows a plan of."""
+    """This peer's pieces and parts in the newest ballot that it knows a plan of."""
 
     def __init__(self, session: Session):
         self._me, self._chunks, self._timing = session.me.session, session.settings.chunks, session.timing

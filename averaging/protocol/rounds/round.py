@@ -12,7 +12,7 @@ A ballot proposes one header: the one that voters may have chosen already, or el
 from collections.abc import Callable, Iterable
 from enum import Enum
 
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
+from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import SaveProposal
 from averaging.protocol.commit import quorum
@@ -20,11 +20,11 @@ from averaging.protocol.commit.voting import Voter
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
 from averaging.protocol.rounds.meeting import Meeting, Situation
-from averaging.protocol.rounds.parts import Assignments, Line, Planner
+from averaging.protocol.rounds.parts import Assignments, Planner
 
 
 class Phase(Enum):
-    """See the module."""
+    """In the order in which they follow; see the module."""
 
     MEETING = "meeting"
     REDUCING = "reducing"
@@ -112,7 +112,7 @@ class Round:
         """The disk has the proposal."""
         if self.phase is Phase.SAVING:
             assert self.header is not None
-            if self.header.kind is Kind.RESET:
+            if self.header.kind is HeaderKind.RESET:
                 self._commit(())
             else:
                 self._propose()
@@ -185,31 +185,17 @@ class Round:
             self._assign(now)
 
     def _assign(self, now: float) -> None:
-        calls = self.meeting.calls
-        samples = sum(offer.samples for call in calls.values() for offer in call.buffers)
+        calls, contacts = self.meeting.calls, self.meeting.contacts
+        samples = sum(call.samples for call in calls.values())
+        reachable = {session for session in calls if contacts[session].reachable}
         if samples < self._settings.target_samples:
             self.lacks_samples = True
             self._fail(f"peers brought {samples} of {self._settings.target_samples} samples")
-            return
-        lines = [
-            Line(
-                session,
-                sends=bool(call.buffers),
-                reachable=self.meeting.contacts[session].reachable,
-                bandwidth=call.bandwidth,
-                speed=call.speed,
-                rests=call.rests,
-            )
-            for session, call in sorted(calls.items())
-        ]
-        if not any(line.reachable for line in lines):
+        elif not reachable:
             self._fail("no member accepts connections")
-            return
-        self.phase = Phase.REDUCING
-        me, instance = self._me.session, self._situation.previous.digest
-        self._assignments = Assignments(
-            me, instance, self.ballot, self._settings, calls, lines, self._plan, self._send, now
-        )
+        else:
+            self.phase, instance = Phase.REDUCING, self._situation.previous.digest
+            self._assignments = Assignments(self._session, instance, self.ballot, calls, reachable, self._plan, now)
 
     def _collect_parts(self, now: float) -> None:
         assert self._assignments is not None

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from averaging.log.header import Ballot, Certificate, Entry, Farewell, Head, Header, Kind, Reset, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Head, Header, HeaderKind, Reset, SnapshotName
 from averaging.log.header import Member as Brought
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import (
@@ -75,7 +75,7 @@ async def forger(scene: Scene) -> dict[str, Any]:
 
     def says(others: list[Contact]) -> Iterable[tuple[str, Message]]:
         nonlocal told
-        entries = [forged(member, tip, kind) for kind in (Kind.UPDATE, Kind.ROLLBACK, Kind.RESET)]
+        entries = [forged(member, tip, kind) for kind in (HeaderKind.UPDATE, HeaderKind.ROLLBACK, HeaderKind.RESET)]
         for one in others:
             for entry in entries:
                 told += 1
@@ -115,15 +115,15 @@ def made_up(member: Member, real: Log) -> Log:
     """The run's log with some more headers for which no voter has voted, and a state that is the liar's own."""
     entries = list(real.entries)
     for _ in range(20):
-        entries.append(forged(member, entries[-1].header, Kind.UPDATE))
+        entries.append(forged(member, entries[-1].header, HeaderKind.UPDATE))
     snapshot = SnapshotName(entries[-1].header.step, NOTHING)
     return Log(tuple(entries), snapshot, own_anchor(member, entries[-1].header.head))
 
 
-def forged(member: Member, previous: Header, kind: Kind) -> Entry:
+def forged(member: Member, previous: Header, kind: HeaderKind) -> Entry:
     """An entry that gives all power to the liar, with its own signature for the votes of others."""
     ballot = Ballot(previous.ballot.number + 1, member.session)
-    at = (Reset(previous.step + 1, ballot),) if kind is Kind.RESET else ()
+    at = (Reset(previous.step + 1, ballot),) if kind is HeaderKind.RESET else ()
     header = Header(
         previous.run,
         previous.step + 1,
@@ -134,7 +134,7 @@ def forged(member: Member, previous: Header, kind: Kind) -> Entry:
         parts=previous.parts,
         voters=(member.session,),
         tie_breaker=member.session,
-        snapshot=SnapshotName(previous.step + 1, NOTHING) if kind is Kind.ROLLBACK else previous.snapshot,
+        snapshot=SnapshotName(previous.step + 1, NOTHING) if kind is HeaderKind.ROLLBACK else previous.snapshot,
         resets=(*previous.resets, *at),
     )
     header = replace(header, order=member.credentials.sign(signed.order(header)))

@@ -1,13 +1,13 @@
 """Headers, heads and ballots for tests, short to write."""
 
-from averaging.log.header import Ballot, Certificate, Entry, Head, Header, Kind, Member, Reset
+from averaging.log.header import Ballot, Certificate, Entry, Head, Header, HeaderKind, Member, Reset
 
 FIRST = Ballot(0, "coordinator.0")
 
 
 def header(step: int = 1, previous: str = "", **fields: object) -> Header:
     """An update with nothing in it but what is given."""
-    plain = {"run": "run", "kind": Kind.UPDATE, "ballot": FIRST}
+    plain = {"run": "run", "kind": HeaderKind.UPDATE, "ballot": FIRST}
     return Header(step=step, previous=previous, **{**plain, **fields})  # type: ignore[arg-type]
 
 

@@ -1,94 +1,20 @@
 """What a peer finds after a restart leads to the state that it had, or to an earlier one, and never to a false one."""
 
 import contextlib
-import hashlib
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-import torch
 
-from averaging.log import codec
-from averaging.log.disk import Disk, Found
-from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, Kind, Part, SnapshotName
+from averaging.log.disk import Disk
+from averaging.log.header import Ballot, Gap, Header, HeaderKind, SnapshotName
 from averaging.log.log_file import entries_after
-from averaging.log.snapshot import write_snapshot
-from averaging.log.state import State
 from swarm.errors import StorageError
-from tests.averaging.log.headers import FIRST, header
-from tests.averaging.log.killed import killed_after
-from tests.averaging.log.small_disk import small_disk
-
-LIMIT = 0  # bytes of memory: everything is read from the folder
-
-
-def content_of(step: int, chunk: int) -> bytes:
-    return f"chunk {chunk} of step {step}".encode()
-
-
-def named(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def state(step: int) -> State:
-    made = State(step, step, torch.full((10,), float(step)), (torch.full((10,), 0.1), torch.full((10,), 0.2)))
-    codec.rebase(made)
-    return made
-
-
-class Course:
-    """A peer that writes down a run: a snapshot at the beginning and after every third step."""
-
-    def __init__(self, folder: Path, run: str = "run"):
-        self.folder, self.run, self.disk = folder, run, Disk(folder, LIMIT)
-        self.entries: list[Entry] = []
-        self.snapshots = [self.snapshot(0, "")]
-        self.add(Kind.GENESIS, snapshot=self.snapshots[0])
-        self.disk.save_snapshots(self.snapshots, 0)
-
-    def snapshot(self, step: int, after: str) -> SnapshotName:
-        return write_snapshot(state(step), self.run, after, self.disk.contents.put).name
-
-    def update(self, step: int) -> Part:
-        """Its chunks are in the store."""
-        contents = [content_of(step, chunk) for chunk in range(2)]
-        for content in contents:
-            self.disk.contents.put(named(content), content)
-        return Part("a.0", tuple(map(named, contents)))
-
-    def next(self, kind: Kind, **fields: object) -> Header:
-        before = self.entries[-1].header if self.entries else None
-        step, previous = (before.step + 1, before.digest) if before else (0, "")
-        return header(step, previous, run=self.run, kind=kind, **fields)
-
-    def add(self, kind: Kind = Kind.UPDATE, **fields: object) -> None:
-        if kind is Kind.UPDATE:
-            fields["parts"] = (self.update(len(self.entries)),)
-        self.entries.append(Entry(self.next(kind, **fields), Certificate(FIRST, ("a.0",))))
-        self.disk.append(self.entries[-1:])
-        step = self.entries[-1].header.step
-        if kind is Kind.UPDATE and step % 3 == 0:
-            self.snapshots.append(self.snapshot(step, self.entries[-1].header.digest))
-            self.disk.save_snapshots(self.snapshots, 0)
-
-    def restarted(self) -> Found | None:
-        self.disk = Disk(self.folder, LIMIT)
-        return self.disk.load()
-
-    def drop(self, digest: str) -> None:
-        (self.folder / "contents" / digest).unlink()
-
-
-@pytest.fixture
-def course(tmp_path: Path) -> Course:
-    """Eight steps."""
-    made = Course(tmp_path / "peer")
-    for _ in range(8):
-        made.add()
-    return made
+from tests.averaging.log.course import LIMIT, Course, state
+from tests.averaging.log.headers import FIRST
 
 
 def test_an_empty_folder_has_nothing(tmp_path: Path) -> None:
@@ -108,14 +34,14 @@ def test_all_is_found_again(course: Course) -> None:
 
 
 def test_others_may_not_read_anything(course: Course) -> None:
-    course.disk.save_proposal(FIRST, course.next(Kind.UPDATE))
+    course.disk.save_proposal(FIRST, course.next(HeaderKind.UPDATE))
     for path in (course.folder, *course.folder.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
 def test_the_accepted_header_is_found_while_it_is_the_next_one(course: Course) -> None:
-    accepted, ballot = course.next(Kind.UPDATE, parts=(course.update(9),)), Ballot(5, "b.1")
-    course.disk.save_proposal(Ballot(4, "c.0"), course.next(Kind.UPDATE))
+    accepted, ballot = course.next(HeaderKind.UPDATE, parts=(course.update(9),)), Ballot(5, "b.1")
+    course.disk.save_proposal(Ballot(4, "c.0"), course.next(HeaderKind.UPDATE))
     course.disk.save_proposal(ballot, accepted)
     found = course.restarted()
     assert found is not None
@@ -141,7 +67,7 @@ def test_what_names_something_is_written_after_it(course: Course, monkeypatch: p
 
     monkeypatch.setattr(os, "fsync", noted)
     chunks = sorted(course.update(9).chunks)
-    course.disk.save_proposal(FIRST, course.next(Kind.UPDATE))
+    course.disk.save_proposal(FIRST, course.next(HeaderKind.UPDATE))
     assert on_disk == [*chunks, "contents", "accepted", "peer"]
     on_disk.clear()
     course.add()
@@ -197,10 +123,10 @@ def _is_parameters(course: Course, digest: str, step: int) -> bool:
 def test_a_rollback_starts_from_its_snapshot(course: Course) -> None:
     """Updates before it are not needed, nor is the snapshot that it undid."""
     back = SnapshotName(len(course.entries), course.snapshots[1].digest)  # named by the step of the rollback
-    course.add(Kind.ROLLBACK, snapshot=back)
+    course.add(HeaderKind.ROLLBACK, snapshot=back)
     course.snapshots = [course.snapshots[2], back]  # what the protocol keeps
     course.disk.save_snapshots(course.snapshots, 0)
-    course.add(Kind.RESET)
+    course.add(HeaderKind.RESET)
     for step in range(1, 9):
         course.drop(course.entries[step].header.chunks[0])
     found = course.restarted()
@@ -333,7 +259,7 @@ def test_where_what_it_needs_is_lost_it_reads_all(course: Course) -> None:
 
 
 def test_what_nothing_names_is_deleted_when_the_log_is_loaded(course: Course) -> None:
-    accepted = course.next(Kind.UPDATE, parts=(course.update(9),))
+    accepted = course.next(HeaderKind.UPDATE, parts=(course.update(9),))
     course.disk.save_proposal(FIRST, accepted)
     course.disk.save_snapshots(course.snapshots[1:], 0)
     kept = {one for entry in course.entries[4:] for one in entry.header.chunks}.union(accepted.chunks)
@@ -343,94 +269,3 @@ def test_what_nothing_names_is_deleted_when_the_log_is_loaded(course: Course) ->
     held = set(course.disk.contents.digests)
     assert kept <= held and not held & set(course.update(99).chunks)
     assert course.restarted() == found
-
-
-@pytest.mark.parametrize("name", ["snapshots", "accepted"])
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda content: b"",
-        lambda content: bytes(len(content)),  # what a power cut leaves of a file that has its length only
-        lambda content: content[:-1],
-        lambda content: content[:9] + b"\xff" + content[10:],
-    ],
-    ids=["empty", "zeros", "cut", "garbled"],
-)
-def test_a_broken_file_counts_as_none(course: Course, name: str, change: Callable[[bytes], bytes]) -> None:
-    course.disk.save_proposal(FIRST, course.next(Kind.UPDATE, parts=(course.update(9),)))
-    path = course.folder / name
-    path.write_bytes(change(path.read_bytes()))
-    found = course.restarted()
-    assert found is not None
-    if name == "accepted":
-        assert found.accepted is None
-        assert found.base.step == 6
-    else:
-        assert found.accepted is not None
-        assert (found.base.step, len(found.replay)) == (0, 8)  # the genesis header names its own
-
-
-def test_names_of_snapshots_that_are_none_are_left_out(course: Course) -> None:
-    chunk = course.entries[1].header.chunks[0]
-    false = [SnapshotName(6, chunk), SnapshotName(7, course.snapshots[2].digest), SnapshotName(6, "../log")]
-    course.disk.save_snapshots([*course.snapshots, *false], 0)
-    found = course.restarted()
-    assert found is not None
-    assert found.snapshots == tuple(course.snapshots)
-
-
-def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", 256) as disk:
-        course = Course(disk / "peer")
-        with pytest.raises(StorageError, match="the disk is full; free some space") as caught:
-            for _ in range(1000):
-                course.add()
-        assert str(caught.value).startswith(f"{disk}/peer/")
-        count = len(course.entries)
-        assert count > 5
-        found = course.restarted()
-        assert found is not None
-        assert len(found.entries) in (count - 1, count)
-        with pytest.raises(StorageError, match="accepted: could not be saved, the disk is full"):
-            course.disk.save_proposal(FIRST, header(voters=("v" * 10_000,)))
-
-
-WRITER = """
-    import sys
-    from pathlib import Path
-    from averaging.log.header import Kind
-    from tests.averaging.log.headers import FIRST
-    from tests.averaging.log.test_disk import Course, Disk
-
-    folder = Path(sys.argv[1])
-    if folder.exists():
-        course = Course.__new__(Course)
-        course.folder, course.run = folder, "run"
-        found = course.restarted()
-        course.entries, course.snapshots = list(found.entries), list(found.snapshots)
-    else:
-        course = Course(folder)
-    while True:
-        proposal = course.next(Kind.UPDATE, parts=(course.update(len(course.entries)),))
-        course.disk.save_proposal(FIRST, proposal)
-        print("accepted", proposal.step)
-        course.add()
-        print("applied", proposal.step)
-        gone = [one.header for one in course.entries[-12:-6]]
-        course.disk.contents.forget(digest for header in gone for digest in header.chunks)
-"""
-
-
-def test_a_kill_at_any_moment_leaves_what_was_acknowledged(tmp_path: Path) -> None:
-    for lines in (11, 40):  # after a proposal, and after a step
-        said = [line.split() for line in killed_after(WRITER, lines, tmp_path / "peer")]
-        applied = max(int(step) for what, step in said if what == "applied")
-        accepted = max(int(step) for what, step in said if what == "accepted")
-        found = Disk(tmp_path / "peer", LIMIT).load()
-        assert found is not None
-        tip = found.entries[-1].header.step
-        assert tip in (applied, applied + 1)
-        assert len(found.entries) == tip + 1
-        if accepted > tip:
-            assert found.accepted is not None
-            assert found.accepted[1].step == accepted

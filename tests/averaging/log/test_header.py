@@ -8,7 +8,7 @@ from averaging.log.header import (
     Ballot,
     Exclusion,
     Header,
-    Kind,
+    HeaderKind,
     Part,
     Reset,
     SnapshotName,
@@ -32,7 +32,7 @@ FULL = header(
 )
 
 
-@pytest.mark.parametrize("original", [FULL, header(), header(kind=Kind.ROLLBACK, snapshot=SnapshotName(1, "s"))])
+@pytest.mark.parametrize("original", [FULL, header(), header(kind=HeaderKind.ROLLBACK, snapshot=SnapshotName(1, "s"))])
 def test_a_decoded_header_is_the_same_one(original: Header) -> None:
     decoded = Header.decode(original.encoded)
     assert decoded == original
@@ -43,7 +43,7 @@ def test_every_field_is_in_the_digest() -> None:
     changed = [
         replace(FULL, run="other"),
         replace(FULL, step=8),
-        replace(FULL, kind=Kind.RESET),
+        replace(FULL, kind=HeaderKind.RESET),
         replace(FULL, previous="another"),
         replace(FULL, ballot=Ballot(1, "c")),
         replace(FULL, members=FULL.members[:1]),

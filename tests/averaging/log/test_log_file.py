@@ -295,7 +295,7 @@ WRITER = """
     import sys
     from pathlib import Path
     from averaging.log.log_file import LogFile, Record
-    from averaging.log.header import Entry, Certificate, Ballot, Header, Kind
+    from averaging.log.header import Entry, Certificate, Ballot, Header, HeaderKind
 
     log, voters = LogFile(Path(sys.argv[1])), ("v" * 5000,)
     entries, ballot = [one.entry for one in log.load()], Ballot(0, "c.0")
@@ -304,7 +304,7 @@ WRITER = """
         batch = []
         for _ in range(3):
             step += 1
-            header = Header("run", step, Kind.UPDATE, previous, ballot, voters=voters)
+            header = Header("run", step, HeaderKind.UPDATE, previous, ballot, voters=voters)
             batch.append(Record(Entry(header, Certificate(ballot)), True))
             previous = header.digest
         log.append(batch)

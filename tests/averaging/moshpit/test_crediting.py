@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Certificate, Entry, Kind
+from averaging.log.header import Ballot, Certificate, Entry, HeaderKind
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Action, Credit, Send
@@ -36,7 +36,7 @@ def averaged(*sessions: str) -> Entry:
     """By the first of them."""
     ballot = Ballot(0, sessions[0])
     members = tuple(member(one, 5, one.partition(".")[0]) for one in sorted(sessions))
-    return Entry(header(1, kind=Kind.GROUP, ballot=ballot, members=members), Certificate(ballot))
+    return Entry(header(1, kind=HeaderKind.GROUP, ballot=ballot, members=members), Certificate(ballot))
 
 
 def test_a_coordinator_answers_when_the_header_is_on_its_disk() -> None:

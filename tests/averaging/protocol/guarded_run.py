@@ -12,7 +12,7 @@ from averaging.log.header import (
     Entry,
     Head,
     Header,
-    Kind,
+    HeaderKind,
     Member,
     Part,
     SnapshotName,
@@ -26,7 +26,7 @@ from averaging.protocol.messages import (
     Status,
     WantLog,
 )
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from averaging.protocol.settings import Settings
 from tests.simulation.signatures import Credentials, Signatures
 
@@ -53,7 +53,7 @@ class Run:
         genesis = Header(
             "run",
             0,
-            Kind.GENESIS,
+            HeaderKind.GENESIS,
             "",
             ballot,
             voters=VOTERS,
@@ -75,14 +75,14 @@ class Run:
         header = Header(
             "run",
             step,
-            Kind.UPDATE,
+            HeaderKind.UPDATE,
             previous.digest,
             Ballot(step, convener),
             voters=VOTERS,
             tie_breaker=COORDINATOR,
             resets=previous.resets,
         )
-        return replace(header, **{**plain, **fields})  # type: ignore[arg-type]
+        return replace(header, **{**plain, **fields})
 
     def following(self, entries: Sequence[Entry], count: int, votes: Sequence[str], **fields: object) -> list[Entry]:
         """So many more entries, for which these have voted; the first one convenes."""
@@ -107,9 +107,9 @@ class Run:
             head, snapshot, self.of[by].authorize(content) if by == COORDINATOR else self.of[by].sign(content)
         )
 
-    def peer(self, session: str, has: Sequence[Entry] = (), knows: Sequence[str] = ()) -> Peer:
+    def peer(self, session: str, has: Sequence[Entry] = (), knows: Sequence[str] = ()) -> LogPeer:
         """That has a chain, and is connected to others."""
-        machine = Peer(self.contacts[session], SETTINGS, 0.0, EVERYTHING, credentials=self.of[session])
+        machine = LogPeer(self.contacts[session], SETTINGS, 0.0, EVERYTHING, credentials=self.of[session])
         if has:
             machine.start(Chain(has), [SnapshotName(0, "first"), SnapshotName(SNAPSHOT, "state")])
         machine.contacts([self.contacts[one] for one in (knows or self.contacts)], 0.0)
@@ -117,7 +117,7 @@ class Run:
         return machine
 
 
-def asks(machine: Peer, session: str, head: Head, now: float = 1.0, anchor: Anchor | None = None) -> None:
+def asks(machine: LogPeer, session: str, head: Head, now: float = 1.0, anchor: Anchor | None = None) -> None:
     """Have the machine ask a session for its log."""
     machine.receive(session, Status(head, None, convenes=False, anchor=anchor), now)
     for _ in range(20):
@@ -129,7 +129,7 @@ def asks(machine: Peer, session: str, head: Head, now: float = 1.0, anchor: Anch
     raise AssertionError(f"{session} was not asked")
 
 
-def told(machine: Peer, session: str, log: Log, now: float = 1.0, heard: Anchor | None = None) -> Head | None:
+def told(machine: LogPeer, session: str, log: Log, now: float = 1.0, heard: Anchor | None = None) -> Head | None:
     """Where the machine stands after a session has told its log; the chunks are here."""
     asks(machine, session, log.entries[-1].header.head, now, heard)
     machine.receive(session, log, now + 0.1)

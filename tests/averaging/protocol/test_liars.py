@@ -10,7 +10,7 @@ from averaging.log.chain import Chain
 from averaging.log.header import (
     Ballot,
     Entry,
-    Kind,
+    HeaderKind,
     Member,
     Reset,
     SnapshotName,
@@ -45,11 +45,11 @@ from tests.averaging.protocol.guarded_run import BOTH, COORDINATOR, SETTINGS, VO
 def test_only_the_authority_resets_and_rolls_back(is_guarded: bool) -> None:
     run = Run(is_guarded)
     tip = run.entries[-1].header
-    for kind in (Kind.RESET, Kind.ROLLBACK):
-        at = (Reset(tip.step + 1, Ballot(99, "eve.0")),) if kind is Kind.RESET else ()
+    for kind in (HeaderKind.RESET, HeaderKind.ROLLBACK):
+        at = (Reset(tip.step + 1, Ballot(99, "eve.0")),) if kind is HeaderKind.RESET else ()
         fields = {"kind": kind, "parts": (), "members": (), "resets": at, "ballot": Ballot(99, "eve.0")}
         header = run.next(tip, "eve.0", voters=("eve.0",), **fields)
-        if kind is Kind.ROLLBACK:
+        if kind is HeaderKind.ROLLBACK:
             header = replace(header, snapshot=SnapshotName(header.step, "state"))
         replayed = run.of[COORDINATOR].authorize(signed.head(tip.head, None))
         orders = [b"", run.of["eve.0"].sign(signed.order(header)), replayed]

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from averaging.reduce.encoding import Compression
+from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.grid import Grid
-from averaging.reduce.reducer import Reducer
-from averaging.reduce.sender import GradientBuffers
+from averaging.reduce.reducer import average
 
 
 def drawn(grid: Grid, seed: int) -> Tensor:
@@ -33,7 +33,7 @@ def chunks_of_round(
     chunks = []
     for chunk in range(grid.count):
         pieces = [(session, members[session].piece(buffers[session], chunk)) for session in plan]
-        mean = Reducer(grid, kind).average(pieces, chunk, weights)
+        mean = average(grid, kind, pieces, chunk, weights)
         assert not mean.excluded
         chunks.append(mean.encoded)
     return chunks

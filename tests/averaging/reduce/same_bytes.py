@@ -7,7 +7,7 @@ import numpy as np
 
 from averaging.reduce.encoding import Compression, decode, encode_piece
 from averaging.reduce.grid import Grid
-from averaging.reduce.reducer import Reducer
+from averaging.reduce.reducer import average
 
 KINDS: tuple[Compression, ...] = ("8bit", "float16", "none")
 WEIGHTS = {"ada": 700, "bob": 300, "zoe": 20}
@@ -24,7 +24,7 @@ def digests() -> dict[str, str]:
         for number, (session, weight) in enumerate(WEIGHTS.items(), 3):
             whole = (np.arange(elements, dtype=np.uint64) * (2_654_435_761 + number) % 2**24).astype(np.float32)
             pieces.append((session, encode_piece((whole - np.float32(2**23)) / np.float32(2**20), weight, kind)))
-        mean = Reducer(grid, kind).average(pieces, chunk, WEIGHTS).encoded
+        mean = average(grid, kind, pieces, chunk, WEIGHTS).encoded
         decoded = decode(mean, elements, kind).astype("<f4").tobytes()
         found[kind] = hashlib.sha256(b"".join(piece for _, piece in pieces) + mean + decoded).hexdigest()[:16]
     return found

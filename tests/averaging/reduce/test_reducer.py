@@ -11,7 +11,7 @@ import pytest
 
 from averaging.reduce.encoding import BLOCK, LARGEST_WEIGHT, Compression, decode, encode_piece, encoded_bytes
 from averaging.reduce.grid import Grid
-from averaging.reduce.reducer import EncodedMean, Reducer, weighted_mean
+from averaging.reduce.reducer import EncodedMean, average, weighted_mean
 
 GRID = Grid(70_000)
 CHUNK = GRID.count - 1  # the one that ends in a rest
@@ -30,7 +30,7 @@ def honest(kind: Compression) -> dict[str, bytes]:
 
 
 def averaged(pieces: dict[str, bytes], kind: Compression) -> EncodedMean:
-    return Reducer(GRID, kind).average(list(pieces.items()), CHUNK, WEIGHTS)
+    return average(GRID, kind, list(pieces.items()), CHUNK, WEIGHTS)
 
 
 def with_number(piece: bytes, kind: Compression, number: float) -> bytes:
@@ -100,8 +100,8 @@ def test_sessions_that_are_not_in_the_plan_are_left_out():
     assert averaged({**pieces, "stranger": stranger}, "8bit") == EncodedMean(
         averaged(pieces, "8bit").encoded, ("stranger",)
     )
-    weightless = Reducer(GRID, "8bit").average(
-        [*pieces.items(), ("guest", with_weight(stranger, 0))], CHUNK, {**WEIGHTS, "guest": 0}
+    weightless = average(
+        GRID, "8bit", [*pieces.items(), ("guest", with_weight(stranger, 0))], CHUNK, {**WEIGHTS, "guest": 0}
     )
     assert weightless == EncodedMean(averaged(pieces, "8bit").encoded, ("guest",))
 
@@ -114,7 +114,7 @@ def test_without_a_usable_piece_there_is_no_mean():
 
 def test_a_chunk_that_is_not_on_the_grid_is_refused():
     with pytest.raises(ValueError, match=f"chunk {GRID.count} is not on the grid"):
-        Reducer(GRID, "8bit").average(list(honest("8bit").items()), GRID.count, WEIGHTS)
+        average(GRID, "8bit", list(honest("8bit").items()), GRID.count, WEIGHTS)
 
 
 def test_a_mean_is_exact_to_the_last_bit_even_at_the_largest_weights():
@@ -134,7 +134,7 @@ def test_memory_does_not_grow_with_the_number_of_senders(kind: Compression):
     pieces, weights = [(session, piece) for session in sessions], dict.fromkeys(sessions, 5)
     tracemalloc.start()
     try:
-        Reducer(GRID, kind).average(pieces, chunk, weights)
+        average(GRID, kind, pieces, chunk, weights)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -146,7 +146,7 @@ def test_what_a_sender_sends_sets_the_size_of_nothing():
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="no piece of the chunk can be used"):
-            Reducer(GRID, "none").average([("liar", large)], CHUNK, {"liar": 5})
+            average(GRID, "none", [("liar", large)], CHUNK, {"liar": 5})
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -8,7 +8,7 @@ from averaging.log.state import Layout, State
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.reduce.encoding import LARGEST, Compression, encode
 from averaging.reduce.grid import Grid
-from averaging.reduce.reducer import Reducer
+from averaging.reduce.reducer import average
 from averaging.shell.replay import decode_update
 from swarm.run_file import OptimizerSection
 from tests.averaging.reduce.rounds import chunks_of_round, drawn, sender
@@ -110,7 +110,7 @@ def test_an_update_lacks_those_that_were_left_out_of_a_chunk_and_nothing_else():
     for chunk in range(grid.count):
         present = ["a"] if chunk == 2 else ["a", "b"]
         pieces = [(session, members[session].piece([0], chunk)) for session in present]
-        chunks.append(Reducer(grid, "none").average(pieces, chunk, {"a": 10, "b": 10}).encoded)
+        chunks.append(average(grid, "none", pieces, chunk, {"a": 10, "b": 10}).encoded)
     expected = (gradients["a"] + gradients["b"]) / 2
     expected[grid.slice(2)] = gradients["a"][grid.slice(2)]
     torch.testing.assert_close(decode_update(chunks, grid, "none"), expected)

@@ -14,7 +14,7 @@ def village_of(folder: Path) -> tuple[Village, list[Shell]]:
     village = Village(folder)
     shells = [village.add("coordinator", begins=True), village.add("asha"), village.add("bela"), village.add("thin")]
     for shell, mbits, speed in zip(shells, (200.0, 50.0, 50.0, 0.05), (0.0, 100.0, 100.0, 5.0), strict=True):
-        shell.machine.measured(Bandwidth(upload=mbits, download=10 * mbits))
+        shell.machine.session.bandwidth = Bandwidth(upload=mbits, download=10 * mbits)
         shell.computes_at(speed)
     for shell, seconds in zip(shells[1:], (1.0, 1.0, 20.0), strict=True):
         village.train(shell, seconds=seconds, overlap=True)
@@ -34,7 +34,7 @@ def test_a_peer_that_rests_is_in_each_round_and_brings_nothing(tmp_path: Path) -
         assert session not in {part.reducer for part in village.newest.parts}
         assert not thin.may_compute(overlap=True)
         assert asha.may_compute(overlap=True) or asha.machine.buffers.samples
-        views = coordinator.machine.reporting.views
+        views = coordinator.machine.gathering.views
         assert views.peers[session].missed == 0
         await village.rest()
         await village.end()

@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 from averaging.bandwidth.own_line import NO_CAPS, Caps
-from averaging.log.header import Kind
+from averaging.log.header import HeaderKind
 from averaging.protocol.actions import Apply
 from averaging.protocol.messages import Bandwidth, Call, Chunk, Report
 from averaging.shell.connection import LOOK_EVERY, Connection
@@ -66,7 +66,7 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
         village.is_cut = lambda sender, to: (sender in alone) != (to in alone)
         await village.until(lambda: coordinator.machine.log.tip.resets)
         await village.until(lambda: step_of(coordinator) == coordinator.machine.log.tip.step)
-        reset = next(one for one in village.credited("coordinator") if one.header.kind is Kind.RESET)
+        reset = next(one for one in village.credited("coordinator") if one.header.kind is HeaderKind.RESET)
         others = village.shells["bela.0"].machine.log
         await village.until(lambda: others.tip.step > reset.header.step + 1)
         village.is_cut = lambda sender, to: False
@@ -77,9 +77,9 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
         # until it is connected again, what the others say is said to its old session, and nothing goes out
         assert "coordinator.0" in village.shells
         said = len(village.sent["coordinator.0"])
-        before = coordinator.machine.reporting.views.peers.copy()
+        before = coordinator.machine.gathering.views.peers.copy()
         coordinator.received("coordinator.0", "bela.0", Report(None, 5), None)
-        assert coordinator.machine.reporting.views.peers == before, "a message to the old session was taken in"
+        assert coordinator.machine.gathering.views.peers == before, "a message to the old session was taken in"
         await village.until(lambda: "coordinator.0" not in village.shells)
         assert len(village.sent["coordinator.0"]) == said, "the new session has spoken as the old one"
         await village.until(lambda: "asha.0" not in village.shells)
@@ -122,7 +122,7 @@ def test_a_run_without_voters_goes_on_though_its_coordinator_is_killed_again_and
             await village.die(coordinator)
             coordinator = village.add("coordinator", begins=True)
         await village.until(lambda: village.newest.step > step + 1, seconds=10.0)
-        assert village.entries[step + 1].header.kind is Kind.RESET
+        assert village.entries[step + 1].header.kind is HeaderKind.RESET
         assert village.entries[step + 1].certificate.ballot.convener != "coordinator.0"
         await village.rest()
         await village.end()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from averaging.log.header import Ballot, Kind
+from averaging.log.header import Ballot, HeaderKind
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Goodbye, Message, Piece
 from averaging.reduce.encoding import piece_bytes
@@ -214,7 +214,7 @@ def test_a_coordinator_that_was_killed_after_a_rollback_goes_on_from_its_disk(tm
             village.train(village.add(name))
         await village.until(lambda: len(village.entries) > 7)
         coordinator.roll_back(coordinator.replay.manifest(coordinator.machine.log.snapshots[-1].digest))
-        await village.until(lambda: any(one.header.kind is Kind.ROLLBACK for one in village.entries.values()))
+        await village.until(lambda: any(one.header.kind is HeaderKind.ROLLBACK for one in village.entries.values()))
         rolled_back = village.newest.step
         await village.until(
             lambda: coordinator.replay.state is not None and coordinator.replay.state.step > rolled_back

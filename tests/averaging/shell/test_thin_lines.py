@@ -34,7 +34,7 @@ def village_of(folder: Path, **thin: float) -> tuple[Village, list[Shell]]:
     coordinator = village.add("coordinator", begins=True)
     shells = [coordinator, village.add("asha"), village.add("bela")]
     for shell in shells:
-        shell.machine.measured(Bandwidth(upload=200.0, download=200.0))
+        shell.machine.session.bandwidth = Bandwidth(upload=200.0, download=200.0)
     for shell in shells[1:]:
         village.train(shell, seconds=STEP / 12, overlap=True)
     return village, shells
@@ -43,7 +43,7 @@ def village_of(folder: Path, **thin: float) -> tuple[Village, list[Shell]]:
 def add_thin(village: Village, seconds: float = STEP / 12) -> Shell:
     """A trainer behind a thin line that others can reach."""
     shell = village.add("thin")
-    shell.machine.measured(Bandwidth(upload=0.2, download=0.2))
+    shell.machine.session.bandwidth = Bandwidth(upload=0.2, download=0.2)
     village.train(shell, seconds=seconds, overlap=True)
     return shell
 

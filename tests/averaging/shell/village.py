@@ -26,8 +26,8 @@ from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression, vector_bytes
+from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.grid import Grid
-from averaging.reduce.sender import GradientBuffers
 from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Shell
@@ -315,3 +315,7 @@ class Cable:
 
         asyncio.get_running_loop().call_later(0.02 + 0.05 * self.village.random.random(), arrive)
         return True
+
+
+def step_of(shell: Shell) -> int:
+    return -1 if shell.replay.state is None else shell.replay.state.step

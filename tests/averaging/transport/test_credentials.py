@@ -6,7 +6,7 @@ import msgpack
 import pytest
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Head, Kind, Reset
+from averaging.log.header import Ballot, Head, HeaderKind, Reset
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact
 from averaging.transport.pass_credentials import PassCredentials
@@ -93,7 +93,7 @@ def test_a_contact_is_believed_when_its_pass_has_expired(identities: list[Identi
 def test_only_the_authority_orders_resets_and_signs_heads(
     identities: list[Identity], amina: PassCredentials, coordinator: PassCredentials, tmp_path: Path
 ):
-    reset = header(7, "0" * 64, kind=Kind.RESET, resets=(Reset(7, Ballot(9, session(identities[2]))),))
+    reset = header(7, "0" * 64, kind=HeaderKind.RESET, resets=(Reset(7, Ballot(9, session(identities[2]))),))
     real = signed.ordered(reset, coordinator)
     assert signed.is_ordered(real, amina)
     (tmp_path / "other").mkdir()

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Reset, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Reset, SnapshotName
 from averaging.protocol import credentials as signed
 from averaging.protocol import peer as protocol
 from averaging.protocol.messages import Commit, Contact, Goodbye, Message, Report
@@ -38,8 +38,8 @@ def test_what_a_member_forges_is_not_believed_and_what_members_sign_is(peers: Pe
     ballot = Ballot(0, coordinator.session)
     voters = tuple(sorted((liar.session, victim.session)))
     first = SnapshotName(0, "0" * 64)
-    genesis = Header(RUN, 0, Kind.GENESIS, "", ballot, (), (), (), voters, coordinator.session, first)
-    machine = protocol.Peer(him, Settings(RUN, 100, 0, 5), 0.0, held=[first.digest], credentials=his)
+    genesis = Header(RUN, 0, HeaderKind.GENESIS, "", ballot, (), (), (), voters, coordinator.session, first)
+    machine = protocol.LogPeer(him, Settings(RUN, 100, 0, 5), 0.0, held=[first.digest], credentials=his)
     machine.start(Chain([Entry(genesis, Certificate(ballot))]), [first])
     machine.contacts([contact for _, _, contact in them.values()], 0.0)
     heard = []
@@ -59,10 +59,12 @@ def test_what_a_member_forges_is_not_believed_and_what_members_sign_is(peers: Pe
         wait_until(arrived, f"{type(message).__name__} of {sender.session}", every=0.2)
 
     tells(liar, Report(genesis.head, 7))  # what she may say is taken in
-    header = Header(RUN, 1, Kind.UPDATE, genesis.digest, Ballot(1, liar.session), (), (), (), voters, ballot.convener)
+    header = Header(
+        RUN, 1, HeaderKind.UPDATE, genesis.digest, Ballot(1, liar.session), (), (), (), voters, ballot.convener
+    )
     content = {one: signed.vote(one, genesis.digest, header.ballot, header.digest) for one in voters}
     forged = Certificate(header.ballot, voters, signatures=tuple(hers.sign(content[one]) for one in voters))
-    at = replace(header, kind=Kind.RESET, resets=(Reset(1, header.ballot),))
+    at = replace(header, kind=HeaderKind.RESET, resets=(Reset(1, header.ballot),))
     said = Goodbye(coordinator.session, genesis.digest, 0, None, None)
     for lie in (
         Commit(Entry(header, forged)),

@@ -10,7 +10,7 @@ import msgpack
 import pytest
 from msgspec.structs import force_setattr
 
-from averaging.log.header import Ballot, Certificate, Entry, Head, Header, Kind, Member
+from averaging.log.header import Ballot, Certificate, Entry, Head, Header, HeaderKind, Member
 from averaging.log.packing import Packed
 from averaging.protocol.messages import Chunk, Commit, Goodbye, Piece, Report, Vote, Want
 from averaging.transport.wire import MOST, decode, encode, fits, is_session_of, pack, unpack
@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Packed)
 SOURCE = random.Random(1)
 SESSION = session_of(SOURCE)
 DIGEST = hashlib.sha256(b"x").hexdigest()
-HEADER = Header("run", 3, Kind.UPDATE, DIGEST, Ballot(1, SESSION), (Member(SESSION, "amina", (1,), 7, True),))
+HEADER = Header("run", 3, HeaderKind.UPDATE, DIGEST, Ballot(1, SESSION), (Member(SESSION, "amina", (1,), 7, True),))
 COMMIT = Commit(Entry(HEADER, Certificate(Ballot(1, SESSION), (SESSION,))))
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
-from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, Kind, Part, Reset
+from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, HeaderKind, Part, Reset
 from averaging.log.log_file import LogFile, Place, Record, entries_after
 from averaging.log.state import Layout, State
 from coordinator.checkpoints.checkpoint import CheckpointError, TrainerState
@@ -182,7 +182,7 @@ def test_a_chain_that_has_lost_keeps_its_credit_and_its_successor_has_its_own(tm
     """A reset was beaten by a voted header; both chains went on from the same step."""
     common = update(1, ASHA)
     reset = Reset(2, Ballot(9, "coordinator.0"))
-    lost = structs.replace(update(2, BELA), previous=common.digest, kind=Kind.RESET, resets=(reset,))
+    lost = structs.replace(update(2, BELA), previous=common.digest, kind=HeaderKind.RESET, resets=(reset,))
     after = structs.replace(update(3, BELA), previous=lost.digest, resets=(reset,))
     won = structs.replace(update(2, ASHA, BELA), previous=common.digest)
     ledger = open_ledger("sqlite:///ledger.db", tmp_path)

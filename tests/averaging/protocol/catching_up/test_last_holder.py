@@ -5,18 +5,18 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Certificate, Entry, Kind, Reset, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, HeaderKind, Reset, SnapshotName
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Rejoin, Send
 from averaging.protocol.commit import quorum
 from averaging.protocol.messages import Log, WantLog
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from tests.averaging.protocol.guarded_run import COORDINATOR, EVERYTHING, SETTINGS, SNAPSHOT, VOTERS, Run, asks, told
 
 STATE = SnapshotName(SNAPSHOT, "state")
 
 
-def answer(machine: Peer, session: str, want: WantLog) -> Log:
+def answer(machine: LogPeer, session: str, want: WantLog) -> Log:
     """What a peer tells of its log."""
     machine.take_actions()
     machine.receive(session, want, 3.0)
@@ -29,7 +29,7 @@ def test_a_snapshot_is_shown_to_be_the_runs_by_what_came_with_it() -> None:
     entries = tuple(run.entries[: SNAPSHOT + 2])
     assert entries[-1].header.snapshot == STATE
     has = [one for one in EVERYTHING if one not in entries[-1].header.needed]
-    zoe = Peer(run.contacts["zoe.0"], SETTINGS, 0.0, has, credentials=run.of["zoe.0"])
+    zoe = LogPeer(run.contacts["zoe.0"], SETTINGS, 0.0, has, credentials=run.of["zoe.0"])
     zoe.contacts(run.contacts.values(), 0.0)
     assert told(zoe, "ann.0", Log(entries, STATE, run.anchor(entries[-1].header.head))) == entries[SNAPSHOT].header.head
     coordinator = run.peer(COORDINATOR, run.entries[:3])
@@ -44,7 +44,7 @@ def test_a_chain_is_told_from_where_it_parts_from_the_readers() -> None:
     run = Run()
     zoe, common = run.peer("zoe.0", run.entries), run.entries[:3]
     tip, ballot = common[-1].header, Ballot(99, COORDINATOR)
-    header = run.next(tip, COORDINATOR, kind=Kind.RESET, parts=(), members=(), ballot=ballot,
+    header = run.next(tip, COORDINATOR, kind=HeaderKind.RESET, parts=(), members=(), ballot=ballot,
                       resets=(Reset(tip.step + 1, ballot),))  # fmt: skip
     reset = Entry(signed.ordered(header, run.of[COORDINATOR]), Certificate(ballot))
     chain = Chain(run.following([*common, reset], 2 * SNAPSHOT, VOTERS[:2], snapshot=tip.snapshot))

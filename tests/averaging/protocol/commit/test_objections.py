@@ -4,14 +4,14 @@ import pytest
 from msgspec.structs import replace
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Exclusion, Header, Kind, Part, Reset, SnapshotName
+from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Part, Reset, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.commit import quorum
 from averaging.protocol.commit.objections import objection
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Log, Meet, Propose, Vote
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from averaging.protocol.settings import Settings
 from tests.averaging.log.headers import chain_of, header, member
 
@@ -54,7 +54,7 @@ def test_nothing_is_to_be_said_against_honest_headers() -> None:
     assert objected(honest(exclusions=(Exclusion("eve.0", 2),))) == ""
     present = tuple(replace(one, buffers=(), weight=0, samples=0) for one in MEMBERS)
     back = honest(
-        kind=Kind.ROLLBACK,
+        kind=HeaderKind.ROLLBACK,
         ballot=Ballot(3, "coordinator.0"),
         members=present,
         parts=(),
@@ -78,8 +78,8 @@ def test_a_peer_that_does_not_know_does_not_object() -> None:
         ({"step": 4}, "does not follow"),
         ({"previous": "another"}, "does not follow"),
         ({"resets": (Reset(3, Ballot(9, "eve.0")),)}, "does not follow"),
-        ({"kind": Kind.RESET}, "not voted for"),
-        ({"kind": Kind.GENESIS}, "not voted for"),
+        ({"kind": HeaderKind.RESET}, "not voted for"),
+        ({"kind": HeaderKind.GENESIS}, "not voted for"),
         ({"voters": ("eve.0",)}, "its voters are"),
         ({"voters": ()}, "its voters are"),
         ({"members": (*MEMBERS, member("me.0", 7, "me"))}, "each once"),
@@ -106,7 +106,7 @@ def test_a_peer_that_does_not_know_does_not_object() -> None:
 )
 def test_a_convener_that_lies_is_found_out(lie: dict[str, object], what: str) -> None:
     members = {"members": lie["members"]} if "members" in lie else {}
-    assert what in objected(replace(honest(**members), **lie))  # type: ignore[arg-type]
+    assert what in objected(replace(honest(**members), **lie))
 
 
 def test_a_contact_that_comes_with_a_proposal_is_evidence() -> None:
@@ -122,14 +122,14 @@ def test_a_contact_that_comes_with_a_proposal_is_evidence() -> None:
 
 
 def test_nobody_but_the_coordinator_rolls_back() -> None:
-    stolen = honest(kind=Kind.ROLLBACK, ballot=Ballot(3, "eve.0"), members=(), parts=(), voters=(),
+    stolen = honest(kind=HeaderKind.ROLLBACK, ballot=Ballot(3, "eve.0"), members=(), parts=(), voters=(),
                     snapshot=SnapshotName(3, "an old state"))  # fmt: skip
     assert objected(stolen) == "eve.0 is not the coordinator"
 
 
-def peer() -> Peer:
+def peer() -> LogPeer:
     """A voter that holds all chunks of what is proposed below."""
-    machine = Peer(ME, SETTINGS, 0.0, held=("x", "y", "z", "old"))
+    machine = LogPeer(ME, SETTINGS, 0.0, held=("x", "y", "z", "old"))
     voters = ("ann.0", "bob.0", "me.0")
     entries = chain_of(3, members=(member("ann.0", 5, "ann"),), voters=voters, tie_breaker="coordinator.0")
     machine.start(Chain(entries), [SnapshotName(0, "old")])
@@ -138,7 +138,7 @@ def peer() -> Peer:
     return machine
 
 
-def proposals(machine: Peer) -> tuple[Header, Header]:
+def proposals(machine: LogPeer) -> tuple[Header, Header]:
     """An honest header after its newest one, and the same with friends for voters."""
     members = (member("ann.0", 5, "ann"), member("eve.0", 4, "eve"))
     tip = machine.log.tip
@@ -180,7 +180,7 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
 
 
 def test_a_peer_without_a_state_answers_conveners() -> None:
-    machine = Peer(ME, SETTINGS, 0.0)
+    machine = LogPeer(ME, SETTINGS, 0.0)
     machine.receive("eve.0", Propose("somewhere", Ballot(1, "eve.0"), honest()), 1.0)
     machine.receive("eve.0", Meet("somewhere", 3, Ballot(1, "eve.0")), 1.0)
     machine.receive("eve.0", Log((), None), 1.0)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind
+from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind
 from averaging.protocol.commit.quorum import (
     MOST_VOTERS,
     WINDOW,
@@ -66,7 +66,7 @@ def test_an_entry_is_committed_by_votes_on_the_header_before_it() -> None:
     assert not is_committed(header(), Entry(follows, Certificate(Ballot(1, "a"), ("a", "b"))), Open())
     late = header(3, previous.digest, ballot=Ballot(1, "a"))
     assert not is_committed(previous, Entry(late, Certificate(Ballot(1, "a"), ("a", "b"))), Open())
-    reset = header(2, previous.digest, kind=Kind.RESET)
+    reset = header(2, previous.digest, kind=HeaderKind.RESET)
     assert is_committed(previous, Entry(reset, Certificate(Ballot(1, COORDINATOR))), Open())
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Part
+from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Part
 from averaging.protocol.actions import SaveProposal
 from averaging.protocol.catching_up.catching_up import CLAIM, CatchingUp
 from averaging.protocol.catching_up.trust import Trust
@@ -90,7 +90,7 @@ def test_a_reset_keeps_an_accepted_update_only_if_somebody_has_it() -> None:
     (saved,) = session.take()
     assert isinstance(saved, SaveProposal)
     reset: Header = saved.accepted.header
-    assert (reset.kind, reset.chunks, reset.previous) == (Kind.RESET, (), GENESIS.digest)
+    assert (reset.kind, reset.chunks, reset.previous) == (HeaderKind.RESET, (), GENESIS.digest)
 
 
 @pytest.mark.parametrize("seconds", [TIMING.meeting, TIMING.ballot / 2, TIMING.ballot])

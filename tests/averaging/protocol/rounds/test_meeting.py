@@ -7,7 +7,7 @@ from averaging.log.header import Ballot, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Call, Contact, Meet, Offer, Plan, Report
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.meeting import Meeting, Situation
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
@@ -57,7 +57,7 @@ def test_a_call_that_offers_more_than_a_peer_can_have_counts_with_nothing(offers
 
 
 def test_a_peer_gathers_no_more_than_it_may_bring() -> None:
-    peer = Peer(ME, SETTINGS, 0.0)
+    peer = LogPeer(ME, SETTINGS, 0.0)
     for samples in (30, 11, 10, 1):
         peer.computed(samples, 1.0, samples=samples)
     assert peer.buffers.samples == SETTINGS.most_samples
@@ -67,7 +67,7 @@ def test_a_voter_that_is_listed_while_the_meeting_is_open_is_asked() -> None:
     """A coordinator that was restarted knows only some of its voters when the first of them have the batch."""
     coordinator = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
     ann, bela = (Contact(f"{name}.0", name, reachable=True) for name in ("ann", "bela"))
-    machine = Peer(coordinator, SETTINGS, 0.0, held=("first",))
+    machine = LogPeer(coordinator, SETTINGS, 0.0, held=("first",))
     entries = chain_of(3, voters=("ann.0", "bela.0"), tie_breaker="coordinator.0")
     machine.start(Chain(entries), [SnapshotName(0, "first")])
 

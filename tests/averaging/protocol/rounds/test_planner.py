@@ -1,14 +1,14 @@
 """A convener asks the planner of its process, with what the members say of their lines."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Kind, SnapshotName
+from averaging.log.header import Ballot, HeaderKind, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Assignments, Line, Planned
+from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.log.headers import chain_of
 
@@ -27,10 +27,9 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
         return Planned((Assignment(0, chunks, fattest.session, attempt=0),), ("fat.0",), 12.0)
 
     settings = Settings("run", target_samples=4, chunks=3, snapshot_every=5)
-    machine = Peer(ME, settings, 0.0, held=("old",), plan=all_to_the_fattest)
-    machine.start(Chain(chain_of(1, kind=Kind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
-    machine.measured(Bandwidth(upload=50.0, download=60.0))
-    machine.computes_at(3.0)
+    machine = LogPeer(ME, settings, 0.0, held=("old",), plan=all_to_the_fattest)
+    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine.session.bandwidth, machine.session.speed = Bandwidth(upload=50.0, download=60.0), 3.0
     machine.contacts([FAT, THIN], 0.0)
     for contact in (FAT, THIN):  # so that the meeting waits for them
         machine.receive(contact.session, Report(machine.head, 1), 0.5)
@@ -62,17 +61,13 @@ def test_a_reducer_that_is_lost_is_replaced_by_the_fattest_line_that_is_left() -
     def all_to_one(chunks: int, members: Sequence[Line]) -> Planned:
         return Planned((Assignment(0, chunks, "fattest.0", attempt=0),))
 
-    sent: list[Any] = []
     calls = {"a.0": call(2.0), "b.0": call(20.0), "c.0": call(None), "fattest.0": call(90.0)}
-    lines = [Line(session, True, True, one.bandwidth) for session, one in calls.items()]
-    settings = Settings("run", target_samples=4, chunks=3, snapshot_every=5)
-    assignments = Assignments(
-        ME.session, "", BALLOT, settings, calls, lines, all_to_one, lambda to, plan: sent.append(plan), 0.0
-    )
+    session = Session(ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5))
+    assignments = Assignments(session, "", BALLOT, calls, calls.keys(), all_to_one, 0.0)
     reducers = []
     for reducer in ("fattest.0", "b.0", "a.0", "c.0"):
-        reducers.append(sent[-1].parts[0].reducer)
+        reducers.append(assignments.plan.parts[0].reducer)
         assignments.lost(reducer)
         assignments.results(1.0)
     assert reducers == ["fattest.0", "b.0", "a.0", "c.0"]
-    assert sent[-1].parts == (Assignment(0, 3, ME.session, attempt=4),)
+    assert assignments.plan.parts == (Assignment(0, 3, ME.session, attempt=4),)

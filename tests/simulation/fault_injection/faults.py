@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 
-from tests.simulation.ambushes import Ambushes
 from tests.simulation.disk import Disk
-from tests.simulation.lying import Liar
+from tests.simulation.fault_injection.ambushes import Ambushes
+from tests.simulation.fault_injection.lying import Liar
+from tests.simulation.fault_injection.schedules import leave_between_ballots, play
 from tests.simulation.process import Process, restarted
-from tests.simulation.schedules import leave_between_ballots, play
 from tests.simulation.world import World
 
 AIM = 90.0  # seconds between two schedules
@@ -275,15 +275,13 @@ class Faults:
             self._world.ban(self._random.choice(users))
 
     def _cheat(self) -> None:
-        """Somebody that may come to convene names its friends as voters, or itself as the coordinator."""
-        process = self._some_trainer()
-        if process is not None:
+        """A peer that may come to convene names its friends as voters, or itself as the coordinator."""
+        if (process := self._some_trainer()) is not None:
             self._world.cheats.add(process.session)
 
     def _lie(self) -> None:
-        """Somebody lies to all others, from now on."""
-        process = self._some_trainer()
-        if process is not None:
+        """A peer lies to all others, from now on."""
+        if (process := self._some_trainer()) is not None:
             Liar(self._world, process)
 
     def _roll_back(self) -> None:

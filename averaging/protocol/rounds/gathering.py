@@ -15,8 +15,8 @@ from averaging.protocol.rounds.peer_views import PeerViews
 from averaging.protocol.session import Session
 
 
-class Reporting:
-    """Of one peer, which leads or follows."""
+class Gathering:
+    """Reports, answers reports, and counts what others have reported."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Reporting:
                 self._send(session, message)
 
     def _speak(self, now: float) -> None:
-        """A convener's word to those that do not report to it."""
+        """Tell those that do not report to this convener."""
         self._spoke_at = now
         present = self.views.present(self._voting.instance, now)
         status = self.status(now)

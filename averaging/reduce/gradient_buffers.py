@@ -14,14 +14,14 @@ from averaging.reduce.grid import Grid
 
 @dataclass
 class _Sum:
-    """Of the gradients of all masked tokens in a buffer."""
+    """The gradients of all masked tokens in a buffer, added up."""
 
     gradient: Tensor
     weight: int  # masked tokens
 
 
 class GradientBuffers:
-    """What `averaging.protocol.buffers` numbers and weighs. Not for several threads at a time.
+    """The gradients that `averaging.protocol.buffers` numbers and weighs. Not for several threads at a time.
 
     A vector of float32 for each buffer, and the encoded pieces of the newest round, so that what is sent again is equal
     to the byte. Pieces of earlier rounds are dropped: a later one has other buffers, and no ballot goes back.

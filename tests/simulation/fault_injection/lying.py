@@ -13,7 +13,7 @@ from averaging.log.header import (
     Farewell,
     Head,
     Header,
-    Kind,
+    HeaderKind,
     Member,
     Part,
     Reset,
@@ -37,7 +37,8 @@ from averaging.protocol.messages import (
     Want,
 )
 from averaging.protocol.messages import WantLog as AsksForLog
-from tests.simulation.process import Process, State, digest_of
+from tests.simulation.process import Process
+from tests.simulation.state import State, digest_of
 from tests.simulation.world import World
 
 EVERY = 3.0  # seconds between two lies
@@ -141,7 +142,7 @@ class Liar:
         return Header(
             tip.run,
             tip.step + 1,
-            Kind.UPDATE,
+            HeaderKind.UPDATE,
             tip.digest,
             ballot,
             **{**plain, **fields},  # type: ignore[arg-type]
@@ -189,7 +190,7 @@ class Liar:
         """Names itself as the only voter."""
         header = self._next(chain)
         at = Reset(header.step, header.ballot)
-        header = replace(header, kind=Kind.RESET, voters=(self._me,), resets=(*header.resets, at))
+        header = replace(header, kind=HeaderKind.RESET, voters=(self._me,), resets=(*header.resets, at))
         header = replace(header, order=self._process.credentials.sign(signed.order(header)))
         return Commit(Entry(header, Certificate(header.ballot)))
 

@@ -1,4 +1,4 @@
-"""What two threads share: the trainer's, which adds gradients, and that of the event loop, where all else happens."""
+"""A machine and its gradients behind a lock: the trainer's thread adds gradients, the event loop does all else."""
 
 import logging
 import threading
@@ -11,18 +11,18 @@ from averaging.moshpit.group_round import is_of_parameters
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Log
-from averaging.protocol.peer import Peer
+from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.settings import Settings
 from averaging.reduce.encoding import Compression
-from averaging.reduce.sender import GradientBuffers
+from averaging.reduce.gradient_buffers import GradientBuffers
 
 logger = logging.getLogger(__name__)
 
-Machine: TypeAlias = Peer | GroupPeer  # of a run that is a log, or of one in small groups
+Machine: TypeAlias = LogPeer | GroupPeer  # of a run that is a log, or of one in small groups
 
 
-class Guarded:
+class LockedMachine:
     """The machine of a peer and its gradients; `lock` is to be held where one of the two threads changes them."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Guarded:
         self.lock = threading.Lock()
         self.settings, self.gradients, self._planner, self._credentials = settings, gradients, planner, credentials
         self.machine: Machine = (
-            Peer(me, settings, now, plan=planner, credentials=credentials)
+            LogPeer(me, settings, now, plan=planner, credentials=credentials)
             if groups is None
             else GroupPeer(me, settings, groups, now, planner, credentials)
         )
@@ -67,11 +67,11 @@ class Guarded:
         Without a log it begins like a newcomer.
         """
         old = self.machine
-        assert isinstance(old, Peer)
+        assert isinstance(old, LogPeer)
         self._loads_before = loads  # what the old session has ordered since is not done any more
         self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
-        self.machine = new = Peer(me, self.settings, now, old.fetching.held, self._planner, self._credentials)
-        new.computes_at(old.voting.speed)
+        self.machine = new = LogPeer(me, self.settings, now, old.fetching.held, self._planner, self._credentials)
+        new.session.speed = old.session.speed
         if log is not None and log.snapshot is not None:
             new.fetching.made(log.snapshot.digest, chunks, now)
         new.reached(-1, now)

@@ -8,7 +8,7 @@ from tests.simulation.process import Process
 from tests.simulation.world import Ambush, World
 
 if TYPE_CHECKING:
-    from tests.simulation.faults import Faults
+    from tests.simulation.fault_injection.faults import Faults
 
 
 class Ambushes:
@@ -20,7 +20,8 @@ class Ambushes:
     def ambush(self) -> None:
         """Strike in the middle of the next commits: at a proposal, a vote or a commit, whoever sends it."""
         for _ in range(self._random.choice([1, 1, 2, 3])):
-            moment = self._random.choice([Propose, Propose, Vote, Vote, Commit])
+            moments: list[type[Propose] | type[Vote] | type[Commit]] = [Propose, Propose, Vote, Vote, Commit]
+            moment = self._random.choice(moments)
             strike = self._random.choice(
                 [
                     self._dies_soon,

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from averaging.reduce.encoding import LARGEST_WEIGHT, Compression, decode_piece
+from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.grid import Grid
-from averaging.reduce.sender import GradientBuffers
 from tests.averaging.reduce.rounds import chunks_of_round, drawn, sender
 
 GRID = Grid(70_000)  # 17 chunks and a rest

@@ -67,7 +67,7 @@ def leave_between_ballots(world: World, bring_back: Callable[[Process], object])
     try:
         world.cut.update(with_rival)  # it comes to lead, alone
         yield from till(proposes, 60.0)
-        if not (proposes() and same_step() and rival.machine.reporting.leads(world.now)):
+        if not (proposes() and same_step() and rival.machine.gathering.leads(world.now)):
             return
         world.cut.add(leaver_and_coordinator)  # the proposal is lost on its way to the second voter
         yield from till(lambda: first.machine.voting.voter.accepted is not None, 1.0)
