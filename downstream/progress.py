@@ -1,17 +1,14 @@
-"""What one sees while models are fine-tuned: a bar on a terminal, a line now and then elsewhere."""
+"""What the console shows while models are fine-tuned."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-# Seconds between two lines when the output is not a terminal
-LINE_SECONDS = 10.0
+from swarm.progress_bar import LINE_EVERY, ProgressBar
 
 
 class FineTuningProgress:
@@ -20,53 +17,31 @@ class FineTuningProgress:
     def __init__(self, console: Console | None, score: str) -> None:
         self._console = console or Console(quiet=True)
         self._score = score
-        self._next_line = 0.0  # the first epoch tells how long all will take
+        self._first_line = 0.0  # seconds; the very first epoch tells how long everything will take
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._console.print(escape(line), soft_wrap=True, highlight=False)
 
     @contextmanager
     def running(self, title: str) -> Iterator[TrainerCallback]:
         """Yield a callback for the Trainer that moves a bar called `title`."""
-        with Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        ) as bar:
-            yield _Bar(self, bar, title)
-
-    def epoch_ended(self, title: str, figures: str) -> None:
-        """A line about it, where there is no bar and the last line was long ago."""
-        if not self._console.is_terminal and time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + LINE_SECONDS
-            self.say(f"{title}: {figures}")
-
-    @property
-    def score(self) -> str:
-        """The score that is shown."""
-        return self._score
+        with ProgressBar(self._console, title, first_line=self._first_line) as bar:
+            self._first_line = LINE_EVERY
+            yield _BarCallback(bar, self._score)
 
 
-class _Bar(TrainerCallback):
-    def __init__(self, shown: FineTuningProgress, bar: Progress, title: str) -> None:
-        self._shown, self._bar, self._title = shown, bar, title
-        self._task = bar.add_task(title, total=None, figures="")
-        self._best = 0.0
+class _BarCallback(TrainerCallback):
+    def __init__(self, bar: ProgressBar, score: str) -> None:
+        self._bar, self._score, self._best = bar, score, 0.0
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self._bar.update(self._task, completed=state.global_step, total=state.max_steps)
+        self._bar.update(state.global_step, total=state.max_steps)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any) -> None:
-        score = more["metrics"][f"eval_{self._shown.score}"]
+        score = more["metrics"][f"eval_{self._score}"]
         self._best = max(self._best, score)
-        figures = (
-            f"epoch {round(state.epoch or 0)} of at most {round(args.num_train_epochs)}, "
-            f"validation {self._shown.score} {score:.1%} (best {self._best:.1%})"
+        self._bar.update(
+            figures=f"epoch {round(state.epoch or 0)} of at most {round(args.num_train_epochs)}, "
+            f"validation {self._score} {score:.1%} (best {self._best:.1%})"
         )
-        self._bar.update(self._task, figures=figures)
-        self._shown.epoch_ended(self._title, figures)
