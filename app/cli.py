@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from app.commands import finetuning, joining
+from app.commands import finetuning, joining, notebook, release
 from app.join.peer_folder import cache_folder
-from app.notebook.command import notebook
 from app.options import AnnounceOption, ListenOption, LogLevelOption, PeersOption, RunArgument, VerboseOption
-from app.release import command as release_command
 from app.startup import INTERRUPTED, say_stopped, set_verbosity, start_peer
 from swarm.errors import SahajError
 from swarm.logging import logs
@@ -188,10 +186,10 @@ def plan(
     console.print(report, highlight=False)
 
 
-app.command()(notebook)
+app.command()(notebook.notebook)
 app.command()(finetuning.finetune)
 app.command()(finetuning.evaluate)
-app.command()(release_command.release)
+app.command()(release.release)
 
 
 def main() -> None:

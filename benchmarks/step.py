@@ -10,7 +10,7 @@ its own, in turns, because a machine's speed drifts.
   scores of the whole vocabulary at every position, float32, sentences tokenized one by one, samples of
   whole sentences, `DataCollatorForLanguageModeling`, everything padded to `max_length`, data made
   between the steps.
-- *ours* is `Feed`, `PretrainingModel` and the number format that a trial picks.
+- *ours* is `BatchPrefetcher`, `PretrainingModel` and the number format that a trial picks.
 """
 
 import json
@@ -179,19 +179,19 @@ def train_the_tokenizer(run: RunFile) -> None:
 
 
 def measure_ours(run: RunFile) -> None:
-    """Feed, PretrainingModel and the precision that a trial picks."""
+    """BatchPrefetcher, PretrainingModel and the precision that a trial picks."""
     import torch
 
     from corpus.documents import open_documents
     from tokenizer.loading import load_tokenizer
-    from trainer.data import Feed
+    from trainer.data import BatchPrefetcher
     from trainer.micro_batch import find_pace
     from trainer.model import PretrainingModel
 
     tokenizer = load_tokenizer(run)
     model = PretrainingModel(_config(run, tokenizer))
     documents = open_documents(run, run.data.train, seed=0, repeat=True)
-    with Feed(documents, tokenizer, run, batch_size=MICRO_BATCH, seed=0) as feed:
+    with BatchPrefetcher(documents, tokenizer, run, batch_size=MICRO_BATCH, seed=0) as feed:
         pace = find_pace(model, feed, torch.device("cpu"), MICRO_BATCH)
 
         def step() -> tuple[int, int]:

@@ -1,18 +1,18 @@
-"""The stream of documents: several sources interleaved by weight, shuffled, outliving their failures."""
+"""The stream of documents: several sources interleaved by weight and shuffled, with retries when one fails."""
 
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from corpus.source_reader import Feed
+from corpus.source_reader import SourceReader
 from corpus.sources import Source, open_source
 from swarm.errors import DataError
 from swarm.run_file import DataSource, RunFile
 
 # Failures in a row after which a source is given up, if no other source has documents
 ATTEMPTS = 5
-# A wait comes in naps of at most this many seconds, so that whoever runs the stream can end in between
-NAP_SECONDS = 1.0
+# Longest single sleep, so that the thread that runs the stream can end in between
+SLEEP_SECONDS = 1.0
 
 
 def open_documents(
@@ -31,7 +31,7 @@ def open_documents(
         run: gives the folder where relative paths start, and the size of the shuffle buffer.
         sources: drawn from with probabilities proportional to their weights.
         seed: another seed gives another order and another interleaving.
-        repeat: go on for ever, each source in a new order when it starts again; else end after one pass.
+        repeat: repeat each source forever, in a new order each time; else end after one pass.
         shuffle: if off, each source keeps its order.
         now: the clock, in seconds, by which sources that failed are tried again.
         sleep: how to wait when no source has documents.
@@ -67,47 +67,47 @@ class DocumentStream:
     ) -> None:
         self._sources, self._seed, self._repeat, self._buffer = sources, seed, repeat, buffer
         self._now, self._sleep = now, sleep
-        self._feeds: list[Feed] = []
+        self._readers: list[SourceReader] = []
 
     @property
     def skipped(self) -> int:
         """Documents that could not be used: empty, not text, broken lines, undecodable."""
-        return sum(feed.skipped for feed in self._feeds)
+        return sum(reader.skipped for reader in self._readers)
 
     @property
     def failures(self) -> dict[str, int]:
         """How often each source failed and was tried again."""
         counts = {source.name: 0 for source, _ in self._sources}
-        for feed in self._feeds:
-            counts[feed.name] += feed.failures
+        for reader in self._readers:
+            counts[reader.name] += reader.failures
         return counts
 
     def __iter__(self) -> Iterator[str]:
         rng = random.Random(f"{self._seed}/interleave")
-        self._feeds = self._open_feeds()
-        feeds = list(self._feeds)
+        self._readers = self._open_readers()
+        readers = list(self._readers)
         try:
-            while feeds:
+            while readers:
                 moment = self._now()
-                ready = [feed for feed in feeds if feed.is_ready(moment)]
+                ready = [reader for reader in readers if reader.is_ready(moment)]
                 if not ready:
-                    _give_up_if_hopeless(feeds)
-                    self._sleep(min(NAP_SECONDS, min(feed.retry_at for feed in feeds) - moment))
+                    _give_up_if_all_failed(readers)
+                    self._sleep(min(SLEEP_SECONDS, min(reader.retry_at for reader in readers) - moment))
                     continue
-                feed = rng.choices(ready, [feed.weight for feed in ready])[0]
-                document = feed.draw(moment)
+                reader = rng.choices(ready, [reader.weight for reader in ready])[0]
+                document = reader.draw(moment)
                 if document is not None:
                     yield document
-                elif feed.is_finished:
-                    feeds.remove(feed)
+                elif reader.is_finished:
+                    readers.remove(reader)
         finally:
-            for feed in feeds:
-                feed.close()
+            for reader in readers:
+                reader.close()
 
-    def _open_feeds(self) -> list[Feed]:
+    def _open_readers(self) -> list[SourceReader]:
         total = sum(weight for _, weight in self._sources)
         return [
-            Feed(
+            SourceReader(
                 source,
                 weight=weight,
                 seed=f"{self._seed}/{number}",
@@ -118,7 +118,7 @@ class DocumentStream:
         ]
 
 
-def _give_up_if_hopeless(feeds: Sequence[Feed]) -> None:
-    if all(feed.failures_in_a_row >= ATTEMPTS for feed in feeds):
-        reasons = "; ".join(f"{feed.name}: {feed.reason}" for feed in feeds)
+def _give_up_if_all_failed(readers: Sequence[SourceReader]) -> None:
+    if all(reader.failures_in_a_row >= ATTEMPTS for reader in readers):
+        reasons = "; ".join(f"{reader.name}: {reader.reason}" for reader in readers)
         raise DataError(f"no usable data source, each failed {ATTEMPTS} times in a row: {reasons}")

@@ -1,7 +1,7 @@
-"""Reading one local file: documents one after another, in bounded memory, whatever is broken in it.
+"""Reads one local file, document by document, in bounded memory and whatever is broken in it.
 
-A reader never ends early because of a bad line: it yields an `Unusable` in its place. Only trouble of the
-disk or the network comes out as an exception, an OSError.
+A bad line never ends the reading: an `Unusable` is yielded in its place. Only a failing disk or network raises, an
+OSError.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ PARQUET_SUFFIXES = (".parquet",)
 # A text file of more bytes than this is cut into documents of at most so many, and at least half as many: each is some
 # samples of consecutive sentences, and 200 KB of text are enough of them to shuffle and to keep some from training
 DOCUMENT_BYTES = 8 * 1024
-# How much of a file is looked at to tell whether it is text
+# How much of a file is read to tell whether it is text
 BLOCK_BYTES = 64 * 1024
-# A JSON line beyond this is no document but a file without line ends
+# A longer JSON line is not a document but a file without line ends
 MAX_LINE_BYTES = 64 * 1024 * 1024
 # Rows of a Parquet file that are decoded at a time
 PARQUET_ROWS = 256
@@ -34,7 +34,7 @@ CUTS = tuple(map(re.compile, (rb"\n[ \t\r]*\n", rb"\n", rb" ")))
 
 @dataclass(frozen=True)
 class Unusable:
-    """Something that stands where a document should be, and why it is none."""
+    """Stands where a document should be, with the reason why there is none."""
 
     reason: str
 
@@ -54,7 +54,7 @@ def usable(value: object) -> str | Unusable:
 
 
 def is_supported(path: Path) -> bool:
-    """Whether a folder's file is taken for a corpus file."""
+    """Whether a file in a folder is read as a corpus file."""
     return kind(path) in TEXT_SUFFIXES + JSONL_SUFFIXES + PARQUET_SUFFIXES
 
 
@@ -67,7 +67,7 @@ def kind(path: Path) -> str:
 
 
 def is_binary(path: Path) -> bool:
-    """Whether the first block of a file is no text: NUL bytes or, except in JSON lines, broken UTF-8."""
+    """Whether the first block of a file is not text: NUL bytes or, except in JSON lines, broken UTF-8."""
     if kind(path) in PARQUET_SUFFIXES:
         return False
     try:
@@ -193,7 +193,7 @@ def _decode(data: bytes) -> str | Unusable:
 
 
 def _cut(text: bytes) -> int:
-    """Where to end a document: at the best of `CUTS` or, where there is none of them, after any character."""
+    """Where to end a document: at the best of `CUTS`, or after any character where there is none."""
     for cut in CUTS:
         if ends := [found.end() for found in cut.finditer(text, len(text) // 2)]:
             return ends[-1]

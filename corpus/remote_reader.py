@@ -1,4 +1,4 @@
-"""Reading a remote source in a thread of its own, so that a slow or hanging connection holds nobody up."""
+"""Reads a remote source in a background thread, so that a slow or hanging connection blocks nothing."""
 
 import atexit
 import queue
@@ -10,13 +10,13 @@ from corpus.sources import Failed, Item
 
 # Documents read ahead of a remote source
 READ_AHEAD = 512
-# Seconds that closing waits for the thread; one inside a C++ library when Python ends aborts the process
+# Seconds that closing waits for the thread: one inside a C++ library when Python ends aborts the process
 CLOSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class NotYet:
-    """The thread has nothing ready."""
+    """No item is ready yet."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class _End:
     pass
 
 
-class Prefetch(Iterator[Item | NotYet]):
-    """The items of a pass, without waiting: `NotYet` when none is ready.
+class RemoteReader(Iterator[Item | NotYet]):
+    """The items of a pass, without blocking: `NotYet` when none is ready.
 
-    After a `Failed` the thread rests until the next item is asked for: the reader decides how long to wait.
-    An exception in the pass is raised to the reader.
+    After a `Failed` the thread pauses until the next item is asked for: the caller decides how long to wait.
+    An exception in the pass is raised to the caller.
     """
 
     def __init__(self, items: Iterator[Item]) -> None:
@@ -41,14 +41,14 @@ class Prefetch(Iterator[Item | NotYet]):
         self._queue: queue.Queue[Item | _Broken | _End] = queue.Queue(READ_AHEAD)
         self._resume = threading.Event()
         self._closed = threading.Event()
-        self._resting = False
+        self._paused = False
         self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
     def __next__(self) -> Item | NotYet:
-        if self._resting:
-            self._resting = False
+        if self._paused:
+            self._paused = False
             self._resume.set()
         try:
             item = self._queue.get_nowait()
@@ -58,11 +58,11 @@ class Prefetch(Iterator[Item | NotYet]):
             raise StopIteration
         if isinstance(item, _Broken):
             raise item.error
-        self._resting = isinstance(item, Failed)
+        self._paused = isinstance(item, Failed)
         return item
 
     def close(self) -> None:
-        """End the thread, or let it end by itself once its connection lets go of it."""
+        """End the thread, or let it end by itself once its connection returns."""
         atexit.unregister(self.close)
         self._closed.set()
         self._resume.set()

@@ -1,10 +1,10 @@
-"""One data source while it is read: its shuffle buffer, what it could not use, and its failures in a row."""
+"""Reads one data source: shuffle buffer, backoff after failures, and counts of what was unusable."""
 
 import random
 from collections.abc import Iterator
 
 from corpus.local_files import Unusable
-from corpus.remote_reader import NotYet, Prefetch
+from corpus.remote_reader import NotYet, RemoteReader
 from corpus.sources import Failed, Item, Source
 from swarm.errors import DataError
 
@@ -12,13 +12,13 @@ from swarm.errors import DataError
 # Hub datasets come in row groups of 100 to 1,000 documents, so that so many need no further request.
 FIRST_FILL = 256
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 60.0
-# A source of which so many items were unusable before its first document has none
-HOPELESS = 10_000
-# How often a remote source with nothing ready is looked at again
+# Unusable items before the first document after which a source is given up
+MOST_UNUSABLE = 10_000
+# Pause before a remote source with nothing ready is asked again
 POLL_SECONDS = 0.05
 
 
-class Feed:
+class SourceReader:
     """Draws documents from a source, pass after pass; all times are seconds of the caller's clock."""
 
     def __init__(self, source: Source, *, weight: float, seed: str, repeat: bool, buffer: int | None) -> None:
@@ -28,7 +28,7 @@ class Feed:
             weight: how often it is drawn from, relative to the others; kept for the caller.
             seed: decides the order of the documents.
             repeat: start again at the end, in a new order.
-            buffer: documents held to shuffle them; None keeps their order.
+            buffer: documents in the shuffle buffer; None keeps their order.
         """
         self.name = source.name
         self.weight = weight
@@ -54,9 +54,9 @@ class Feed:
         return bool(self._buffer) or moment >= self.retry_at
 
     def draw(self, moment: float) -> str | None:
-        """The next document; None if there is none at this moment, or, once `is_finished`, ever.
+        """The next document; None if none is ready now or, once `is_finished`, ever again.
 
-        While the source fails the documents in the buffer go on being drawn.
+        While the source fails, documents are drawn from the buffer.
 
         Raises:
             DataError: the source is wrong, and trying again cannot help.
@@ -74,7 +74,7 @@ class Feed:
 
     def close(self) -> None:
         """Stop reading ahead."""
-        if isinstance(self._items, Prefetch):
+        if isinstance(self._items, RemoteReader):
             self._items.close()
 
     def _fill(self, moment: float) -> None:
@@ -100,8 +100,8 @@ class Feed:
     def _skip(self, item: Unusable) -> None:
         self.skipped += 1
         self._first_skip = self._first_skip or item.reason
-        if not self._found and self.skipped >= HOPELESS:
-            self._complain()
+        if not self._found and self.skipped >= MOST_UNUSABLE:
+            self._give_up()
 
     def _back_off(self, item: Failed, moment: float) -> None:
         self.retry_at = moment + min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**self.failures_in_a_row)
@@ -112,12 +112,12 @@ class Feed:
     def _one_pass(self) -> Iterator[Item | NotYet]:
         order = random.Random(f"{self._seed}/{self._passes}") if self._is_shuffled else None
         items = self._source.one_pass(order)
-        return Prefetch(items) if self._source.is_remote else items
+        return RemoteReader(items) if self._source.is_remote else items
 
     def _end_pass(self) -> None:
         self.close()
         if not self._found:
-            self._complain()
+            self._give_up()
         if self._repeat:
             self._passes += 1
             self._is_read = False
@@ -125,5 +125,5 @@ class Feed:
         else:
             self.is_finished = True
 
-    def _complain(self) -> None:
+    def _give_up(self) -> None:
         raise DataError(f"{self.name}: not one usable document ({self._first_skip or 'it is empty'})")

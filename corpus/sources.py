@@ -1,4 +1,4 @@
-"""One data source of the run file as passes over its documents, which go on where they failed."""
+"""The data sources of a run file: local files and Hub datasets, read in passes that resume where they failed."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ FILES_TO_SPLIT = 16
 
 @dataclass(frozen=True)
 class Failed:
-    """The source cannot be read now; the next step of the pass tries again at the same place."""
+    """The source cannot be read now; the next step of the pass retries at the same place."""
 
     reason: str
 
@@ -29,7 +29,7 @@ Reader = Callable[[Path, str, random.Random | None], Iterator[str | Unusable]]
 
 
 class Source(Protocol):
-    """A data source whose documents can be read again and again."""
+    """A data source whose documents can be read any number of times."""
 
     name: str
     is_remote: bool
@@ -44,7 +44,7 @@ class Source(Protocol):
 
 
 def open_source(run: RunFile, source: DataSource) -> Source:
-    """The source, checked as far as it lies on this machine.
+    """The source; a local one is checked.
 
     Raises:
         DataError: the path is missing, unreadable, empty, or a binary file.
@@ -79,7 +79,7 @@ class LocalFiles:
         done = 0
         while True:
             try:
-                # a file of a folder that is no text at all would otherwise come as thousands of bad pieces
+                # a binary file in a folder would otherwise come as thousands of unusable documents
                 if len(self._files) > 1 and is_binary(file):
                     yield Unusable(f"{file.name} is a binary file, not UTF-8 text")
                     return
@@ -159,7 +159,7 @@ class HubDataset:
     def _load(self, order: random.Random | None) -> Any:
         import datasets
 
-        # the library would try 20 times, 5 to 60 s apart, without a word to us; we count failures ourselves
+        # the library would retry 20 times, 5 to 60 s apart, in silence; failures are counted here
         datasets.config.STREAMING_READ_MAX_RETRIES = 1
         datasets.config.STREAMING_OPEN_MAX_RETRIES = 1
         source = self._source

@@ -1,6 +1,6 @@
-"""Training the tokenizer of a run: a Unigram model by the sahajBERT recipe, dressed for ALBERT."""
+"""Trains the tokenizer of a run: a Unigram model by the sahajBERT recipe, wrapped as ALBERT's tokenizer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -8,10 +8,10 @@ from rich.console import Console
 from tokenizers import Tokenizer, processors
 
 from swarm.errors import TokenizerError
+from swarm.progress_bar import ProgressBar
 from swarm.run_file import RunFile
 from tokenizer.alphabet import certain_characters, with_common_characters
 from tokenizer.normalization import SPACE, build_normalizer, rules_of
-from tokenizer.progress import TrainingProgress
 from tokenizer.unigram import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, UnigramSettings, train_unigram
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def train_tokenizer(
     Args:
         run: gives the language and the settings under `tokenizer`.
         documents: training text; each document is read once.
-        progress: where to show how far it is; None is silent.
+        progress: where to show the progress; None is silent.
 
     Raises:
         TokenizerError: there is no text, or `tokenizer.vocab_size` is too small for its characters.
@@ -43,13 +43,13 @@ def train_tokenizer(
             rules_of(run.language).alphabet, lowercase=section.lowercase, vocab_size=section.vocab_size
         ),
     )
-    with TrainingProgress(progress, section.max_documents) as shown:
+    with ProgressBar(progress, "reading text", section.max_documents) as bar:
         texts = with_common_characters(
             islice(documents, section.max_documents),
             settings.certain,
             lambda alphabet: _check_size(alphabet, settings),
         )
-        engine = train_unigram(settings, shown.counted(texts))
+        engine = train_unigram(settings, _shown(texts, bar))
     size = engine.get_vocab_size()
     if progress is not None and size < section.vocab_size:
         progress.print(
@@ -80,6 +80,17 @@ def as_albert_tokenizer(engine: Tokenizer, max_length: int) -> "PreTrainedTokeni
         unk_token=UNKNOWN,
         mask_token=MASK,
     )
+
+
+def _shown(texts: Iterable[str], bar: ProgressBar) -> Iterator[str]:
+    """The texts, counted on the bar; after the last one the trainer learns in silence."""
+    size, figures = 0, "0 documents"
+    for number, text in enumerate(texts, start=1):
+        size += len(text.encode())
+        figures = f"{number:,} documents, {size / 1e6:,.1f} MB"
+        bar.update(number, figures=figures)
+        yield text
+    bar.begin_stage("learning tokens", f"learning tokens from {figures}")
 
 
 def _check_size(alphabet: frozenset[str], settings: UnigramSettings) -> None:

@@ -1,1 +1,1 @@
-"""A volunteer's work: data, model, gradients (floor 2)."""
+"""A volunteer's work: text, samples, model, gradients."""

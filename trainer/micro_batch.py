@@ -1,8 +1,8 @@
-"""How many samples to compute at once, found by trying.
+"""How many samples to compute at once, and in which number format, found by trying.
 
-A larger micro-batch is faster until the device is full; on a slow device it also makes a peer notice
-the end of a global step late. So: grow while it pays, stop at a step of about a second. Samples of the full length
-are tried: short ones would look fast, and a micro-batch of them that fits into memory may not fit with long ones.
+A larger micro-batch is faster until the device is full, but on a slow device it makes a peer notice the end of a global
+step late. So it grows while that pays, up to a step of about a second. The trial uses samples of full length: short
+ones would look fast, and a micro-batch of them may fit into memory where one of long samples does not.
 """
 
 import time
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.data import Batch, Feed
+from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel
 from trainer.precision import DeviceError, Precision, candidate_dtypes
 
@@ -34,8 +34,8 @@ class Pace:
         return f"Computing {self.micro_batch} samples at a time in {dtype}: {self.samples_per_second:.0f} samples/s."
 
 
-def find_pace(model: PretrainingModel, feed: Feed, device: torch.device, micro_batch: int | None) -> Pace:
-    """Try number formats on a small micro-batch, then grow it; leaves the feed at the size that was found.
+def find_pace(model: PretrainingModel, batches: BatchPrefetcher, device: torch.device, micro_batch: int | None) -> Pace:
+    """Try number formats on a small micro-batch, then grow it; sets the batch size that was found.
 
     A micro-batch that is given is kept, only its speed in each format is measured.
 
@@ -44,7 +44,7 @@ def find_pace(model: PretrainingModel, feed: Feed, device: torch.device, micro_b
     """
 
     def seconds(size: int, dtype: torch.dtype) -> float | None:
-        return step_seconds(model, feed.longest(size).to(device), Precision(device, dtype))
+        return step_seconds(model, batches.longest(size).to(device), Precision(device, dtype))
 
     has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     dtypes = candidate_dtypes(device.type, has_bfloat16=has_bfloat16)
@@ -59,7 +59,7 @@ def find_pace(model: PretrainingModel, feed: Feed, device: torch.device, micro_b
             f"{device}: a micro-batch of {size} does not fit into memory; try --device cpu"
             + (f" or --micro-batch {SIZES[0]}" if size > SIZES[0] else "")
         )
-    feed.set_batch_size(size)
+    batches.set_batch_size(size)
     return Pace(size, speed, Precision(device, dtype))
 
 

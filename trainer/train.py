@@ -1,11 +1,10 @@
-"""A volunteer's part in a run: join, train until the end, leave."""
+"""A volunteer's part in a run: join the swarm, train until the end, leave."""
 
 import queue
 import time
 import zlib
 
 from averaging.bandwidth.own_line import Caps
-from averaging.log.credit import session_id
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
@@ -13,20 +12,21 @@ from corpus.documents import open_documents
 from swarm.dht.node import join_dht
 from swarm.dht.watch import DHTWatch
 from swarm.identity import load_identity
-from swarm.leaving import end_helpers, end_process, leaving_on_signal
+from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
 from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.console.view import ConsoleView
-from trainer.credit import Credited
-from trainer.data import Feed
-from trainer.loop import Training
+from trainer.credit_tracker import CreditTracker
+from trainer.data import BatchPrefetcher
 from trainer.micro_batch import find_pace
 from trainer.model import build_model
-from trainer.notices import Organizer
 from trainer.options import TrainerOptions
+from trainer.organizer_notices import OrganizerNotices
 from trainer.precision import device_name, pick_device, use_fast_arithmetic
-from trainer.session import Session
+from trainer.session_record import SessionPublisher
+from trainer.training_loop import TrainingLoop
+from trainer.training_step import TrainingStep
 
 
 def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_started: float) -> None:
@@ -35,7 +35,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
     If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
 
     Args:
-        process_started: unix time in seconds, for the figure that says how long a volunteer waits.
+        process_started: unix time in seconds, for the message that says how long a volunteer waited.
 
     Raises:
         SahajError: no usable text, a tokenizer that does not fit, a swarm that cannot be joined.
@@ -53,8 +53,6 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         model = build_model(run, tokenizer)
         model.to(device)  # type: ignore[arg-type]  # Transformers' wrapper hides torch's signature
 
-    grace = options.default_grace if chosen.grace is None else chosen.grace
-
     # hivemind forks its processes: that has to come before threads of ours are running
     with timer("joining the swarm"):
         dht = join_dht(run.name, identity, options.network, options.gate)
@@ -64,52 +62,59 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             caps = Caps(chosen.max_upload, chosen.max_download)
             membership = Membership(run, ours.digest, dht, identity, options.name, options.gate, caps=caps)
             optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
-        credited = Credited(run.data.masked_fraction)
-        session = Session(
+        credit = CreditTracker(run.data.masked_fraction)
+        session = SessionPublisher(
             run.name,
             identity,
             dht,
-            id=session_id(optimizer.session),
             name=options.name,
             device=device_name(device),
-            credited=credited,
+            credit=credit,
             country=chosen.country,
             gate=options.gate,
         )
         for begin in options.when_joined:
             begin(dht)
+        grace = options.default_grace if chosen.grace is None else chosen.grace
         with (
-            Feed(documents, tokenizer, run, batch_size=chosen.micro_batch or 4, seed=seed) as feed,
-            leaving_on_signal(lambda: view.farewell(credited.thanks()), grace=grace) as asked,
+            BatchPrefetcher(documents, tokenizer, run, batch_size=chosen.micro_batch or 4, seed=seed) as batches,
+            leaving_on_signal(lambda: view.farewell(credit.thanks()), grace=grace) as asked,
         ):
             watch = DHTWatch(dht, view.message, asked.fail)
             with timer("trying how many samples fit"):
-                pace = find_pace(model, feed, device, chosen.micro_batch)
+                pace = find_pace(model, batches, device, chosen.micro_batch)
             view.message(pace.describe())
-            training = Training(
-                run, options.name, model, optimizer, session, credited, committed, feed, pace, compile=chosen.compile
+            step = TrainingStep(model, optimizer, pace.precision, compile=chosen.compile)
+            loop = TrainingLoop(
+                run, options.name, step, optimizer, batches, pace.samples_per_second, credit, committed, session
             )
-            organizer = Organizer(options.gate, identity)
-            has_counted = False
-            while not training.is_done() and not organizer.ending():
-                if asked.is_set() and not training.can_finish_step(asked.left()):
-                    break
-                training.go_on(computes=not asked.is_set())
-                for message in [*organizer.news(), *training.news()]:
-                    view.message(message)
-                if training.batches and not has_counted:
-                    has_counted = True
-                    view.message(f"First sample counted {time.time() - process_started:.1f} s after the start.")
-                view.update(training.view())
-            view.update(training.view())
-            if reason := organizer.ending():
-                view.message(reason)
+            _run_loop(loop, OrganizerNotices(options.gate, identity), asked, view, process_started)
             watch.stop()
             if not asked.status:
-                training.leave()
+                loop.leave()
                 dht.shutdown()
-            view.farewell(credited.thanks())
+            view.farewell(credit.thanks())
             if asked.status:  # threads of hivemind may wait for the DHT that is gone
                 end_process(asked.status)
     finally:
         end_helpers()
+
+
+def _run_loop(
+    loop: TrainingLoop, organizer: OrganizerNotices, asked: Asked, view: ConsoleView, process_started: float
+) -> None:
+    """Train until the run is done, the organizer ends it for this peer, or this peer is asked to leave."""
+    has_counted = False
+    while not loop.is_done() and not organizer.reason_to_leave():
+        if asked.is_set() and not loop.can_finish_step(asked.left()):
+            break
+        outcome = loop.step(compute=not asked.is_set())
+        for message in (*organizer.new_announcements(), *outcome.messages):
+            view.message(message)
+        if outcome.counted and not has_counted:
+            has_counted = True
+            view.message(f"First sample counted {time.time() - process_started:.1f} s after the start.")
+        view.update(loop.view())
+    view.update(loop.view())
+    if reason := organizer.reason_to_leave():
+        view.message(reason)

@@ -1,4 +1,4 @@
-"""What `sahaj admin` does: the organizer's word to a running coordinator."""
+"""What `sahaj admin` does: it sends an organizer's command to a running coordinator."""
 
 import json
 import time
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from app.join.address import is_private
 from app.join.coordinator_client import CoordinatorClient
-from app.join.problems import JoinProblem, Problem
+from app.join.problems import JoinProblem, ProblemKind
 from trainer.console.terminal_text import printable
 
 LONGEST_KEY = 1024  # characters
@@ -34,39 +34,37 @@ class Action(str, Enum):
 
 
 @dataclass(frozen=True)
-class Meaning:
+class Effect:
     """The argument of an action, and what is said when it is done."""
 
     argument: str | None  # its key in the request
     done: str
 
 
-MEANINGS = {
-    Action.ALLOW: Meaning("name", "{0} may join."),
-    Action.DISALLOW: Meaning(
-        "name", "{0} is no longer allowed by an order; a pass that is out lasts until it expires."
-    ),
-    Action.BAN: Meaning("name", "{0} is banned; every peer knows within a minute."),
-    Action.UNBAN: Meaning("name", "{0} is no longer banned."),
-    Action.ANNOUNCE: Meaning("text", "Announced: {0}"),
-    Action.PAUSE: Meaning(None, "The run is paused: newcomers are asked to come back later, those who train go on."),
-    Action.RESUME: Meaning(None, "The run is open again."),
-    Action.RESTORE: Meaning(
+EFFECTS = {
+    Action.ALLOW: Effect("name", "{0} may join."),
+    Action.DISALLOW: Effect("name", "{0} is no longer allowed by an order; a pass that is out lasts until it expires."),
+    Action.BAN: Effect("name", "{0} is banned; every peer knows within a minute."),
+    Action.UNBAN: Effect("name", "{0} is no longer banned."),
+    Action.ANNOUNCE: Effect("text", "Announced: {0}"),
+    Action.PAUSE: Effect(None, "The run is paused: newcomers are asked to come back later, those who train go on."),
+    Action.RESUME: Effect(None, "The run is open again."),
+    Action.RESTORE: Effect(
         "step", "The swarm goes back to the state of global step {0}; every peer knows within a minute."
     ),
-    Action.STOP: Meaning(
+    Action.STOP: Effect(
         None,
         "The run is stopped: trainers say goodbye within a minute. `sahaj admin URL resume` takes it back, "
         "Ctrl-C ends the coordinator.",
     ),
-    Action.FLAGS: Meaning(None, "Nothing is known against anybody."),
+    Action.FLAGS: Effect(None, "No flags."),
 }
 
 
 def admin(
     url: str, key_file: Path, action: Action | str, argument: str | None = None, *, insecure: bool = False
 ) -> str:
-    """Carry out an action at a running coordinator; returns what is so now, for people.
+    """Carry out an action at a running coordinator; returns a line that says what has changed.
 
     Args:
         argument: a name to allow, ban or unban, or the text of an announcement (empty: none any more).
@@ -80,8 +78,8 @@ def admin(
     with CoordinatorClient(url) as client:
         if not (insecure or is_private(client.base)):
             raise JoinProblem(
-                Problem.ADMIN_KEY,
-                f"{client.base}: not encrypted, and whoever is on the way could read your key; use https, or "
+                ProblemKind.ADMIN_KEY,
+                f"{client.base}: not encrypted: your key could be read on its way; use https, or "
                 "http://127.0.0.1 on the coordinator's machine, or insist with --insecure",
             )
         key = read_key(key_file)
@@ -92,84 +90,84 @@ def admin(
         except JoinProblem as problem:
             if problem.status in (401, 403):
                 raise JoinProblem(
-                    Problem.ADMIN_KEY,
+                    ProblemKind.ADMIN_KEY,
                     f"{key_file}: not the key of the run at {client.base}; give it with --key NAME-state/admin.key",
                     status=problem.status,
                 ) from None
             raise
-    return MEANINGS[action].done.format(argument) if argument else _done_without(action)
+    return EFFECTS[action].done.format(argument) if argument else _done_without(action)
 
 
 def body_of(action: Action, argument: str | None) -> dict[str, Any]:
     """The body of the request.
 
     Raises:
-        CommandRefused: the argument is missing, too long, or not wanted.
+        JoinProblem: the argument is missing, too long, or not wanted.
     """
-    key = MEANINGS[action].argument
+    key = EFFECTS[action].argument
     if key is None:
         if argument is not None:
-            raise JoinProblem(Problem.MALFORMED, f"{action.value}: takes no argument, got {argument!r}")
+            raise JoinProblem(ProblemKind.MALFORMED, f"{action.value}: takes no argument, got {argument!r}")
         return {}
     longest = LONGEST_NAME if key == "name" else LONGEST_TEXT
     if key == "step":
         if argument is None or not argument.isdecimal() or len(argument) > LONGEST_STEP:
             raise JoinProblem(
-                Problem.MALFORMED, f"{action.value}: needs the global step of a checkpoint, as `{_example(action)}`"
+                ProblemKind.MALFORMED, f"{action.value}: needs the global step of a checkpoint, as `{_example(action)}`"
             )
         return {key: int(argument)}
     text = (argument or "").strip()
     if argument is None or (key == "name" and not text):
         raise JoinProblem(
-            Problem.MALFORMED,
+            ProblemKind.MALFORMED,
             f"{action.value}: needs {'a name' if key == 'name' else 'a text'}, as `{_example(action)}`",
         )
     if len(text) > longest or not text.isprintable():
         raise JoinProblem(
-            Problem.MALFORMED, f"{action.value}: the {key} must be one line of at most {longest} characters"
+            ProblemKind.MALFORMED, f"{action.value}: the {key} must be one line of at most {longest} characters"
         )
     return {key: text}
 
 
 def describe_flags(answer: bytes, now: float) -> str:
-    """A line for each; `now` is the unix time.
+    """One line for each flag; `now` is the unix time in seconds.
 
     Raises:
-        ManifestProblem: the answer is none of a coordinator.
+        JoinProblem: the answer is not a coordinator's.
     """
     try:
         flags = [_Flag.model_validate(one) for one in json.loads(answer)]
     except (ValueError, TypeError):
         raise JoinProblem(
-            Problem.MANIFEST, "the coordinator's answer is not a list of flags; is it of another version?"
+            ProblemKind.MANIFEST, "the coordinator's answer is not a list of flags; is it of another version?"
         ) from None
     lines = [
         f"{printable(one.user)} ({printable(one.peer_id)}) {printable(one.what)}"
         f" - {one.times:,} times, last {_ago(now - one.last)} ago"
         for one in flags
     ]
-    return "\n".join(lines) or MEANINGS[Action.FLAGS].done
+    return "\n".join(lines) or EFFECTS[Action.FLAGS].done
 
 
 def read_key(path: Path) -> str:
     """The organizer's key.
 
     Raises:
-        AdminKeyProblem: there is none in this file.
+        JoinProblem: this is not a key file.
     """
     try:
         key = path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
         raise JoinProblem(
-            Problem.ADMIN_KEY,
+            ProblemKind.ADMIN_KEY,
             f"{path}: no such key file; it lies in the coordinator's state folder, as --key NAME-state/admin.key",
         ) from None
     except (OSError, UnicodeDecodeError):
         raise JoinProblem(
-            Problem.ADMIN_KEY, f"{path}: cannot be read as a key file; give the organizer's with --key"
+            ProblemKind.ADMIN_KEY, f"{path}: cannot be read as a key file; give the organizer's with --key"
         ) from None
     if not key or len(key) > LONGEST_KEY or not key.isprintable() or " " in key:
-        raise JoinProblem(Problem.ADMIN_KEY, f"{path}: not a key file; give the organizer's with --key")
+        raise JoinProblem(ProblemKind.ADMIN_KEY, f"{path}: not a key file; give the organizer's with --key")
     return key
 
 
@@ -178,11 +176,11 @@ def _action(action: Action | str) -> Action:
         return Action(action)
     except ValueError:
         known = ", ".join(each.value for each in Action)
-        raise JoinProblem(Problem.MALFORMED, f"{action}: no such action; there are {known}") from None
+        raise JoinProblem(ProblemKind.MALFORMED, f"{action}: no such action; there are {known}") from None
 
 
 def _done_without(action: Action) -> str:
-    return "The announcement is withdrawn." if action is Action.ANNOUNCE else MEANINGS[action].done
+    return "The announcement is withdrawn." if action is Action.ANNOUNCE else EFFECTS[action].done
 
 
 def _example(action: Action) -> str:

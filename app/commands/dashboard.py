@@ -13,7 +13,7 @@ from swarm.errors import SahajError
 
 PAGES = Path(__file__).parents[2] / "dashboard" / "app.py"
 USUAL_PORT = 8501  # Streamlit's own
-NICENESS = 10  # figures can wait a moment, training beside them should not
+NICENESS = 10  # pages can wait a moment, training beside them should not
 
 
 class DashboardError(SahajError):
@@ -23,7 +23,7 @@ class DashboardError(SahajError):
 
 
 def is_installed() -> bool:
-    """Whether what the pages need is there."""
+    """Whether the libraries of the pages are installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("streamlit", "altair"))
 
 
@@ -32,11 +32,11 @@ def run_dashboard(url: str, host: str, port: int, notebook: str | None, say: Cal
 
     Args:
         port: 0 for any that is free.
-        notebook: its address on GitHub or the Hub; Colab and Kaggle open it for whoever wants to join.
+        notebook: its address on GitHub or the Hub, from where Colab and Kaggle open it for volunteers.
 
     Raises:
-        DashboardError: Streamlit is missing, or the port cannot be had.
-        JoinProblem: at the URL is no coordinator that answers.
+        DashboardError: Streamlit is missing, or the port is not available.
+        JoinProblem: no coordinator answers at the URL.
     """
     if not is_installed():
         raise DashboardError("the dashboard needs Streamlit, which is not installed: pip install streamlit altair")
@@ -57,7 +57,7 @@ def command(host: str, port: int) -> list[str]:
 
 
 def free_port(host: str = "127.0.0.1", port: int = 0) -> int:
-    """The port, if nobody has it; for 0, one that is free now.
+    """The port, if it is available; for 0, one that is free now.
 
     Raises:
         DashboardError: it is in use, or not for this user or machine.

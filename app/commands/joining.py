@@ -129,7 +129,7 @@ def train(
     from swarm.run_file import load_run
 
     loaded = load_run(run)  # a mistake in it is told before what takes seconds to import
-    from app.commands.train import train_by_address
+    from app.commands.train_by_address import train_by_address
     from trainer.options import VolunteerOptions
 
     chosen = VolunteerOptions(

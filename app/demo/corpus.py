@@ -1,4 +1,4 @@
-"""The demo's text: what every CPython carries, or a corpus of one's own, as training and held-out files."""
+"""The demo's text, split into training and held-out files: documentation that comes with Python, or a given corpus."""
 
 import ast
 import inspect
@@ -17,7 +17,7 @@ from swarm.run_file import DataSource, RunFile
 from trainer.data.sentences import split_sentences
 
 HELD_OUT_EVERY = 20  # one document in so many is kept from training
-MOST_CHARACTERS = 100_000_000  # of a corpus that the demo copies; it reads only a little of it anyway
+MOST_CHARACTERS = 100_000_000  # of a corpus that the demo copies; it trains on a fraction of that
 SHORTEST = 200  # characters of a document of Python's own text; shorter ones are hardly prose
 LANGUAGES = {  # scripts by the first word of their letters' Unicode names; what is not here counts as English
     "BENGALI": "bn",
@@ -53,7 +53,7 @@ def prepare_corpus(run: RunFile, corpus: Path | None, folder: Path) -> str:
 
 
 def python_documentation() -> Iterator[str]:
-    """The language reference and the documentation strings of the standard library, a few megabytes of English."""
+    """The language reference and the docstrings of the standard library, a few megabytes of English."""
     from pydoc_data.topics import topics
 
     yield from filter(None, map(_prose, topics.values()))
@@ -107,7 +107,7 @@ def _lines(documents: Iterable[str]) -> str:
 
 
 def sample_sentences(folder: Path, language: str, count: int) -> list[str]:
-    """Held-out sentences of a length that fits on the screen, from as many documents as there are."""
+    """Held-out sentences that fit on the screen, spread over as many documents as there are."""
     with (folder / "validation.jsonl").open(encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for line in islice(lines, 10 * count)]
     fitting = [[one for one in split_sentences(text, language) if 50 <= len(one) <= 140] for text in texts]

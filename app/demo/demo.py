@@ -1,4 +1,4 @@
-"""`sahaj demo`: a whole collaboration on one machine, with real peers, told as it happens."""
+"""`sahaj demo`: a whole collaboration of real peers on one machine, reported as it happens."""
 
 import shutil
 import signal
@@ -49,16 +49,16 @@ class DemoOptions:
 
 
 def run_demo(options: DemoOptions, console: Console | None = None) -> int:
-    """Tell the whole story; returns the exit status: 0 only if all of it happened.
+    """Run the demo; returns the exit status: 0 only if everything happened as it should.
 
     Args:
-        console: where it is told; by default standard output.
+        console: where it is reported; by default standard output.
 
     Raises:
         SahajError: bad input, or a peer that ended early.
     """
     console, out = console or Console(), options.out
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the peers are ended either way
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the peers are ended in either case
     began = time.monotonic()
     run = prepare_run(options, console)
     logs.write_to(out / "logs", "demo")
@@ -85,7 +85,7 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
         trained = time.monotonic() - training
         if coordinator.stop(patience=15.0) != 0:
             coordinator.fate = f"ended with an error: {coordinator.last_words()}"
-        summary = summarize(run, coordinator, trainers, ledger, out, seconds=time.monotonic() - began, training=trained)
+        summary = summarize(trainers, ledger, out, seconds=time.monotonic() - began, training=trained)
         ledger.close()
     finally:
         for peer in (*dashboard, coordinator, *trainers):
@@ -94,7 +94,7 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
 
 
 def _serve_dashboard(url: str, out: Path, console: Console) -> list[Peer]:
-    """Start the process behind the pages, which ends with the demo; nobody waits for it."""
+    """Start the process that serves the pages; it ends with the demo, which does not wait for it."""
     if not is_installed():
         console.print("To watch in a browser: pip install streamlit altair", style="dim", highlight=False)
         return []
@@ -116,7 +116,7 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
         raise DemoFolderError(f"--out {out}: holds something other than an earlier demo; choose a new folder")
     console.rule("the text")
     with tempfile.TemporaryDirectory(prefix="sahaj-demo-") as prepared:
-        # what an earlier demo made is removed only once this one's text is known to be good
+        # an earlier demo is removed only once this one's text is known to be usable
         language = prepare_corpus(template, options.corpus, Path(prepared))
         for made in MADE:
             shutil.rmtree(out / made, ignore_errors=True)
@@ -126,7 +126,7 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
     content = template.model_dump()
     content["language"] = language
     if language != template.language:
-        content["coordinator"]["probes"] = []  # they would be in another one
+        content["coordinator"]["probes"] = []  # they are in the template's language
     content["tokenizer"]["path"] = "tokenizer"
     content["data"]["train"] = [{"path": "corpus/train.jsonl"}]
     content["data"]["validation"] = [{"path": "corpus/validation.jsonl"}]
@@ -139,7 +139,7 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
 
 
 def _close(run: RunFile, coordinator: Peer, summary: Summary, out: Path, console: Console) -> int:
-    """The closing scene: what the model has learned, the figures, and the verdict."""
+    """Report what the model has learned, the figures, and whether everything happened; returns the exit status."""
     from app.demo.fill_masks import fill_masks, render
 
     path = save_summary(summary, out)
@@ -161,8 +161,6 @@ def _close(run: RunFile, coordinator: Peer, summary: Summary, out: Path, console
         mode = ", client mode" if peer.client_mode else ""
         console.print(f"  {peer.name}{mode}: {peer.samples:,} samples, {peer.fate}", highlight=False, markup=False)
     console.print(f"Checkpoint: {summary.checkpoint}\nFigures: {path}", highlight=False, soft_wrap=True)
-    for failed in summary.failed_rounds:
-        console.print(failed, style="dim", highlight=False, markup=False)
     found = problems(run, summary)
     if coordinator.fate != "finished":
         found.append(f"the coordinator {coordinator.fate}")

@@ -1,4 +1,4 @@
-"""Fills the masks of held-out sentences with a saved checkpoint, the way anyone with Transformers would."""
+"""Fills masks in held-out sentences with a saved checkpoint, by nothing but Transformers."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from swarm.logging.quiet import silence_hugging_face
 
 @dataclass(frozen=True)
 class Prediction:
-    """A token the model would put, and its probability."""
+    """A token that the model predicts, and its probability."""
 
     token: str
     probability: float
@@ -62,7 +62,7 @@ def fill_masks(checkpoint: Path, sentences: Iterable[str], *, count: int = 5, to
 
 
 def choose_word(sentence: str, words: Sequence[int | None], spans: Sequence[tuple[int, int]]) -> int | None:
-    """The position of the token to mask: the longest word that is a single token, the first of equals.
+    """The position of the token to mask: the longest word that is a single token, or the first of equally long ones.
 
     Args:
         sentence: the text.
@@ -89,7 +89,7 @@ def choose_word(sentence: str, words: Sequence[int | None], spans: Sequence[tupl
 
 
 def render(filled: Sequence[FilledMask]) -> RenderableType:
-    """The sentences, each with the word that stood there and what the model would put."""
+    """The sentences, each with its masked word and the model's predictions."""
     table = Table("sentence", "was", "the model says")
     for one in filled:
         guesses = Text()

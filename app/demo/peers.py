@@ -1,4 +1,4 @@
-"""The demo's peers: real processes of the command line, each in a session of its own."""
+"""The demo's peers: real processes of `sahaj`, each in a process group of its own."""
 
 import contextlib
 import os
@@ -16,11 +16,10 @@ from typing import Any, Protocol
 from swarm.errors import SwarmError
 
 FIRST_SAMPLE = re.compile(r"First sample counted ([\d.]+) s after the start")
-FAILED_ROUND = re.compile(r"(Global step \d+: a round of averaging did not work.*)")
 
 
 class Running(Protocol):
-    """A process, with as much of `subprocess.Popen` as a peer needs."""
+    """The part of `subprocess.Popen` that a peer needs."""
 
     pid: int
 
@@ -43,7 +42,7 @@ class Running(Protocol):
 
 @dataclass
 class Peer:
-    """One process of the demo and what became of it."""
+    """One process of the demo, and how it ended."""
 
     name: str
     process: Running
@@ -61,13 +60,13 @@ class Peer:
         return lines[-1] if lines else "it said nothing"
 
     def kill(self) -> None:
-        """As the power plug would: SIGKILL to the process and all its helpers at once."""
+        """Send SIGKILL to the process and all its helpers at once, like a power cut."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self, patience: float) -> int | None:
-        """As Ctrl-C would; returns the exit status, or None if it had to be killed after `patience` seconds."""
+        """Send SIGINT; returns the exit status, or None if it had to be killed after `patience` seconds."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         return self.end(patience)
@@ -90,7 +89,7 @@ def start_peer(
     threads: int = 1,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Peer:
-    """Start `sahaj` with the arguments in `command`; everything it says goes to `log`."""
+    """Start `sahaj` with the arguments in `command`; its output goes to `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(

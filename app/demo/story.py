@@ -1,4 +1,4 @@
-"""What happens in the demo, in order: peers start, one is killed in the middle of a step, another joins."""
+"""The events of the demo, in order: peers start, one is killed in the middle of a step, another joins."""
 
 import time
 from pathlib import Path
@@ -14,14 +14,14 @@ from swarm.run_file import RunFile
 
 NAMES = ("Asha", "Bela", "Chandra", "Devi", "Esha", "Firoz", "Gita", "Hari")
 STALLED = 120.0  # seconds without a new global step after which something is wrong
-LOOK_EVERY = 0.25  # seconds
-RECORDS_COME = 4.0  # seconds after which all records of a global step have come, on a slow machine too
+POLL_EVERY = 0.25  # seconds
+RECORDS_WITHIN = 4.0  # seconds in which all records of a global step arrive, on a slow machine too
 LINES = 20  # about global steps
 MICRO_BATCH = 16  # samples at a time: half a second on half a core
 
 
 class Story:
-    """Plays the demo with real processes and tells it on the console."""
+    """Plays the demo with real processes and reports it on the console."""
 
     def __init__(self, run: RunFile, out: Path, coordinator: Peer, ledger: Ledger, url: str, console: Console):
         self.trainers: list[Peer] = []
@@ -33,10 +33,10 @@ class Story:
         self._step_seconds = 10.0  # of the last global step; the first one is not known yet
 
     def play(self, trainers: int) -> None:
-        """All of it; ends when the last global step is saved and the trainers have left.
+        """Play it all; returns when the last global step is saved and the trainers have left.
 
         Raises:
-            SwarmError: a peer ended early, or the swarm stands still.
+            SwarmError: a peer ended early, or no global step comes.
         """
         total = self._run.optimizer.total_steps
         for number in range(trainers):
@@ -56,7 +56,7 @@ class Story:
         self._tell(f"{newcomer.name} joins and takes over the state from the others", "green")
 
         self._wait_for_step(total)
-        self._wait(RECORDS_COME + LOOK_EVERY)
+        self._wait(RECORDS_WITHIN + POLL_EVERY)
         self._tell("the last global step is done; the coordinator evaluates and saves")
         self._wait_for_checkpoint(total)
         for peer in self.trainers:
@@ -64,7 +64,7 @@ class Story:
                 peer.fate = f"ended with an error: {peer.last_words()}"
 
     def _start(self, name: str, *, client_mode: bool) -> Peer:
-        # several trainers share the processor: what each would find by trying depends on who else is trying
+        # several trainers share the processor, so the size that each would find by trying depends on the others
         command = ["join", self._url, "--name", name, "--state", str(self._out / "peers" / name.lower())]
         command += ["--micro-batch", str(MICRO_BATCH), "--listen", "/ip4/127.0.0.1/tcp/0"]
         command += ["--client-mode" if client_mode else "--no-client-mode"]
@@ -75,29 +75,29 @@ class Story:
 
     def _wait_for_step(self, step: int) -> None:
         while self._step < step:
-            self._wait(LOOK_EVERY)
+            self._wait(POLL_EVERY)
 
     def _wait_for_checkpoint(self, step: int) -> None:
         while (newest := newest_checkpoint(self._out / "coordinator" / CHECKPOINTS)) is None or (
             newest.state.step < step
         ):
-            self._wait(LOOK_EVERY)
+            self._wait(POLL_EVERY)
 
     def _wait(self, seconds: float) -> None:
         """Let time pass, follow the global step, and notice when a peer or the swarm fails."""
         until = time.monotonic() + seconds
         while True:
-            self._look()
+            self._poll()
             left = until - time.monotonic()
             if left <= 0:
                 return
-            time.sleep(min(LOOK_EVERY, left))
+            time.sleep(min(POLL_EVERY, left))
 
-    def _look(self) -> None:
-        """Take in what the ledger has, and check that everybody is well.
+    def _poll(self) -> None:
+        """Read new global steps from the ledger, and check that every peer runs.
 
         Raises:
-            SwarmError: a peer ended early, or the swarm stands still.
+            SwarmError: a peer ended early, or no global step comes.
         """
         steps = self._ledger.steps(since=self._told)
         done = max((one.step for one in steps), default=-1) + 1  # the ledger counts global steps from 0
@@ -106,11 +106,11 @@ class Story:
             self._step_seconds = (now - self._step_at) / (done - self._step)
             self._step, self._step_at = done, now
         # the trainers' records of a step come within a second or two of each other
-        settled = done if now - self._step_at > RECORDS_COME else done - 1
+        settled = done if now - self._step_at > RECORDS_WITHIN else done - 1
         for one in steps:
             if one.step < settled:
                 self._told = one.step + 1
-                if is_told(one.step + 1, self._run.optimizer.total_steps):
+                if has_line(one.step + 1, self._run.optimizer.total_steps):
                     self._tell(describe_step(one, self._run.optimizer.total_steps))
         for peer in self.trainers:
             if peer.process.poll() not in (None, 0) and not peer.fate.startswith("killed"):
@@ -125,8 +125,8 @@ class Story:
         self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/]  {text}", style=style, highlight=False)
 
 
-def is_told(step: int, total: int) -> bool:
-    """Whether a global step, counted from 1, has a line of its own: some `LINES` of them do, and the last one."""
+def has_line(step: int, total: int) -> bool:
+    """Whether a global step, counted from 1, has a line of its own: about `LINES` of them do, and the last one."""
     return step % max(1, total // LINES) == 0 or step == total
 
 

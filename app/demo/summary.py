@@ -1,10 +1,10 @@
-"""What the demo has to show for itself: `summary.json`, and whether all of the story happened."""
+"""The figures of a demo, in `summary.json`, and whether everything happened as it should."""
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from app.demo.peers import FAILED_ROUND, FIRST_SAMPLE, Peer
+from app.demo.peers import FIRST_SAMPLE, Peer
 from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import CHECKPOINTS
@@ -45,26 +45,15 @@ class Summary:
     below_unigram: float | None
     peers: list[PeerSummary]
     averaging_rounds: int  # global steps in which gradients were averaged
-    averaging_failures: int  # global steps in which a round failed for some peer; it was then repeated
-    failed_rounds: list[str]  # who noticed, and what was said of it
+    averaging_failures: int  # rounds that failed and were repeated, as the peer that saw most of them counted
     checkpoint: str
     data_wait_fraction: float  # of the trainer that waited most
 
 
-def summarize(
-    run: RunFile,
-    coordinator: Peer,
-    trainers: list[Peer],
-    ledger: Ledger,
-    out: Path,
-    *,
-    seconds: float,
-    training: float,
-) -> Summary:
+def summarize(trainers: list[Peer], ledger: Ledger, out: Path, *, seconds: float, training: float) -> Summary:
     """Collect the figures from ledger, logs and checkpoints. `training` is the time that trainers ran, in seconds."""
     steps, evaluations, sessions = ledger.steps(), ledger.evaluations(), ledger.sessions()
     samples = {session.user: session.samples for session in sessions}
-    failed = [(peer.name, said) for peer in (coordinator, *trainers) for said in peer.said(FAILED_ROUND)]
     newest = newest_checkpoint(out / "coordinator" / CHECKPOINTS)
     nothing = float("nan")
     return Summary(
@@ -88,15 +77,14 @@ def summarize(
             for peer in trainers
         ],
         averaging_rounds=sum(one.peers > 1 for one in steps),
-        averaging_failures=len({said.partition(":")[0] for _, said in failed}),
-        failed_rounds=[f"{name}: {said}" for name, said in failed],
+        averaging_failures=max((one.averaging_failures for one in sessions), default=0),
         checkpoint=str(newest.path) if newest else "",
         data_wait_fraction=round(max((one.data_wait_fraction for one in sessions), default=nothing), 4),
     )
 
 
 def problems(run: RunFile, summary: Summary) -> list[str]:
-    """What did not happen as it should have; empty if all of it did. A pure function of the figures."""
+    """What did not happen as it should have; empty if everything did."""
     found = []
     total = run.optimizer.total_steps
     if summary.steps < total:
@@ -105,8 +93,6 @@ def problems(run: RunFile, summary: Summary) -> list[str]:
         found.append(f"the held-out loss did not fall: {summary.eval_loss_first:.3f} to {summary.eval_loss_last:.3f}")
     if not summary.checkpoint.endswith(f"checkpoint-{total}"):
         found.append(f"the checkpoint of global step {total} is missing")
-    if summary.averaging_failures > 1:
-        found.append(f"{summary.averaging_failures} rounds of averaging failed; only the one of the kill may")
     if summary.data_wait_fraction > DATA_WAIT_LIMIT:
         found.append(f"a trainer waited for data {summary.data_wait_fraction:.1%} of the time")
     for peer in summary.peers:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from app.join.problems import JoinProblem, Problem, one_line
+from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.hosts import is_this_machine
 
 EXAMPLE = "https://run.example.org or http://192.0.2.1:8080"
@@ -24,11 +24,11 @@ def coordinator_url(given: str) -> str:
     text = given.strip()
     if Path(text).suffix in (".yaml", ".yml"):
         raise JoinProblem(
-            Problem.BAD_URL, f"{one_line(text)}: a run file; give the coordinator's URL, or use `sahaj train`"
+            ProblemKind.BAD_URL, f"{one_line(text)}: a run file; give the coordinator's URL, or use `sahaj train`"
         )
     if text.startswith("/"):
         raise JoinProblem(
-            Problem.BAD_URL,
+            ProblemKind.BAD_URL,
             f"{one_line(text)}: not a URL but a peer's address; give the coordinator's link, as {EXAMPLE}",
         )
     parts = _split(text if "://" in text else f"//{text}", given)
@@ -65,7 +65,7 @@ def _port(parts: SplitResult, given: str) -> int | None:
         return parts.port
     except ValueError:
         raise JoinProblem(
-            Problem.BAD_URL, f"{one_line(given)}: the port must be a number from 1 to 65535; correct the URL"
+            ProblemKind.BAD_URL, f"{one_line(given)}: the port must be a number from 1 to 65535; correct the URL"
         ) from None
 
 
@@ -86,5 +86,5 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 def _not_a_url(given: str) -> JoinProblem:
     return JoinProblem(
-        Problem.BAD_URL, f"{one_line(given) or repr(given)}: not a URL; give the coordinator's link, as {EXAMPLE}"
+        ProblemKind.BAD_URL, f"{one_line(given) or repr(given)}: not a URL; give the coordinator's link, as {EXAMPLE}"
     )

@@ -15,7 +15,7 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, ValidationError
 
 from app.join.address import coordinator_url, is_loopback
 from app.join.network_errors import explain
-from app.join.problems import JoinProblem, Problem, one_line
+from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refused
 from swarm.clock import describe_offset
 
@@ -99,7 +99,7 @@ class CoordinatorClient:
         access = self._parse(RunReply, self._run()).access
         if access is None:
             raise JoinProblem(
-                Problem.NOT_ALLOWED,
+                ProblemKind.NOT_ALLOWED,
                 f"{self.base}: this run gives no passes; ask the organizer for a peer's address, and use `sahaj train`",
             )
         return access
@@ -168,7 +168,7 @@ class CoordinatorClient:
                     content += chunk
                     if len(content) > limit:
                         raise JoinProblem(
-                            Problem.MANIFEST,
+                            ProblemKind.MANIFEST,
                             f"{self.base}: {path} is longer than the {limit:,} bytes it may have; tell the organizer",
                         )
                 return response.status_code, response.headers, bytes(content)
@@ -180,7 +180,7 @@ class CoordinatorClient:
             raise self._refusal(status, headers, content)
         offset = clock_offset(headers.get("date"), time.time())
         if offset is not None and abs(offset) > CLOCK_TOLERANCE:
-            raise JoinProblem(Problem.CLOCK_WRONG, describe_offset(offset, "the coordinator's"))
+            raise JoinProblem(ProblemKind.CLOCK_WRONG, describe_offset(offset, "the coordinator's"))
 
     def _refusal(self, status: int, headers: httpx.Headers, content: bytes) -> JoinProblem:
         pause = _seconds(headers.get("retry-after"))
@@ -189,16 +189,16 @@ class CoordinatorClient:
         except ValidationError:
             if status in GATEWAY_STATUS:
                 reason = f"{self.base}: {_why_away(content, status)}"
-                return JoinProblem(Problem.COORDINATOR_AWAY, reason, status=status, retry_after=pause)
+                return JoinProblem(ProblemKind.COORDINATOR_AWAY, reason, status=status, retry_after=pause)
             return JoinProblem(
-                Problem.NOT_A_COORDINATOR,
+                ProblemKind.NOT_A_COORDINATOR,
                 f"{self.base}: not a Sahaj coordinator, or of another version (HTTP {status}); check the link",
                 status=status,
             )
         message = one_line(refused.message) or f"{self.base}: refused ({refused.error.value})"
         if pause and str(int(pause)) not in message:
             message += f" (try again in {pause:.0f} s)"
-        return JoinProblem(Problem[refused.error.name], message, status=status, retry_after=pause)
+        return JoinProblem(ProblemKind[refused.error.name], message, status=status, retry_after=pause)
 
     def _parse(self, kind: type[T], content: bytes) -> T:
         try:
@@ -206,7 +206,7 @@ class CoordinatorClient:
         except ValidationError:
             answer = "a web page" if content.lstrip()[:1] == b"<" else "an unknown answer"
             raise JoinProblem(
-                Problem.NOT_A_COORDINATOR,
+                ProblemKind.NOT_A_COORDINATOR,
                 f"{self.base}: not a Sahaj coordinator, or of another version ({answer}); check the link",
             ) from None
 
@@ -217,7 +217,7 @@ class CoordinatorClient:
         downgraded = old.scheme == "https" and new.scheme != "https"
         if new.hostname != old.hostname or downgraded or not new.path.endswith("/api/run"):
             raise JoinProblem(
-                Problem.NOT_A_COORDINATOR,
+                ProblemKind.NOT_A_COORDINATOR,
                 f"{self.base}: forwards to {one_line(target)}; give that address instead if you trust it",
             )
         self.base = coordinator_url(f"{new.scheme}://{new.netloc}{new.path.removesuffix('/api/run')}")

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.join.address import is_private
 from app.join.coordinator_client import CoordinatorClient
-from app.join.problems import AWAY, JoinProblem, Problem, one_line
+from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
 from swarm.access.gate import Gate
 from swarm.access.join_messages import JoinRequest, Refused, RenewalRequest, Renewed
 from swarm.access.renewal import ask_coordinator
@@ -43,16 +43,16 @@ class CoordinatorContact:
         """Ask for a new pass by showing the old one; the token stays on this machine."""
         gate = self._gate
         if not gate.notices.coordinator:
-            raise JoinProblem(Problem.NO_ANSWER, "the coordinator has not told its peer id")
+            raise JoinProblem(ProblemKind.NO_ANSWER, "the coordinator has not told its peer id")
         shown = {"pass": base64.b64encode(gate.own.to_bytes())}
         request = RenewalRequest.model_validate(self._request.model_dump() | shown).model_dump_json(by_alias=True)
         answered = ask_coordinator(dht, gate.run_name, gate.notices.coordinator, request.encode())
         try:
             answer = ANSWER.validate_json(answered or b"")
         except ValidationError:
-            raise JoinProblem(Problem.NO_ANSWER, "the coordinator does not answer over libp2p") from None
+            raise JoinProblem(ProblemKind.NO_ANSWER, "the coordinator does not answer over libp2p") from None
         if isinstance(answer, Refused):
-            raise JoinProblem(Problem[answer.error.name], one_line(answer.message))
+            raise JoinProblem(ProblemKind[answer.error.name], one_line(answer.message))
         return answer
 
     def _ask(self, question: Callable[[CoordinatorClient], T]) -> T:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from app.join.address import is_loopback
-from app.join.problems import JoinProblem, Problem
+from app.join.problems import JoinProblem, ProblemKind
 from swarm.secret_variables import hub_token, secret
 
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
@@ -55,7 +55,7 @@ def ask_for_token() -> HubToken:
     """
     if not (in_notebook() or _has_terminal()):
         raise JoinProblem(
-            Problem.TOKEN_MISSING,
+            ProblemKind.TOKEN_MISSING,
             "this run wants to know who you are, by a Hugging Face token without permissions; "
             f"{HOW_TO_MAKE}; `export HF_TOKEN=hf_...`, then join again",
         )
@@ -64,7 +64,7 @@ def ask_for_token() -> HubToken:
     except EOFError:
         typed = ""
     if not typed:
-        raise JoinProblem(Problem.TOKEN_MISSING, f"no token was typed; {HOW_TO_MAKE}")
+        raise JoinProblem(ProblemKind.TOKEN_MISSING, f"no token was typed; {HOW_TO_MAKE}")
     return _token(typed, "what was typed")
 
 
@@ -82,7 +82,7 @@ def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -
     may = what_it_may_change(answer)
     if may and not allow_write:
         raise JoinProblem(
-            Problem.TOKEN_TOO_STRONG,
+            ProblemKind.TOKEN_TOO_STRONG,
             f"the token of {token.source} {may}, and joining needs no permission: {HOW_TO_MAKE}, "
             + (IN_NOTEBOOK if notebook else IN_SHELL),
         )
@@ -123,7 +123,7 @@ def _token(text: str, source: str) -> HubToken:
     text = text.strip()
     if not (text.isascii() and text.isprintable()) or " " in text or len(text) > LONGEST:
         raise JoinProblem(
-            Problem.TOKEN_REJECTED, f"{source}: not a token (it has spaces or odd characters); {HOW_TO_MAKE}"
+            ProblemKind.TOKEN_REJECTED, f"{source}: not a token (it has spaces or odd characters); {HOW_TO_MAKE}"
         )
     return HubToken(text, source)
 
@@ -140,17 +140,17 @@ def _whoami(token: HubToken) -> Mapping[str, Any]:
         )
         if response.status_code in (401, 403):
             raise JoinProblem(
-                Problem.TOKEN_REJECTED, f"the Hub does not accept the token of {token.source}; {HOW_TO_MAKE}"
+                ProblemKind.TOKEN_REJECTED, f"the Hub does not accept the token of {token.source}; {HOW_TO_MAKE}"
             )
         answer = response.raise_for_status().json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise JoinProblem(
-            Problem.HUB_AWAY,
+            ProblemKind.HUB_AWAY,
             f"{hub}: the Hub cannot be asked who you are ({type(error).__name__}); "
             "check your connection, or try again in some minutes",
         ) from None
     if not isinstance(answer, dict) or not isinstance(answer.get("name"), str):
-        raise JoinProblem(Problem.HUB_AWAY, f"{hub}: not the Hugging Face Hub; check HF_ENDPOINT")
+        raise JoinProblem(ProblemKind.HUB_AWAY, f"{hub}: not the Hugging Face Hub; check HF_ENDPOINT")
     return answer
 
 

@@ -18,7 +18,7 @@ from app.join.coordinator_client import Access, CoordinatorClient
 from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
 from app.join.manifest import folder_name, read_manifest, write_manifest
 from app.join.peer_folder import IDENTITY, default_folder
-from app.join.problems import JoinProblem, Problem, one_line
+from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import known_peers
 from swarm.logging import logs
@@ -95,7 +95,7 @@ def who(access: Access, options: JoinOptions) -> tuple[HubToken | None, str | No
     """
     name = options.name
     if name is not None and not (name.strip() and len(name) <= LONGEST_NAME and name.isprintable()):
-        raise JoinProblem(Problem.BAD_NAME, f"--name {name!r}: must have 1 to {LONGEST_NAME} printable characters")
+        raise JoinProblem(ProblemKind.BAD_NAME, f"--name {name!r}: must have 1 to {LONGEST_NAME} printable characters")
     if access.open and name is not None:
         return None, name
     token = find_token()
@@ -108,7 +108,7 @@ def who(access: Access, options: JoinOptions) -> tuple[HubToken | None, str | No
     except JoinProblem as problem:
         if not access.open:
             raise
-        if problem.kind is Problem.HUB_AWAY:
+        if problem.kind is ProblemKind.HUB_AWAY:
             return None, user_name(LONGEST_NAME)
         raise JoinProblem(problem.kind, f"{problem}; or join without a token: --name NAME") from None
     return token, None
@@ -188,7 +188,7 @@ def _check_fingerprint(
     if ours.digest != theirs:
         client.join(request, bearer)  # the coordinator refuses, and names what differs
         raise JoinProblem(
-            Problem.WRONG_FINGERPRINT,
+            ProblemKind.WRONG_FINGERPRINT,
             f"{run.name}: this program makes the fingerprint {ours.digest} of the run, the coordinator {theirs}; "
             "install the version that the coordinator has",
         )
@@ -197,7 +197,7 @@ def _check_fingerprint(
 
 def _train(admitted: Admitted, options: JoinOptions, timer: StartupTimer, view: ConsoleView) -> None:
     with timer("loading the libraries of training"):
-        from app.join.renewal import Renewal
+        from app.join.pass_renewal import Renewal
         from app.join.spot_notice import SpotNotice
         from trainer.train import train
 
@@ -232,7 +232,7 @@ def _train(admitted: Admitted, options: JoinOptions, timer: StartupTimer, view: 
         train(admitted.run, trainer, view, options.process_started)
     finally:
         renewal.stop()
-    if renewal.ended_by is not None and renewal.ended_by.kind is not Problem.FINISHED:
+    if renewal.ended_by is not None and renewal.ended_by.kind is not ProblemKind.FINISHED:
         raise renewal.ended_by
 
 
@@ -241,7 +241,7 @@ def _initial_peers(admitted: Admitted, peers_file: Path) -> list[str]:
     current = known_peers.usable(admitted.answer.initial_peers)
     if not current:
         raise JoinProblem(
-            Problem.MANIFEST, f"{admitted.run.name}: the coordinator names no peer to join by; tell the organizer"
+            ProblemKind.MANIFEST, f"{admitted.run.name}: the coordinator names no peer to join by; tell the organizer"
         )
     addresses = known_peers.merge(current, known_peers.recall(peers_file))
     known_peers.remember(peers_file, addresses)

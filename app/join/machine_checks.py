@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from app.join.problems import JoinProblem, Problem
+from app.join.problems import JoinProblem, ProblemKind
 from swarm.run_file import RunFile
+from trainer.model_size import tensor_sizes
 
 GB, MB = 1e9, 1e6
 DISK = 200 * MB  # for tokenizer, run file and what libraries cache
@@ -46,7 +47,7 @@ class Finding:
 
 def findings(run: RunFile, computer: Computer) -> list[Finding]:
     """What is worth saying about this machine for this run; mostly nothing."""
-    weights = 4.0 * parameters(run)
+    weights = 4.0 * sum(tensor_sizes(run))
     needed = PROGRAM + COPIES * weights
     found = []
     if computer.disk_free < DISK:
@@ -92,15 +93,7 @@ def refuse_if_fatal(found: list[Finding]) -> None:
     """Raise a JoinProblem with the first finding that makes training impossible."""
     for finding in found:
         if finding.fatal:
-            raise JoinProblem(Problem.MACHINE_TOO_SMALL, finding.message)
-
-
-def parameters(run: RunFile) -> int:
-    """About how many parameters the run's ALBERT has; its layers share them."""
-    model, width = run.model, run.model.hidden_size
-    embeddings = (run.tokenizer.vocab_size + run.data.max_length + 2) * model.embedding_size
-    layer = 4 * width * width + 2 * width * model.intermediate_size
-    return embeddings + 2 * model.embedding_size * width + layer + width * width
+            raise JoinProblem(ProblemKind.MACHINE_TOO_SMALL, finding.message)
 
 
 def measure(folder: Path, device: str | None) -> Computer:
@@ -160,7 +153,7 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
     sources = ", ".join(source.name for source in run.data.train)
     lines = [
         f"Joining {run.name}{purpose}",
-        f"An ALBERT of {_count(parameters(run))} parameters learns {run.language} from {sources}.",
+        f"An ALBERT of {_count(sum(tensor_sizes(run)))} parameters learns {run.language} from {sources}.",
         f"The leaderboard calls you {user}."
         if verified
         else f"The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "

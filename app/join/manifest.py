@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from app.join.problems import JoinProblem, Problem, one_line
+from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import Manifest, TokenizerFile
 from swarm.errors import RunFileError
 from swarm.files import remove_partials, write_file
@@ -152,7 +152,7 @@ def _check_source(source: DataSource, *, trusted: bool) -> None:
 
 def _own_text(data: Path, text_column: str) -> DataSource:
     if not data.exists():
-        raise JoinProblem(Problem.MANIFEST, f"{data}: no such file or folder; correct --data")
+        raise JoinProblem(ProblemKind.MANIFEST, f"{data}: no such file or folder; correct --data")
     return DataSource(path=str(data.absolute()), text_column=text_column)
 
 
@@ -185,4 +185,4 @@ def _digest(content: bytes) -> str:
 
 def _unusable(reason: str) -> JoinProblem:
     more = "" if "--data" in reason else "; tell the organizer"
-    return JoinProblem(Problem.MANIFEST, f"the coordinator's manifest cannot be used: {reason}{more}")
+    return JoinProblem(ProblemKind.MANIFEST, f"the coordinator's manifest cannot be used: {reason}{more}")

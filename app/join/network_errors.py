@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from app.join.problems import JoinProblem, Problem, one_line
+from app.join.problems import JoinProblem, ProblemKind, one_line
 
 
 def explain(url: str, error: Exception) -> JoinProblem:
@@ -16,29 +16,30 @@ def explain(url: str, error: Exception) -> JoinProblem:
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         host = urlsplit(url).hostname
         return JoinProblem(
-            Problem.NO_SUCH_HOST, f"{host}: no such host; check the link for typing mistakes, and that you are online"
+            ProblemKind.NO_SUCH_HOST,
+            f"{host}: no such host; check the link for typing mistakes, and that you are online",
         )
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
-            return JoinProblem(Problem.TLS, f"{url}: {_explain_tls(cause, url)}")
+            return JoinProblem(ProblemKind.TLS, f"{url}: {_explain_tls(cause, url)}")
     kind, reason = _explain_http(error, causes)
     return JoinProblem(kind, f"{url}: {reason}")
 
 
-def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[Problem, str]:
+def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[ProblemKind, str]:
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         reason = "nobody listens there; check the port, or try again when the coordinator is running"
-        return Problem.COORDINATOR_AWAY, reason
+        return ProblemKind.COORDINATOR_AWAY, reason
     if isinstance(error, httpx.TimeoutException):
         reason = "no answer in time; check the link, your connection and firewall, or try again later"
-        return Problem.NO_ANSWER, reason
+        return ProblemKind.NO_ANSWER, reason
     if isinstance(error, (httpx.RemoteProtocolError, httpx.DecodingError)):
         reason = "not a Sahaj coordinator, it does not speak HTTP as we do; check the link"
-        return Problem.NOT_A_COORDINATOR, reason
+        return ProblemKind.NOT_A_COORDINATOR, reason
     if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError)):
-        return Problem.NO_SUCH_HOST, "not a URL that can be asked; check the link for typing mistakes"
+        return ProblemKind.NO_SUCH_HOST, "not a URL that can be asked; check the link for typing mistakes"
     last = one_line(str(causes[-1])) or type(error).__name__
-    return Problem.COORDINATOR_AWAY, f"the coordinator cannot be reached ({last}); try again later"
+    return ProblemKind.COORDINATOR_AWAY, f"the coordinator cannot be reached ({last}); try again later"
 
 
 def _explain_tls(error: ssl.SSLError, url: str) -> str:

@@ -7,7 +7,7 @@ from swarm.errors import SahajError
 LONGEST_LINE = 400  # characters of a message from outside
 
 
-class Problem(IntEnum):
+class ProblemKind(IntEnum):
     """A kind of problem; the value is the command's exit status.
 
     Kinds that the coordinator reports have the names of `swarm.access.join_messages.Refusal`.
@@ -38,13 +38,13 @@ class Problem(IntEnum):
     MALFORMED = 42  # a command that the coordinator does not take
 
 
-AWAY = frozenset({Problem.COORDINATOR_AWAY, Problem.NO_ANSWER, Problem.NO_SUCH_HOST, Problem.TLS})
+AWAY = frozenset({ProblemKind.COORDINATOR_AWAY, ProblemKind.NO_ANSWER, ProblemKind.NO_SUCH_HOST, ProblemKind.TLS})
 
 
 class JoinProblem(SahajError):
     """A problem of some kind; `status` is the HTTP status behind it, `retry_after` seconds to wait before a retry."""
 
-    def __init__(self, kind: Problem, message: str, *, status: int | None = None, retry_after: float = 0.0):
+    def __init__(self, kind: ProblemKind, message: str, *, status: int | None = None, retry_after: float = 0.0):
         super().__init__(message)
         self.kind, self.exit_status = kind, kind.value
         self.status, self.retry_after = status, retry_after

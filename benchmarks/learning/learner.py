@@ -18,7 +18,7 @@ from corpus.documents import open_documents
 from swarm.run_file import RunFile
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
-from trainer.data import Batch, Feed, validation_batches
+from trainer.data import Batch, BatchPrefetcher, validation_batches
 from trainer.model import PretrainingModel, build_model
 
 MICRO_BATCH = 32  # samples
@@ -86,7 +86,7 @@ def begun(run: RunFile) -> PretrainingModel:
 def our_batches(run: RunFile, seed: int) -> Iterator[Batch]:
     """Those of a trainer."""
     documents = open_documents(run, run.data.train, seed=seed, repeat=True)
-    with Feed(documents, load_tokenizer(run), run, batch_size=MICRO_BATCH, seed=seed) as feed:
+    with BatchPrefetcher(documents, load_tokenizer(run), run, batch_size=MICRO_BATCH, seed=seed) as feed:
         while True:
             yield feed.next()
 

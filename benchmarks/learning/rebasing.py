@@ -35,7 +35,7 @@ from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
-from trainer.data import Batch, Feed
+from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel, build_model, parameter_groups
 
 HELD_OUT = 20  # one document of so many
@@ -147,7 +147,7 @@ def round_moments(lamb: Lamb, step: int) -> None:
 def batches(run: RunFile, count: int, seed: int, of: str) -> Iterator[Batch]:
     """The same ones for the same seed."""
     documents = open_documents(run, getattr(run.data, of), seed=seed, repeat=True)
-    with Feed(documents, load_tokenizer(run), run, batch_size=SAMPLES, seed=seed) as feed:
+    with BatchPrefetcher(documents, load_tokenizer(run), run, batch_size=SAMPLES, seed=seed) as feed:
         for _ in range(count):
             yield feed.next()
 

@@ -24,7 +24,7 @@ from swarm.program import program_version
 from swarm.run_file import RunFile, load_run
 from swarm.run_file.fingerprint import fingerprint
 from tokenizer.loading import load_tokenizer, tokenizer_digest
-from trainer.data import Batch, Feed
+from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel, build_model, parameter_groups
 from trainer.precision import Precision
 
@@ -67,14 +67,14 @@ def main() -> None:
     digest = tokenizer_digest(tokenizer)
     side = Swarm(run, model, digest, options.initial_peer, options.url) if options.initial_peer else Alone(run, model)
     documents = open_documents(run, run.data.train, seed=options.number, repeat=True)
-    with Feed(documents, tokenizer, run, batch_size=MICRO_BATCH, seed=options.number) as feed:
+    with BatchPrefetcher(documents, tokenizer, run, batch_size=MICRO_BATCH, seed=options.number) as feed:
         measured = _measure(model, feed, side, options.seconds)
     write_file(options.output, json.dumps(asdict(measured)))
     end_helpers()
     os._exit(0)  # helpers are killed: nothing is left to close in order
 
 
-def _measure(model: PretrainingModel, feed: Feed, side: "Alone | Swarm", seconds: float) -> Measured:
+def _measure(model: PretrainingModel, feed: BatchPrefetcher, side: "Alone | Swarm", seconds: float) -> Measured:
     precision = Precision(torch.device("cpu"), torch.bfloat16)
     samples, computed, first_step, first_failures, first_round = 0, 0.0, 0, 0, 0
     began: float | None = None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.train import _temporary_folder
+from app.commands.train_by_address import _temporary_folder
 from swarm.errors import SwarmError
 
 

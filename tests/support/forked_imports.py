@@ -11,7 +11,7 @@ set_verbosity(verbose=False)
 for needed in (
     "app.demo.demo",
     "app.join.join",
-    "app.commands.train",
+    "app.commands.train_by_address",
     "coordinator.main",
     "coordinator.http.app",
     "downstream.evaluate",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.join.problems import JoinProblem, Problem
+from app.join.problems import JoinProblem, ProblemKind
 
 
-def raises_problem(kind: Problem, match: str | None = None) -> pytest.RaisesExc[JoinProblem]:
+def raises_problem(kind: ProblemKind, match: str | None = None) -> pytest.RaisesExc[JoinProblem]:
     return pytest.raises(JoinProblem, match=match, check=lambda problem: problem.kind is kind)

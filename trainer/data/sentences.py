@@ -15,7 +15,7 @@ def tokenized_documents(
     """For each document the token ids of its sentences, without special tokens.
 
     Each sentence is tokenized once, many documents at a time. The first few documents go in smaller
-    batches, so that the first sample is not long in coming.
+    batches, so that the first sample is soon ready.
     """
     size = BATCH_CHARACTERS // 20
     waiting: list[list[str]] = []
@@ -41,7 +41,7 @@ def split_sentences(document: str, language: str) -> list[str]:
 
 def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerFast) -> Iterator[list[list[int]]]:
     engine: Any = tokenizer.backend_tokenizer
-    # the engine remembers the last caller's wishes, or those of the file it was loaded from
+    # the engine keeps the settings of its last caller, or of the file it was loaded from
     engine.no_truncation()
     engine.no_padding()
     flat = [sentence for sentences in documents for sentence in sentences]

@@ -9,7 +9,7 @@ import pytest
 
 from app.commands.admin import admin
 from app.join.join import JoinOptions, join
-from app.join.problems import Problem
+from app.join.problems import ProblemKind
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.notice_store import NoticeStore
 from coordinator.context import RunStatus, ServiceContext
@@ -82,35 +82,35 @@ def test_from_the_link_to_training_and_out_again(
     assert renewal._contact.renew().user == "alice"
     renewal._gate.take_notice(renewal._contact.fetch_notices())
 
-    with raises_problem(Problem.NOT_ALLOWED, match="bob"):
+    with raises_problem(ProblemKind.NOT_ALLOWED, match="bob"):
         come(bob)
     admin(service.url, service.key, "allow", "bob")
     come(bob)
 
     admin(service.url, service.key, "pause")
-    with raises_problem(Problem.PAUSED):
+    with raises_problem(ProblemKind.PAUSED):
         come(alice)
     assert renewal._contact.renew().user == "alice"  # who is there stays
     admin(service.url, service.key, "resume")
 
     admin(service.url, service.key, "ban", "alice")
-    with raises_problem(Problem.BANNED):
+    with raises_problem(ProblemKind.BANNED):
         come(alice)
-    with raises_problem(Problem.BANNED):
+    with raises_problem(ProblemKind.BANNED):
         renewal._contact.renew()
     admin(service.url, service.key, "unban", "alice")
     come(alice)
 
     service.hub.revoke(bob)
-    with raises_problem(Problem.TOKEN_REJECTED):
+    with raises_problem(ProblemKind.TOKEN_REJECTED):
         come(bob)
 
     other = tmp_path / "other.key"
     load_admin_key(other)
-    with raises_problem(Problem.ADMIN_KEY):
+    with raises_problem(ProblemKind.ADMIN_KEY):
         admin(service.url, other, "stop")
     admin(service.url, service.key, "stop")
-    with raises_problem(Problem.FINISHED):
+    with raises_problem(ProblemKind.FINISHED):
         come(alice)
     assert len(trained.calls) == 3
 
@@ -121,7 +121,7 @@ def test_a_volunteer_with_another_optimizer_is_refused_and_told_what_differs(
     monkeypatch.setenv("HF_TOKEN", service.hub.add("alice"))
     monkeypatch.setattr("swarm.run_file.fingerprint.fingerprint", partial(fingerprint, optimizer_version=1))
     with raises_problem(
-        Problem.WRONG_FINGERPRINT, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
+        ProblemKind.WRONG_FINGERPRINT, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
     ):
         join(service.url, JoinOptions(state=tmp_path / "peer", chosen=VolunteerOptions(device="cpu")))
     assert not trained.calls

@@ -13,7 +13,7 @@ import typer.main
 import yaml
 
 from app.cli import app
-from app.join.problems import Problem
+from app.join.problems import ProblemKind
 from app.join.spot_notice import AMAZON_GRACE
 from tests.app.join.stand_in import Answer, StandIn
 from tests.support.waiting import PATIENCE
@@ -41,13 +41,13 @@ def test_the_service_of_a_machine_joins_at_boot_and_is_given_the_time_to_leave(c
     assert int(stop) > AMAZON_GRACE + 8
     (prevented,) = re.findall(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)
     assert set(map(int, prevented.split())) == {
-        Problem.BANNED,
-        Problem.FINISHED,
-        Problem.MACHINE_TOO_SMALL,
-        Problem.NOT_ALLOWED,
-        Problem.TOKEN_MISSING,
-        Problem.TOKEN_REJECTED,
-        Problem.TOKEN_TOO_STRONG,
+        ProblemKind.BANNED,
+        ProblemKind.FINISHED,
+        ProblemKind.MACHINE_TOO_SMALL,
+        ProblemKind.NOT_ALLOWED,
+        ProblemKind.TOKEN_MISSING,
+        ProblemKind.TOKEN_REJECTED,
+        ProblemKind.TOKEN_TOO_STRONG,
     }
     assert "\nExecStartPre=+/usr/local/sbin/sahaj-install\n" in unit, "a program that is too old is replaced"
     assert "--unit=sahaj-install" in cloud_init["runcmd"][0], "its journal has a name"

@@ -10,7 +10,7 @@ import pytest
 
 from app.join import hub_token as tokens
 from app.join.hub_token import HubToken, ask_for_token, check_token, find_token, what_it_may_change
-from app.join.problems import Problem
+from app.join.problems import ProblemKind
 from tests.app.join.stand_in import Answer, StandIn
 from tests.support.problems import raises_problem
 
@@ -39,7 +39,7 @@ def test_nobody_is_logged_in():
 
 def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tokens, "_has_terminal", lambda: False)
-    with raises_problem(Problem.TOKEN_MISSING, match=r"`export HF_TOKEN=hf_\.\.\.`, then join again"):
+    with raises_problem(ProblemKind.TOKEN_MISSING, match=r"`export HF_TOKEN=hf_\.\.\.`, then join again"):
         ask_for_token()
 
 
@@ -47,7 +47,7 @@ def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch):
 def test_nothing_is_typed(monkeypatch: pytest.MonkeyPatch, typed: str):
     monkeypatch.setattr(tokens, "_has_terminal", lambda: True)
     monkeypatch.setattr(getpass, "getpass", lambda _: typed)
-    with raises_problem(Problem.TOKEN_MISSING, match="settings/tokens"):
+    with raises_problem(ProblemKind.TOKEN_MISSING, match="settings/tokens"):
         ask_for_token()
 
 
@@ -67,7 +67,7 @@ def test_a_notebook_shows_a_field_that_hides_what_is_typed(monkeypatch: pytest.M
 @pytest.mark.parametrize("bad", [f"{SECRET} {SECRET}", f"{SECRET}\nX-Evil: 1", f"{SECRET}é", SECRET * 1000])
 def test_what_cannot_be_a_token_is_not_repeated(monkeypatch: pytest.MonkeyPatch, bad: str):
     monkeypatch.setenv("HF_TOKEN", bad)
-    with raises_problem(Problem.TOKEN_REJECTED) as problem:
+    with raises_problem(ProblemKind.TOKEN_REJECTED) as problem:
         find_token()
     assert SECRET not in "".join(traceback.format_exception(problem.value))
 
@@ -96,12 +96,12 @@ def test_what_a_token_may_do(answer: dict[str, Any], harmless: bool):
 def test_a_strong_token_is_refused_unless_insisted(hub: StandIn):
     hub.answers["GET /api/whoami-v2"] = Answer(body=account("write"))
     token = HubToken(SECRET, "HF_TOKEN")
-    with raises_problem(Problem.TOKEN_TOO_STRONG) as problem:
+    with raises_problem(ProblemKind.TOKEN_TOO_STRONG) as problem:
         check_token(token, allow_write=False)
     assert "--allow-write-token" in str(problem.value)
     assert "settings/tokens" in str(problem.value)
     assert problem.value.exit_status == 28
-    with raises_problem(Problem.TOKEN_TOO_STRONG, match="and type it here") as told:
+    with raises_problem(ProblemKind.TOKEN_TOO_STRONG, match="and type it here") as told:
         check_token(token, allow_write=False, notebook=True)
     assert "export" not in str(told.value) and "--" not in str(told.value), "a notebook has no command line"
     assert check_token(token, allow_write=True) == "alice"
@@ -110,14 +110,14 @@ def test_a_strong_token_is_refused_unless_insisted(hub: StandIn):
 
 def test_the_hub_does_not_know_the_token(hub: StandIn):
     hub.answers["GET /api/whoami-v2"] = Answer(401, {"error": "Invalid credentials"})
-    with raises_problem(Problem.TOKEN_REJECTED, match="saved login"):
+    with raises_problem(ProblemKind.TOKEN_REJECTED, match="saved login"):
         check_token(HubToken(SECRET, "the saved login"), allow_write=False)
 
 
 @pytest.mark.parametrize("answer", [Answer(500, "oops"), Answer(200, "<html>"), Answer(200, "[]"), Answer(302, "")])
 def test_the_hub_is_away(hub: StandIn, answer: Answer):
     hub.answers["GET /api/whoami-v2"] = answer
-    with raises_problem(Problem.HUB_AWAY) as problem:
+    with raises_problem(ProblemKind.HUB_AWAY) as problem:
         check_token(HubToken(SECRET, "HF_TOKEN"), allow_write=True)
     assert SECRET not in "".join(traceback.format_exception(problem.value))
     assert problem.value.exit_status == 36

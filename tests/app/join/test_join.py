@@ -11,7 +11,7 @@ import pytest
 
 from app.join.coordinator_client import Access
 from app.join.join import JoinOptions, join, warning_about_token, who
-from app.join.problems import Problem
+from app.join.problems import ProblemKind
 from swarm.errors import SwarmError
 from swarm.logging import logs
 from tests.app.join.conftest import RUN, Trained
@@ -99,7 +99,7 @@ def open_to_all(request: pytest.FixtureRequest) -> None:
 
 def test_another_fingerprint_is_refused(opened: StandIn, trained: Trained, tmp_path: Path):
     change_answer(opened, lambda body: body["manifest"].update(fingerprint="0" * 16))
-    with raises_problem(Problem.WRONG_FINGERPRINT, match="0000000000000000"):
+    with raises_problem(ProblemKind.WRONG_FINGERPRINT, match="0000000000000000"):
         join(opened.url, options(tmp_path, name="bob"))
     assert not trained.calls
 
@@ -113,7 +113,7 @@ def test_a_pass_that_is_somebody_elses_is_not_used(opened: StandIn, trained: Tra
 
 def test_without_a_peer_to_join_by_nothing_begins(opened: StandIn, trained: Trained, tmp_path: Path):
     change_answer(opened, lambda body: body.update(initial_peers=["nonsense"]))
-    with raises_problem(Problem.MANIFEST, match="names no peer"):
+    with raises_problem(ProblemKind.MANIFEST, match="names no peer"):
         join(opened.url, options(tmp_path, name="bob"))
     assert not trained.calls
 
@@ -124,7 +124,7 @@ def test_local_text_of_a_run_on_this_machine(opened: StandIn, trained: Trained, 
     change_answer(
         opened, lambda body: body["manifest"].update(run=RUN.replace("hub: owner/text", "path: relative.jsonl"))
     )
-    with raises_problem(Problem.MANIFEST, match="--data"):
+    with raises_problem(ProblemKind.MANIFEST, match="--data"):
         join(opened.url, options(tmp_path, name="bob"))
     # the lock of the peer's identity is held while the process lives
     join(opened.url, options(tmp_path, name="bob", data=own, state=tmp_path / "other"))
@@ -145,7 +145,7 @@ def test_an_open_run_goes_without_the_hub(hub: StandIn, monkeypatch: pytest.Monk
 
 def test_a_closed_run_wants_a_token(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("app.join.hub_token._has_terminal", lambda: False)
-    with raises_problem(Problem.TOKEN_MISSING):
+    with raises_problem(ProblemKind.TOKEN_MISSING):
         who(CLOSED, JoinOptions(name="bob"))
 
 
@@ -170,14 +170,14 @@ def test_a_strong_token_does_not_reach_the_coordinator(
 ):
     hub.answers["GET /api/whoami-v2"] = Answer(body={"name": "alice", "auth": {"accessToken": {"role": "write"}}})
     monkeypatch.setenv("HF_TOKEN", SECRET)
-    with raises_problem(Problem.TOKEN_TOO_STRONG):
+    with raises_problem(ProblemKind.TOKEN_TOO_STRONG):
         join(opened.url, options(tmp_path))
     assert not any(heard.bearer for heard in opened.heard)
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 41, "a\nb"])
 def test_odd_names_are_refused(name: str):
-    with raises_problem(Problem.BAD_NAME):
+    with raises_problem(ProblemKind.BAD_NAME):
         who(OPEN, JoinOptions(name=name))
 
 

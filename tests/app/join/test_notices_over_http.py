@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hivemind.p2p import PeerID
 
-from app.join import renewal
-from app.join.problems import JoinProblem, Problem
+from app.join import pass_renewal as renewal
+from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import Authority, load_authority
@@ -61,7 +61,11 @@ def test_a_ban_is_fetched_when_nothing_else_comes(
 ):
     gate = gate_of(authority, tmp_path, heard=time.time() - 60.0)
     ban = sign_notices(Notices(time=time.time(), banned=frozenset({"alice"})), authority, RUN)
-    answers: list[bytes | Exception] = [JoinProblem(Problem.COORDINATOR_AWAY, "nobody listens"), b"not notices", ban]
+    answers: list[bytes | Exception] = [
+        JoinProblem(ProblemKind.COORDINATOR_AWAY, "nobody listens"),
+        b"not notices",
+        ban,
+    ]
 
     def ask() -> bytes:
         answer = answers.pop(0) if answers else ban

@@ -4,8 +4,8 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from app.join.problems import Problem
-from app.release.release import release_by_hand
+from app.join.problems import ProblemKind
+from app.commands.release_by_hand import release_by_hand
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.publish import Release
 from coordinator.state_folder import AUTHORITY, UNNAMED, URL
@@ -26,7 +26,7 @@ def test_the_notebook_goes_with_a_release_by_hand_while_others_can_join(
     assert "https://run.example.org" in text_in(files, "join.ipynb") and "colab-badge" in text_in(files, "README.md")
     files = release_by_hand(path, REPO, [], None, "other.example.org").files
     assert "https://other.example.org" in text_in(files, "join.ipynb")
-    with raises_problem(Problem.BAD_URL, match="works on this machine only"):
+    with raises_problem(ProblemKind.BAD_URL, match="works on this machine only"):
         release_by_hand(path, REPO, [], None, "localhost:8080")
     last = release_by_hand(make_checkpoint(1000).path, REPO, [], None)
     assert "join.ipynb" not in last.files and "colab" not in text_in(last.files, "README.md"), "the run is over"

@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub.utils import http_backoff
 from huggingface_hub.utils._runtime import is_xet_available
 
-from app.release.release import publish_by_hand, release_by_hand
+from app.commands.release_by_hand import publish_by_hand, release_by_hand
 from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError
 from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
 from coordinator.ledger.ledger import Ledger

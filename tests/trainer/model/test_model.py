@@ -11,7 +11,7 @@ from transformers import AlbertForPreTraining, AutoModelForMaskedLM, PreTrainedT
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile
 from tests.support.forked import runs_well
-from trainer.data import Batch, Feed
+from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel, build_model, model_config, parameter_groups, sinusoids
 
 
@@ -85,7 +85,7 @@ def test_of_all_lengths_and_numbers_of_masked_tokens_torch_compiles_few_programs
 
     model = build_model(run, tokenizer)
     forward = torch.compile(model, backend=compiler)
-    with Feed(documents * 40, tokenizer, run, batch_size=32, seed=0) as feed:
+    with BatchPrefetcher(documents * 40, tokenizer, run, batch_size=32, seed=0) as feed:
         batches = [feed.next() for _ in range(30)]
     for batch in batches:
         assert forward(batch).loss.item() == pytest.approx(model(batch).loss.item(), abs=1e-5)

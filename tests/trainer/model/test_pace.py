@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 
 from swarm.run_file import RunFile
 from trainer import micro_batch
-from trainer.data import Batch, Feed
+from trainer.data import Batch, BatchPrefetcher
 from trainer.micro_batch import LONGEST_STEP, SIZES, find_pace, grow
 from trainer.model import build_model
 from trainer.precision import DeviceError, Precision, candidate_dtypes, pick_device
@@ -87,7 +87,7 @@ def test_samples_of_the_full_length_are_tried_whatever_the_text_begins_with(
         return 0.1
 
     monkeypatch.setattr(micro_batch, "step_seconds", take)
-    with Feed([text[:45] for text in documents] * 40, tokenizer, run, batch_size=4, seed=0) as feed:
+    with BatchPrefetcher([text[:45] for text in documents] * 40, tokenizer, run, batch_size=4, seed=0) as feed:
         find_pace(build_model(run, tokenizer), feed, torch.device("cpu"), None)
         assert feed.next().input_ids.shape[1] < run.data.max_length
     assert tried == [(4, run.data.max_length)] + [(size, run.data.max_length) for size in SIZES]
@@ -104,7 +104,7 @@ def test_a_micro_batch_that_does_not_fit_is_an_error_of_one_line(
 ) -> None:
     monkeypatch.setattr(micro_batch, "step_seconds", lambda *_: None)
     with (
-        Feed(documents, tokenizer, run, batch_size=4, seed=0) as feed,
+        BatchPrefetcher(documents, tokenizer, run, batch_size=4, seed=0) as feed,
         pytest.raises(DeviceError, match=f"^cpu: a micro-batch of {given or 4} does not fit .*{way_out}$"),
     ):
         find_pace(build_model(run, tokenizer), feed, torch.device("cpu"), given)
@@ -114,7 +114,7 @@ def test_a_trial_leaves_no_gradients_and_the_feed_at_the_size_it_found(
     run: RunFile, documents: list[str], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     model = build_model(run, tokenizer)
-    with Feed(documents * 20, tokenizer, run, batch_size=4, seed=0) as feed:
+    with BatchPrefetcher(documents * 20, tokenizer, run, batch_size=4, seed=0) as feed:
         given = find_pace(model, feed, torch.device("cpu"), 6)
         assert given.micro_batch == feed.next().samples == 6
         assert given.samples_per_second > 0

@@ -1,4 +1,4 @@
-"""A training step: one batch forward and backward, and its gradient handed to the swarm."""
+"""One batch forward and backward; its gradient goes to the swarm."""
 
 import math
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class BatchResult:
     samples: int
     loss: float  # of the masked tokens, in nats
     is_finite: bool  # loss and gradient are numbers
-    counts: bool  # its gradient is in the swarm's next step, or the one after
+    counts: bool  # its gradient is in the swarm's next update, or the one after
 
 
 class TrainingStep:
-    """Made once for a model; called with one batch after the other."""
+    """Made once for a model, then called with each batch."""
 
     def __init__(
         self, model: PretrainingModel, optimizer: CollaborativeOptimizer, precision: Precision, *, compile: bool
@@ -33,7 +33,7 @@ class TrainingStep:
         self._scaled = torch.optim.SGD(model.parameters(), lr=0.0)  # tells the scaler which gradients; never stepped
 
     def __call__(self, batch: Batch) -> BatchResult:
-        """Compute with the newest parameters of the swarm."""
+        """Compute the gradient with the swarm's newest parameters."""
         optimizer, masked = self._optimizer, 0
         optimizer.begin_batch()
         try:

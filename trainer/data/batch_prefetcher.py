@@ -1,4 +1,4 @@
-"""A background worker that keeps masked batches ready, so that the training loop never waits."""
+"""Prepares masked batches in a background thread, so that the training loop does not wait for data."""
 
 import queue
 import threading
@@ -16,18 +16,16 @@ from trainer.data.instances import Instance, make_instances
 from trainer.data.sentences import tokenized_documents
 
 BATCHES_READY = 16  # batches in the queue
-HOPELESS = 10_000  # documents without a sample among them: there will be none
+MOST_UNUSABLE = 10_000  # documents without a single sample among them, after which the text is given up
 HELD_OUT_FRACTION = 0.15  # of held-out tokens are masked, as BERT does
 POOL = 8  # batches whose instances are sorted by length together, so that most batches need no padding
 
 
-class Feed:
-    """Batches from documents, prepared in a thread.
+class BatchPrefetcher:
+    """Makes batches of documents in a thread while its context is open; `next` gives them until the documents end.
 
-    A thread and not a process: the tokenizer, which is most of the work, runs outside of Python's
-    lock, a second process would need a few hundred megabytes, and hivemind has to fork in between.
-
-    Used as a context manager. `next` gives batches until the documents end.
+    It is a thread and not a process because the tokenizer, which is most of the work, runs outside Python's lock, a
+    second process would need a few hundred megabytes, and hivemind has to fork in between.
     """
 
     def __init__(
@@ -47,9 +45,9 @@ class Feed:
         self._queue: queue.Queue[tuple[int, Batch | Exception]] = queue.Queue(maxsize=BATCHES_READY)
         self._closed = threading.Event()
         self._first = True
-        self._thread = threading.Thread(target=self._work, name="feed", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="batches", daemon=True)
 
-    def __enter__(self) -> "Feed":
+    def __enter__(self) -> "BatchPrefetcher":
         self._thread.start()
         return self
 
@@ -69,7 +67,7 @@ class Feed:
         self._first = True
 
     def longest(self, samples: int) -> Batch:
-        """A made-up batch of so many samples, none of which `next` exceeds in length."""
+        """A made-up batch of so many samples, as long as any that `next` gives."""
         return self._collator.longest(samples)
 
     def next(self) -> Batch:
@@ -88,12 +86,12 @@ class Feed:
             self.wait_seconds += time.monotonic() - began
         self._first = False
         if isinstance(item, BaseException):
-            self._queue.put((size, item))  # whoever asks again hears the same
+            self._queue.put((size, item))  # the next call raises it again
             raise item
         return item
 
     def close(self) -> None:
-        """Stop the worker; waits for at most a second until it has noticed."""
+        """Stop the thread; waits at most a second for it."""
         self._closed.set()
         if self._thread.is_alive():
             self._thread.join(timeout=1.0)
@@ -122,7 +120,7 @@ class Feed:
         """Batches with the size they were made for (the last one may be smaller)."""
         rng = np.random.default_rng(self._seed)
         pool: list[Instance] = []
-        batches = 1  # in the pool; a small first one, so that nobody waits for it
+        batches = 1  # in the pool; the first pool is small, so that it is quickly ready
         for instance in self._instances(rng):
             if self._closed.is_set():
                 return
@@ -144,7 +142,7 @@ class Feed:
                 yield instance
             found = found or usable
             self.unusable += not usable
-            if not found and self.unusable >= HOPELESS:
+            if not found and self.unusable >= MOST_UNUSABLE:
                 break
         if not found:
             raise DataError(
@@ -155,9 +153,9 @@ class Feed:
 def validation_batches(
     run: RunFile, documents: Iterable[str], tokenizer: PreTrainedTokenizerFast, batch_size: int
 ) -> list[Batch]:
-    """The held-out batches, the same for everyone: fixed order, fixed masks, no short samples.
+    """The held-out batches, always the same: fixed order, fixed masks, no short samples.
 
-    15 % of the tokens are masked, however many are in training, so that losses can be compared.
+    15 % of the tokens are masked whatever the share in training, so that losses of different runs compare.
 
     Raises:
         DataError: the held-out sources have no usable text.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.commands.info import readable
 from app.join.address import coordinator_url
-from app.join.problems import JoinProblem, Problem
+from app.join.problems import JoinProblem, ProblemKind
 from coordinator.checkpoints.checkpoint import RUN, Checkpoint, check
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.storage.database import folder_of
@@ -85,7 +85,7 @@ def _link_of(state_folder: Path, given: str | None) -> str:
         link = coordinator_url(given)
         if not link_for_others(link):
             raise JoinProblem(
-                Problem.BAD_URL, f"--link {link}: works on this machine only; give the address that others use"
+                ProblemKind.BAD_URL, f"--link {link}: works on this machine only; give the address that others use"
             )
         return link
     try:

@@ -16,7 +16,7 @@ from typing import Protocol
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
-from app.join.problems import AWAY, JoinProblem, Problem
+from app.join.problems import AWAY, JoinProblem, ProblemKind
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.join_messages import Renewed
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 LONGEST_PAUSE = 60.0  # seconds between two attempts
 SHORTEST_PAUSE = 1.0
 CLOCK_CHECK_EVERY = 5.0  # seconds
-FINAL = frozenset({Problem.BANNED, Problem.FINISHED})
+FINAL = frozenset({ProblemKind.BANNED, ProblemKind.FINISHED})
 # problems of HTTP after which libp2p is tried; every other one is the organizer's decision
-RETRY_OVER_LIBP2P = AWAY | {Problem.NOT_A_COORDINATOR, Problem.HUB_AWAY, Problem.TOO_MANY}
+RETRY_OVER_LIBP2P = AWAY | {ProblemKind.NOT_A_COORDINATOR, ProblemKind.HUB_AWAY, ProblemKind.TOO_MANY}
 
 NOTICES_OVERDUE = 40.0  # seconds without newer notices, which the coordinator publishes every 20 s
 NOTICES_CHECK_EVERY = 1.0  # seconds

@@ -1,4 +1,4 @@
-"""A session: one process of one user, and the record by which the swarm knows of it."""
+"""Publishes the record by which the swarm knows this session: one process of one user."""
 
 import time
 
@@ -9,14 +9,14 @@ from swarm.access.gate import Gate
 from swarm.dht.node import addresses
 from swarm.dht.records import SessionRecord, publish
 from swarm.identity import Identity
-from trainer.credit import Credited
+from trainer.credit_tracker import CreditTracker
 
 PUBLISH_EVERY = 10.0  # seconds between two records when nothing has happened
 MOST_ADDRESSES = 4  # of one peer
 
 
-class Session:
-    """Publishes what this process is; what it brings to the run stands in the headers."""
+class SessionPublisher:
+    """Publishes what this process is and does; its contributions stand in the headers instead."""
 
     def __init__(
         self,
@@ -24,15 +24,13 @@ class Session:
         identity: Identity,
         dht: DHT,
         *,
-        id: str,
         name: str,
         device: str,
-        credited: Credited,
+        credit: CreditTracker,
         country: str | None = None,
         gate: Gate | None = None,
     ):
-        self.id = id  # 32 hexadecimal digits
-        self._credited = credited
+        self._credit = credit
         self._run_name, self._identity, self._dht = run_name, identity, dht
         self._name, self._device, self._country, self._gate = name, device, country, gate
         self.client_mode = dht.client_mode
@@ -40,19 +38,21 @@ class Session:
         self._started = clock.now()
         self._published = float("-inf")
 
-    def publish(self, step: int, samples_per_second: float, data_wait_fraction: float) -> None:
-        """Store the record if it is time to."""
+    def publish(self, session_id: str, step: int, samples_per_second: float, data_wait_fraction: float) -> None:
+        """Store the record if the last one is `PUBLISH_EVERY` seconds old; `session_id` has 32 hexadecimal digits."""
         if time.monotonic() - self._published >= PUBLISH_EVERY:
             self._published = time.monotonic()
-            self._store(step, samples_per_second, data_wait_fraction)
+            self._store(session_id, step, samples_per_second, data_wait_fraction)
 
-    def leave(self, step: int, data_wait_fraction: float) -> None:
-        """Say that this session is over; waits up to 2 seconds until it has been heard."""
-        self._store(step, 0.0, data_wait_fraction, left=True, wait=2.0)
+    def leave(self, session_id: str, step: int, data_wait_fraction: float) -> None:
+        """Store that this session is over; waits up to 2 seconds for it."""
+        self._store(session_id, step, 0.0, data_wait_fraction, left=True, wait=2.0)
 
-    def _store(self, step: int, speed: float, data_wait: float, *, left: bool = False, wait: float = 0.0) -> None:
+    def _store(
+        self, session_id: str, step: int, speed: float, data_wait: float, *, left: bool = False, wait: float = 0.0
+    ) -> None:
         record = SessionRecord(
-            session_id=self.id,
+            session_id=session_id,
             name=self._name,
             shown_pass=self._gate.own.to_bytes() if self._gate else b"",
             device=self._device,
@@ -63,8 +63,8 @@ class Session:
             time=clock.now(),
             step=step,
             samples_per_second=float(speed),
-            averaging_rounds=self._credited.rounds,
-            averaging_failures=self._credited.failures,
+            averaging_rounds=self._credit.rounds,
+            averaging_failures=self._credit.failures,
             data_wait_fraction=min(1.0, max(0.0, float(data_wait))),
             left=left,
         )

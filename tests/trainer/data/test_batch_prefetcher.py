@@ -11,10 +11,10 @@ from transformers import PreTrainedTokenizerFast
 from swarm.errors import DataError
 from swarm.run_file import RunFile
 from tests.support.waiting import PATIENCE, wait_until
-from trainer.data import Batch, Feed, validation_batches
-from trainer.data.prefetch import BATCHES_READY, HOPELESS
+from trainer.data import Batch, BatchPrefetcher, validation_batches
+from trainer.data.batch_prefetcher import BATCHES_READY, MOST_UNUSABLE
 
-MakeFeed = Callable[..., Feed]
+MakePrefetcher = Callable[..., BatchPrefetcher]
 
 
 def forever(documents: list[str]) -> Iterator[str]:
@@ -27,7 +27,7 @@ def long(documents: list[str]) -> str:
     return documents[0] * (1 + 20_000 // len(documents[0]))
 
 
-def all_of(feed: Feed) -> list[Batch]:
+def all_of(feed: BatchPrefetcher) -> list[Batch]:
     batches: list[Batch] = []
     while True:
         try:
@@ -37,14 +37,14 @@ def all_of(feed: Feed) -> list[Batch]:
 
 
 @pytest.fixture
-def make(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> MakeFeed:
-    def make_feed(documents: object, batch_size: int = 4, seed: int = 0) -> Feed:
-        return Feed(documents, tokenizer, run, batch_size=batch_size, seed=seed)  # type: ignore[arg-type]
+def make(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> MakePrefetcher:
+    def make_prefetcher(documents: object, batch_size: int = 4, seed: int = 0) -> BatchPrefetcher:
+        return BatchPrefetcher(documents, tokenizer, run, batch_size=batch_size, seed=seed)  # type: ignore[arg-type]
 
-    return make_feed
+    return make_prefetcher
 
 
-def test_the_end_of_the_documents_is_told_every_time(make: MakeFeed, documents: list[str]) -> None:
+def test_the_end_of_the_documents_is_told_every_time(make: MakePrefetcher, documents: list[str]) -> None:
     with make(documents[:5], batch_size=8) as feed:
         batches = all_of(feed)
         assert len(batches) > 3
@@ -53,7 +53,9 @@ def test_the_end_of_the_documents_is_told_every_time(make: MakeFeed, documents: 
             feed.next()
 
 
-def test_the_same_seed_gives_the_same_batches_and_another_one_does_not(make: MakeFeed, documents: list[str]) -> None:
+def test_the_same_seed_gives_the_same_batches_and_another_one_does_not(
+    make: MakePrefetcher, documents: list[str]
+) -> None:
     def first_ids(seed: int) -> torch.Tensor:
         with make(documents, seed=seed) as feed:
             return feed.next().input_ids
@@ -62,7 +64,7 @@ def test_the_same_seed_gives_the_same_batches_and_another_one_does_not(make: Mak
     assert not torch.equal(first_ids(3), first_ids(4))
 
 
-def test_an_error_of_the_sources_reaches_the_caller(make: MakeFeed, documents: list[str]) -> None:
+def test_an_error_of_the_sources_reaches_the_caller(make: MakePrefetcher, documents: list[str]) -> None:
     def failing() -> Iterator[str]:
         yield from documents[:3]
         raise DataError("text.txt: every source has failed")
@@ -72,7 +74,7 @@ def test_an_error_of_the_sources_reaches_the_caller(make: MakeFeed, documents: l
             feed.next()
 
 
-def test_an_unforeseen_error_is_told_in_one_line(make: MakeFeed) -> None:
+def test_an_unforeseen_error_is_told_in_one_line(make: MakePrefetcher) -> None:
     def broken() -> Iterator[str]:
         yield "A document."
         raise RuntimeError("the cable was cut")
@@ -83,21 +85,21 @@ def test_an_unforeseen_error_is_told_in_one_line(make: MakeFeed) -> None:
 
 
 @pytest.mark.parametrize("text", ["Hi.", "", "\u200b"])
-def test_text_too_short_for_any_sample_is_an_error_even_if_it_comes_for_ever(make: MakeFeed, text: str) -> None:
+def test_text_too_short_for_any_sample_is_an_error_even_if_it_comes_for_ever(make: MakePrefetcher, text: str) -> None:
     with make([text] * 3) as feed, pytest.raises(DataError, match="no usable text"):
         feed.next()
-    endless = (text or " " for _ in iter(int, 1)) if text == "Hi." else [text] * (HOPELESS + 1)
+    endless = (text or " " for _ in iter(int, 1)) if text == "Hi." else [text] * (MOST_UNUSABLE + 1)
     with make(endless) as feed, pytest.raises(DataError, match="no usable text"):
         feed.next()
 
 
-def test_documents_without_a_sample_are_counted(make: MakeFeed, documents: list[str]) -> None:
+def test_documents_without_a_sample_are_counted(make: MakePrefetcher, documents: list[str]) -> None:
     with make(["Hi.", documents[0], "No.", documents[1]]) as feed:
         all_of(feed)
         assert feed.skipped == 2
 
 
-def test_a_new_batch_size_holds_from_the_next_batch_on(make: MakeFeed, documents: list[str]) -> None:
+def test_a_new_batch_size_holds_from_the_next_batch_on(make: MakePrefetcher, documents: list[str]) -> None:
     with make(forever(documents)) as feed:
         feed.next()
         wait_until(feed._queue.full, "full queue")
@@ -106,7 +108,7 @@ def test_a_new_batch_size_holds_from_the_next_batch_on(make: MakeFeed, documents
             assert [feed.next().samples for _ in range(20)] == [size] * 20
 
 
-def test_a_slow_consumer_waits_for_nothing(make: MakeFeed, documents: list[str]) -> None:
+def test_a_slow_consumer_waits_for_nothing(make: MakePrefetcher, documents: list[str]) -> None:
     full, more = threading.Event(), threading.Event()
 
     def until_full() -> Iterator[str]:
@@ -124,10 +126,10 @@ def test_a_slow_consumer_waits_for_nothing(make: MakeFeed, documents: list[str])
 
 
 def test_waiting_for_slow_documents_is_counted(
-    make: MakeFeed, documents: list[str], monkeypatch: pytest.MonkeyPatch
+    make: MakePrefetcher, documents: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("trainer.data.prefetch.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("trainer.data.batch_prefetcher.time", SimpleNamespace(monotonic=lambda: clock.now))
     asked, waits = threading.Event(), threading.Event()
 
     def slow() -> Iterator[str]:
@@ -153,7 +155,7 @@ def test_waiting_for_slow_documents_is_counted(
 
 
 @pytest.mark.parametrize("moment", ["at once", "after a batch", "when the queue is full", "while a source hangs"])
-def test_closing_waits_for_no_source(make: MakeFeed, documents: list[str], moment: str) -> None:
+def test_closing_waits_for_no_source(make: MakePrefetcher, documents: list[str], moment: str) -> None:
     hangs, released = threading.Event(), threading.Event()
 
     def hanging() -> Iterator[str]:

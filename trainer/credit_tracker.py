@@ -1,4 +1,4 @@
-"""What one peer brought to the model, as the headers of the log say, and how fast the swarm is by them."""
+"""What one peer has contributed, and how fast the swarm is, according to the headers of the log."""
 
 import logging
 import math
@@ -13,15 +13,15 @@ logger = logging.getLogger(__name__)
 DECAY = 0.7  # per global step, of the samples and seconds that the swarm's speed comes from
 
 
-class Credited:
-    """Follows the headers that a peer has applied.
+class CreditTracker:
+    """Adds up the headers that a peer has applied.
 
     Args:
-        masked_fraction: of the tokens, which tells from masked tokens how many were read.
+        masked_fraction: of the tokens; headers count masked tokens only.
     """
 
     def __init__(self, masked_fraction: float):
-        self.steps = 0  # global steps that it brought something to
+        self.steps = 0  # global steps that it contributed to
         self.rounds = 0  # that committed a step since this peer began
         self.failures = 0  # rounds that did not
         self.loss: float | None = None  # of the last global step, this peer's own
@@ -34,7 +34,7 @@ class Credited:
 
     @property
     def samples(self) -> int:
-        """That this peer brought."""
+        """That this peer contributed."""
         return round(self._samples)
 
     @property
@@ -47,8 +47,8 @@ class Credited:
         """Of all peers, over the last global steps; 0.0 while it is not known."""
         return self._recent_samples / max(self._recent_seconds, 1e-3)
 
-    def take_in(self, entry: Entry, sessions: Collection[str], now: float, *, is_replayed: bool = False) -> None:
-        """Count the next header that was applied.
+    def record(self, entry: Entry, sessions: Collection[str], now: float, *, is_replayed: bool = False) -> None:
+        """Add the next header that was applied.
 
         Args:
             sessions: of this peer.
@@ -79,7 +79,7 @@ class Credited:
         self.steps += bool(own)
 
     def thanks(self) -> str:
-        """What the person brought, to be said when they leave."""
+        """What the volunteer contributed, to be said when they leave."""
         if not self.samples:
             return "Thank you for joining. You left before a global step was done, so nothing was counted yet."
         return (

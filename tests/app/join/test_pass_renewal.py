@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hivemind.p2p import PeerID
 
-from app.join import renewal as renewals
-from app.join.problems import JoinProblem, Problem
-from app.join.renewal import Renewal
+from app.join import pass_renewal as renewals
+from app.join.pass_renewal import Renewal
+from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.gate import Gate
 from swarm.access.join_messages import JoinAnswer
 from swarm.access.notices import Notices, sign_notices
@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 RUN = "little"
-NOBODY = JoinProblem(Problem.NO_ANSWER, "nobody answers over libp2p")
+NOBODY = JoinProblem(ProblemKind.NO_ANSWER, "nobody answers over libp2p")
 
 
 def answer_of(authority: Authority, announcement: str = "", lifetime: float = 60.0, peer: PeerID = PEER) -> JoinAnswer:
@@ -102,7 +102,7 @@ def test_a_new_pass_and_new_notices_reach_the_gate(gate: Gate, authority: Author
 
 
 def test_absence_and_return_are_told_once(gate: Gate, authority: Authority):
-    away = JoinProblem(Problem.COORDINATOR_AWAY, "nobody listens")
+    away = JoinProblem(ProblemKind.COORDINATOR_AWAY, "nobody listens")
     answers: list[JoinAnswer | Exception] = [away, away, away, answer_of(authority)]
     told = run(gate, answers, lambda told: told.asked > 5)
     assert len(told.said) == 2
@@ -111,7 +111,7 @@ def test_absence_and_return_are_told_once(gate: Gate, authority: Authority):
 
 
 @pytest.mark.parametrize(
-    "problem", [JoinProblem(Problem.BANNED, "you are banned"), JoinProblem(Problem.FINISHED, "it is over")]
+    "problem", [JoinProblem(ProblemKind.BANNED, "you are banned"), JoinProblem(ProblemKind.FINISHED, "it is over")]
 )
 def test_the_end(gate: Gate, problem: JoinProblem):
     told = run(gate, [problem], lambda told: bool(told.ended))
@@ -120,7 +120,7 @@ def test_the_end(gate: Gate, problem: JoinProblem):
 
 
 def test_other_refusals_are_told_and_tried_again(gate: Gate):
-    told = run(gate, [JoinProblem(Problem.NOT_ALLOWED, "not on the list")], lambda told: told.asked > 3)
+    told = run(gate, [JoinProblem(ProblemKind.NOT_ALLOWED, "not on the list")], lambda told: told.asked > 3)
     assert told.said == ["The pass could not be renewed (not on the list); training goes on, and it is tried again."]
     assert not told.ended
 
@@ -141,7 +141,7 @@ def test_a_pass_of_another_authority_or_for_another_peer_is_not_taken(gate: Gate
 def test_what_cannot_be_renewed_over_http_is_renewed_over_libp2p(gate: Gate, authority: Authority, kind: str):
     newer = answer_of(authority, lifetime=600.0)
     told = run(
-        gate, [JoinProblem(Problem[kind], "no answer")], lambda _: gate.own.expires == newer.expires, direct=newer
+        gate, [JoinProblem(ProblemKind[kind], "no answer")], lambda _: gate.own.expires == newer.expires, direct=newer
     )
     assert not told.said
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_renewed_over_http_is_renewed_over_libp2p(gate: Gate, aut
 def test_a_refusal_over_http_stands(gate: Gate, authority: Authority):
     told = run(
         gate,
-        [JoinProblem(Problem.NOT_ALLOWED, "not on the list")],
+        [JoinProblem(ProblemKind.NOT_ALLOWED, "not on the list")],
         lambda told: told.asked > 3,
         direct=answer_of(authority),
     )
@@ -159,9 +159,9 @@ def test_a_refusal_over_http_stands(gate: Gate, authority: Authority):
 def test_a_ban_over_libp2p_is_the_end(gate: Gate):
     told = run(
         gate,
-        [JoinProblem(Problem.NO_ANSWER, "shut")],
+        [JoinProblem(ProblemKind.NO_ANSWER, "shut")],
         lambda told: bool(told.ended),
-        direct=JoinProblem(Problem.BANNED, "you are banned"),
+        direct=JoinProblem(ProblemKind.BANNED, "you are banned"),
     )
     assert told.ended == ["you are banned"]
 
@@ -169,8 +169,8 @@ def test_a_ban_over_libp2p_is_the_end(gate: Gate):
 def test_other_refusals_over_libp2p_leave_the_problem_of_http(gate: Gate):
     told = run(
         gate,
-        [JoinProblem(Problem.HUB_AWAY, "the Hub is away")],
+        [JoinProblem(ProblemKind.HUB_AWAY, "the Hub is away")],
         lambda told: told.asked > 3,
-        direct=JoinProblem(Problem.NOT_ALLOWED, "no"),
+        direct=JoinProblem(ProblemKind.NOT_ALLOWED, "no"),
     )
     assert told.said == ["The pass could not be renewed (the Hub is away); training goes on, and it is tried again."]

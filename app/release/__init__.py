@@ -1,1 +1,0 @@
-"""`sahaj release`: a checkpoint goes to the Hub by hand."""

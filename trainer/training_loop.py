@@ -1,0 +1,189 @@
+"""The training loop: one step at a time computes a batch or waits, and records what the swarm has committed."""
+
+import queue
+import time
+from dataclasses import dataclass
+
+from averaging.load_balancing.explanation import explanation
+from averaging.log.credit import session_id
+from averaging.log.header import Entry, HeaderKind
+from averaging.optimizer import CollaborativeOptimizer, Progress
+from swarm.run_file import RunFile
+from trainer.console.view import View
+from trainer.credit_tracker import CreditTracker
+from trainer.data import BatchPrefetcher
+from trainer.session_record import SessionPublisher
+from trainer.training_step import BatchResult, TrainingStep
+
+SMOOTHING = 0.9  # of the speed shown, per batch
+PAUSE = 0.05  # seconds that a step without a batch waits
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """What one step of the loop did."""
+
+    counted: bool  # a batch was computed whose gradient goes into an update of the swarm
+    messages: tuple[str, ...]  # for the volunteer
+
+
+class TrainingLoop:
+    """Trains one process's model with the swarm; for one thread.
+
+    Args:
+        speed: samples a second that this peer computes, as first measured.
+        committed: headers that were applied; the optimizer puts them there from another thread.
+    """
+
+    def __init__(
+        self,
+        run: RunFile,
+        name: str,
+        training_step: TrainingStep,
+        optimizer: CollaborativeOptimizer,
+        batches: BatchPrefetcher,
+        speed: float,
+        credit: CreditTracker,
+        committed: "queue.SimpleQueue[Entry]",
+        session: SessionPublisher,
+    ):
+        self._run, self._name, self._optimizer, self._batches = run, name, optimizer, batches
+        self._training_step, self._speed, self._session = training_step, speed, session
+        self._credit, self._committed = credit, committed
+        self._rests = False  # as the volunteer was last told
+        self._states_told = 0  # states loaded of which the volunteer was told
+        self._began = self._computed_at = time.monotonic()
+        optimizer.computes_at(speed)
+
+    def is_done(self) -> bool:
+        """Whether the run's last global step has been taken."""
+        return self._optimizer.step >= self._run.optimizer.total_steps
+
+    def step(self, *, compute: bool) -> StepOutcome:
+        """Compute a batch if one is needed and `compute`, or wait a moment; then publish this session's record."""
+        counted, messages = False, []
+        if compute and self._optimizer.trains:
+            result = self._compute()
+            counted = result.counts
+            if not result.is_finite:
+                messages.append(f"A batch was left out: its loss or gradient is not finite ({result.loss:.3g}).")
+        else:
+            time.sleep(PAUSE)
+            self._computed_at = time.monotonic()
+        messages += self._record_headers()
+        messages += self._changes()
+        self._session.publish(self._session_id, self._shown_step, self._speed, self._data_wait_fraction)
+        return StepOutcome(counted, tuple(messages))
+
+    def _compute(self) -> BatchResult:
+        result = self._training_step(self._batches.next())
+        now = time.monotonic()
+        self._speed = SMOOTHING * self._speed + (1 - SMOOTHING) * result.samples / max(now - self._computed_at, 1e-6)
+        self._computed_at = now
+        self._optimizer.computes_at(self._speed)
+        return result
+
+    def _record_headers(self) -> list[str]:
+        messages = []
+        is_behind = self._optimizer.progress.is_behind
+        while not self._committed.empty():
+            entry = self._committed.get()
+            self._credit.record(entry, self._optimizer.sessions, time.monotonic(), is_replayed=is_behind)
+            if entry.header.kind is HeaderKind.ROLLBACK:
+                self._states_told += 1
+                step = entry.header.step
+                messages.append(f"The swarm goes back to an older state of the model, as global step {step:,}.")
+        return messages
+
+    def _changes(self) -> list[str]:
+        """What has changed since the step before: whether this peer computes, and a state that it has loaded."""
+        messages, progress = [], self._optimizer.progress
+        if progress.rests != self._rests:
+            self._rests = progress.rests
+            messages.append(explanation(trains=not progress.rests, share=progress.share, upload=self._optimizer.upload))
+        loaded = self._optimizer.states_loaded
+        if loaded > self._states_told and not progress.is_behind:  # the updates since then are applied, too
+            why = "Others were ahead: took" if self._states_told else "Took"
+            messages.append(f"{why} over the state of global step {self._optimizer.step:,} from the swarm.")
+            self._states_told = loaded
+        return messages
+
+    def can_finish_step(self, seconds: float) -> bool:
+        """Whether what this peer has gathered will be in a global step within so many seconds.
+
+        A peer that has to leave asks repeatedly, and computes nothing meanwhile.
+        """
+        progress = self._optimizer.progress
+        if seconds <= 0 or not progress.own or progress.is_behind:
+            return False
+        return progress.in_round or may_begin_within(
+            seconds,
+            progress.gathered,
+            self._run.averaging.target_batch_size,
+            time.monotonic() - (self._credit.stepped_at or self._began),
+        )
+
+    def leave(self) -> None:
+        """Say goodbye to the other peers, and publish that this session is over."""
+        self._optimizer.shutdown()
+        self._record_headers()
+        self._session.leave(self._session_id, self._shown_step, self._data_wait_fraction)
+
+    def view(self) -> View:
+        """What the console shows now."""
+        progress, credit, step = self._optimizer.progress, self._credit, self._shown_step
+        target = self._run.averaging.target_batch_size
+        return View(
+            run=self._run.name,
+            name=self._name,
+            step=step,
+            total_steps=self._run.optimizer.total_steps,
+            step_samples=min(progress.gathered, target),
+            target_batch_size=target,
+            peers=progress.peers,
+            own_samples=credit.samples,
+            swarm_samples=step * target + progress.gathered,
+            loss=credit.loss,
+            samples_per_second=self._speed,
+            swarm_samples_per_second=credit.swarm_samples_per_second,
+            averaging_rounds=credit.rounds,
+            averaging_failures=credit.failures,
+            data_wait_fraction=self._data_wait_fraction,
+            client_mode=self._session.client_mode,
+            status=status_of(progress, has_state=self._optimizer.step >= 0),
+        )
+
+    @property
+    def _session_id(self) -> str:
+        return session_id(self._optimizer.session)
+
+    @property
+    def _shown_step(self) -> int:
+        return max(0, self._optimizer.step)
+
+    @property
+    def _data_wait_fraction(self) -> float:
+        """Fraction of the time that was spent waiting for data."""
+        return self._batches.wait_seconds / max(time.monotonic() - self._began, 1e-6)
+
+
+def may_begin_within(seconds: float, gathered: int, target: int, since: float) -> bool:
+    """Whether a round may begin within so many seconds, `since` seconds after the one before.
+
+    Args:
+        gathered: samples of all peers, of the `target` that a round needs.
+    """
+    return gathered * (since + seconds) >= target * since
+
+
+def status_of(progress: Progress, *, has_state: bool) -> str:
+    """What a peer does, in a few words."""
+    if not has_state:
+        return "loading the state of the run" if progress.peers > 1 else "waiting for the others"
+    if progress.is_behind:
+        return "catching up with the others"
+    if progress.in_round:
+        return "averaging"
+    if progress.rests:
+        return "averaging for the others" if progress.share else "following the others"
+    return "training" if progress.peers > 1 else "training alone until others join"
