@@ -19,10 +19,10 @@ COPY . /src/
 RUN /opt/sahaj/bin/pip install --constraint /src/constraints.txt "/src[dashboard,postgresql,tracking]"
 
 FROM python:${PYTHON}-slim-bookworm
-# tini reaps what hivemind's helpers leave and hands signals on; the font is for pictures as PNG; security updates of Debian come with each build
+# tini reaps what hivemind's helpers leave and hands signals on; security updates of Debian come with each build
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends fonts-dejavu-core tini \
+    && apt-get install --yes --no-install-recommends tini \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 1000 sahaj && install --directory --owner sahaj /srv/sahaj
 COPY --from=build /opt/sahaj /opt/sahaj

@@ -7,34 +7,15 @@ from typing import Annotated
 
 import typer
 
-from app import starting
-from app.commands import finetuning
-from app.join.command import join
-from app.join.home import cache_folder
+from app.commands import finetuning, joining
+from app.join.peer_folder import cache_folder
 from app.notebook.command import notebook
-from app.options import (
-    AnnounceOption,
-    CompileOption,
-    CountryOption,
-    DeviceOption,
-    DownloadOption,
-    GraceOption,
-    ListenOption,
-    LogLevelOption,
-    MicroBatchOption,
-    PeersOption,
-    RelayOption,
-    RunArgument,
-    UploadOption,
-    VerboseOption,
-)
-from app.quiet import quiet as _quiet
+from app.options import AnnounceOption, ListenOption, LogLevelOption, PeersOption, RunArgument, VerboseOption
 from app.release import command as release_command
+from app.startup import INTERRUPTED, say_stopped, set_verbosity, start_peer
 from swarm.errors import SahajError
 from swarm.logging import logs
 from swarm.secret_variables import hide_secrets
-
-INTERRUPTED = 130  # the exit status of a command that was ended by Ctrl-C
 
 app = typer.Typer(
     name="sahaj",
@@ -60,7 +41,7 @@ def demo(
     dashboard: Annotated[bool, typer.Option(" /--no-dashboard", help="serve no pages to watch it in a browser")] = True,
 ) -> None:
     """Watch a whole collaboration on this machine: peers come, go, and leave a model behind."""
-    _quiet(verbose=False)
+    set_verbosity(verbose=False)
     from app.demo.demo import DemoOptions, run_demo
 
     options = DemoOptions(corpus=corpus, run=run, trainers=trainers, steps=steps, out=out, dashboard=dashboard)
@@ -77,7 +58,7 @@ def train_tokenizer(
     ] = None,
 ) -> None:
     """Train a Unigram tokenizer on the run's text and report how well it does on held-out text."""
-    _quiet(verbose=False)
+    set_verbosity(verbose=False)
     from tokenizer.command import train_from_run
 
     train_from_run(run, output=out, compare=compare)
@@ -102,8 +83,7 @@ def coordinator(
     log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
     """Open a run, or go on with it: the first peer, the ledger, the checkpoints."""
-    _quiet(verbose=verbose, log_level=log_level)
-    starting.stop_at_once()
+    start_peer(verbose=verbose, log_level=log_level)
     from swarm.run_file import load_run
 
     loaded = load_run(run)  # a mistake in it is told at once, before what takes seconds to import
@@ -121,63 +101,8 @@ def coordinator(
     coordinate(loaded, options, _say)
 
 
-@app.command()
-def train(
-    run: RunArgument,
-    initial_peers: PeersOption,
-    name: Annotated[
-        str | None, typer.Option(help="the name in the coordinator's ledger; by default your user name")
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(help="folder of this peer's identity; by default one for this process alone"),
-    ] = None,
-    client_mode: Annotated[
-        bool, typer.Option("--client-mode", help="accept no connections (behind a firewall)")
-    ] = False,
-    listen: ListenOption = [],  # noqa: B006
-    announce: AnnounceOption = [],  # noqa: B006
-    relay: RelayOption = [],  # noqa: B006
-    device: DeviceOption = None,
-    micro_batch: MicroBatchOption = None,
-    compile: CompileOption = False,
-    country: CountryOption = None,
-    max_upload: UploadOption = None,
-    max_download: DownloadOption = None,
-    grace: GraceOption = None,
-    verbose: VerboseOption = False,
-    log_level: LogLevelOption = logs.Level.INFO,
-) -> None:
-    """Join a run that gives no passes, by an address, and train until it is done or you leave (Ctrl-C)."""
-    _quiet(verbose=verbose, log_level=log_level)
-    starting.stop_at_once()
-    from swarm.run_file import load_run
-
-    loaded = load_run(run)
-    from app.commands.train import volunteer
-
-    volunteer(
-        loaded,
-        initial_peers=tuple(initial_peers),
-        name=name,
-        state=state,
-        client_mode=client_mode,
-        listen=tuple(listen),
-        announce=tuple(announce),
-        relays=tuple(relay),
-        device=device,
-        micro_batch=micro_batch,
-        compile=compile,
-        country=country,
-        max_upload=max_upload,
-        max_download=max_download,
-        grace=grace,
-        verbose=verbose,
-        process_started=starting.PROCESS_STARTED,
-    )
-
-
-app.command()(join)
+app.command()(joining.train)
+app.command()(joining.join)
 
 
 @app.command()
@@ -203,7 +128,7 @@ def admin(
     insecure: Annotated[bool, typer.Option("--insecure", help="send the key without encryption")] = False,
 ) -> None:
     """Give an order to a running coordinator."""
-    _quiet(verbose=False)
+    set_verbosity(verbose=False)
     from app.commands.admin import admin as order
 
     _say(order(url, key, action, argument, insecure=insecure))
@@ -222,7 +147,7 @@ def dashboard(
     ] = None,
 ) -> None:
     """Show a run to everybody: how the model learns, and who makes it happen."""
-    _quiet(verbose=False)
+    set_verbosity(verbose=False)
     from app.commands.dashboard import run_dashboard
 
     run_dashboard(url, host, port, notebook, _say)
@@ -231,7 +156,7 @@ def dashboard(
 @app.command()
 def info(checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", show_default=False)]) -> None:
     """Tell what a checkpoint is and how to load it."""
-    _quiet(verbose=False)
+    set_verbosity(verbose=False)
     from rich.console import Console
 
     from app.commands.info import describe, render
@@ -252,7 +177,7 @@ def plan(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write its figures as JSON")] = None,
 ) -> None:
     """Predict how fast a run will be with the volunteers of a table, and what would help most."""
-    _quiet(verbose=False)
+    set_verbosity(verbose=False)
     from rich.console import Console
 
     from app.plan.plan import plan as predict
@@ -272,25 +197,25 @@ app.command()(release_command.release)
 def main() -> None:
     """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
     hide_secrets()
-    logs.catch_what_threads_drop(_unknown_log())
+    logs.log_uncaught(_unknown_log())
     try:
         app()
     except SahajError as error:
-        logs.said(f"ended: {error}")
+        logs.console_line(f"ended: {error}")
         typer.echo(f"sahaj: {error}", err=True)
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
-        starting.say_stopped()
-        sys.exit(130)
+        say_stopped()
+        sys.exit(INTERRUPTED)
     except Exception as error:  # a mistake of ours: threads of hivemind would keep the process from ending
-        typer.echo(f"sahaj: {logs.unforeseen(error, 'the program has failed', _unknown_log())}", err=True)
+        typer.echo(f"sahaj: {logs.unexpected(error, 'the program has failed', _unknown_log())}", err=True)
         sys.stderr.flush()
         os._exit(1)
 
 
 def _say(line: str) -> None:
     """A line at once, also into a pipe."""
-    logs.said(line)
+    logs.console_line(line)
     typer.echo(line)
     sys.stdout.flush()
 

@@ -38,7 +38,7 @@ from swarm.files import write_file
 from swarm.orphans import end_with_parent
 from swarm.run_file import dump_run, load_run, parse_run
 from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm
-from tests.peers.small_swarm import run_content
+from tests.support.small_swarm import run_content
 from tokenizer.command import train_from_run
 
 STEP_SAMPLES = 4096  # some 10 s of one core

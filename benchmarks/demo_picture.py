@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from app.quiet import quiet
+from app.startup import set_verbosity
 from benchmarks import command
 
 WIDTH = 80  # characters
@@ -19,7 +19,7 @@ WIDTH = 80  # characters
 
 def main(picture: Annotated[Path, typer.Argument(help="The SVG file to write.")]) -> None:
     """Play the demo in a folder that is gone afterwards, and draw what it says if all of it happened."""
-    quiet(verbose=False)
+    set_verbosity(verbose=False)
     from app.demo.demo import DemoOptions, run_demo
 
     picture = picture.absolute()

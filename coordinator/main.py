@@ -14,10 +14,11 @@ from transformers import PreTrainedTokenizerFast
 
 from averaging.log.disk import LOG_FILE
 from averaging.log.log_file import newest_step
-from coordinator.access.authority import Guard, post_guard
-from coordinator.access.service import Reception, open_reception
+from coordinator.access.authority import AccessControl, open_access_control
+from coordinator.access.service import serve
 from coordinator.checkpoints.rollback import Recall, Reins
 from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint, list_checkpoints, load_newest_checkpoint
+from coordinator.context import RunContext, RunStatus
 from coordinator.evaluation.held_out import bfloat16_is_faster
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram_count import UnigramBaseline
@@ -104,12 +105,13 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         listen=options.listen or tuple(run.coordinator.listen),
         announce=options.announce or tuple(run.coordinator.announce),
     )
-    guard = post_guard(run.name, folder, identity, run.access.pass_lifetime) if run.access else None
-    gate = guard.gate if guard else None
+    access = open_access_control(run.name, folder, identity, run.access.pass_lifetime) if run.access else None
+    gate = access.gate if access else None
+    context = RunContext(run, ours, folder, ledger, say)
     # hivemind forks its processes: that has to come before threads of ours are running
     dht = join_dht(run.name, identity, network, gate)
     try:
-        log = open_log(run, options, ours, dht, identity, model, newest, guard, say)
+        log = open_log(run, options, ours, dht, identity, model, newest, access, say)
         evaluations = ledger.evaluations()
         with (
             leaving_on_signal(
@@ -124,21 +126,23 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             way_in = join_command(options.run_file, reachable)
             warnings: list[str] = []
             releaser = releaser_of(run, folder, ours, ledger, say)
-            if guard:
-                reception = Reception(
-                    run=run,
-                    fingerprint=ours,
-                    tokenizer=tokenizer,
-                    ledger=ledger,
-                    step=lambda: log.step,
-                    gathered=lambda: log.samples_gathered,
-                    stepped_at=lambda: log.stepped_at,
-                    restore=orders.put,
-                    trouble=lambda: watch.trouble,
-                    folder=folder,
-                    notebook_at_hub=releaser.notebook if releaser else str,
+            if access:
+                service = serve(
+                    context,
+                    tokenizer,
+                    access,
+                    dht,
+                    identity,
+                    status=lambda: RunStatus(
+                        log.step,
+                        log.samples_gathered,
+                        log.stepped_at,
+                        watch.trouble,
+                        releaser.notebook() if releaser else "",
+                    ),
+                    order_rollback=orders.put,
                 )
-                url = open_doors.enter_context(open_reception(reception, guard, dht, identity))
+                url = open_doors.enter_context(service)
                 way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
             write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
             say(f"Run {run.name} is open at global step {log.step} of {run.optimizer.total_steps}. To join:")
@@ -204,7 +208,7 @@ def open_log(
     identity: Identity,
     model: PretrainingModel,
     newest: LoadedCheckpoint | None,
-    guard: Guard | None,
+    access: AccessControl | None,
     say: Callable[[str], None],
 ) -> RunLog:
     """The coordinator's own peer, in the state from which the run goes on."""
@@ -212,7 +216,7 @@ def open_log(
     aside = set_older_log_aside(folder, newest) if options.from_hub and newest else None
     if aside is not None:
         say(f"The log on the disk is older than the release and lies in {aside} now.")
-    gate, authority = (guard.gate, guard.authority) if guard else (None, None)
+    gate, authority = (access.gate, access.authority) if access else (None, None)
     return RunLog(run, ours, dht, identity, model, newest, gate, authority, folder)
 
 

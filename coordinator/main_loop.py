@@ -27,7 +27,7 @@ from coordinator.replica import RunLog, Snapshot
 from coordinator.tracking import Tracker
 from swarm import clock
 from swarm.errors import SahajError
-from swarm.logging.logs import keep_story
+from swarm.logging.logs import log_failure
 from swarm.program import program_version
 from swarm.run_file import RunFile
 from trainer.data import Batch
@@ -226,7 +226,7 @@ class Bookkeeper:
             self._office.say(f"problem: {error}")
             return False
         except Exception as error:
-            keep_story(error, "the books could not be kept")
+            log_failure(error, "the books could not be kept")
             self._office.say(f"problem: the books could not be kept ({type(error).__name__}: {error})")
             return False
         return True

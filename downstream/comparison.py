@@ -16,6 +16,7 @@ from downstream.progress import FineTuningProgress
 from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
 from downstream.tasks.task import Encoded, Task
 from downstream.training import Fit, Settings, fit, predict
+from swarm.logging.quiet import silence_hugging_face
 from swarm.program import program_version
 
 
@@ -50,6 +51,7 @@ class Comparison:
         Raises:
             DataError: no label of validation or test occurs in training, or there is but one.
         """
+        silence_hugging_face()
         self._task, self._corpus, self._settings = task, corpus, settings
         self._shown = FineTuningProgress(console, task.scores[0])
         self.labels: tuple[str, ...] = ()

@@ -12,7 +12,6 @@ from downstream.errors import ModelError
 from downstream.models import Model
 from downstream.tasks.task import Task
 from swarm.errors import TokenizerError, in_a_line
-from swarm.logging.quiet import quiet_transformers
 from tokenizer.loading import read_tokenizer
 
 if TYPE_CHECKING:
@@ -36,9 +35,8 @@ def open_reader(model: Model, max_length: int | None = None) -> Reader:
         ModelError: there is no fast tokenizer, or it has more tokens than the model knows.
     """
     try:
-        with quiet_transformers():
-            tokenizer = read_tokenizer(str(model.folder))
-            config = AutoConfig.from_pretrained(model.folder)
+        tokenizer = read_tokenizer(str(model.folder))
+        config = AutoConfig.from_pretrained(model.folder)
     except TokenizerError as error:
         raise ModelError(f"{model.name}: {error}") from None
     except Exception as error:
@@ -66,15 +64,14 @@ def new_head(model: Model, task: Task, labels: Sequence[str], seed: int, *, from
     names = dict(enumerate(labels))
     set_seed(seed)
     try:
-        with quiet_transformers():
-            config = AutoConfig.from_pretrained(
-                model.folder, num_labels=len(names), id2label=names, label2id={label: n for n, label in names.items()}
-            )
-            if from_scratch:
-                return task.auto_class().from_config(config, dtype=torch.float32)
-            loaded, report = task.auto_class().from_pretrained(
-                model.folder, config=config, dtype=torch.float32, output_loading_info=True
-            )
+        config = AutoConfig.from_pretrained(
+            model.folder, num_labels=len(names), id2label=names, label2id={label: n for n, label in names.items()}
+        )
+        if from_scratch:
+            return task.auto_class().from_config(config, dtype=torch.float32)
+        loaded, report = task.auto_class().from_pretrained(
+            model.folder, config=config, dtype=torch.float32, output_loading_info=True
+        )
     except Exception as error:
         raise _unreadable(model, error) from None
     body = f"{loaded.base_model_prefix}."
@@ -89,10 +86,7 @@ def finished(model: Model, task: Task) -> PreTrainedModel:
         ModelError: its files do not belong together.
     """
     try:
-        with quiet_transformers():
-            loaded, report = task.auto_class().from_pretrained(
-                model.folder, dtype=torch.float32, output_loading_info=True
-            )
+        loaded, report = task.auto_class().from_pretrained(model.folder, dtype=torch.float32, output_loading_info=True)
     except Exception as error:
         raise _unreadable(model, error) from None
     _check_loaded(model, list(report["missing_keys"]), report["mismatched_keys"])
@@ -106,8 +100,7 @@ def label_names(model: PreTrainedModel) -> dict[int, str]:
 
 def save(model: PreTrainedModel, tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
     """Write what `transformers.pipeline` loads into an existing folder."""
-    with quiet_transformers():
-        model.save_pretrained(folder)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

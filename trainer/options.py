@@ -1,16 +1,50 @@
-"""What a volunteer may choose when starting; everything else is in the run file."""
+"""What one trainer is started with; everything else is in the run file. Quick to import."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hivemind.dht import DHT
-
-from swarm.access.gate import Gate
-from swarm.dht.node import Network
-from swarm.identity import Identity
 from swarm.leaving import GRACE
-from trainer.startup_timer import Steps
+from trainer.startup_timer import StartupTimer
+
+if TYPE_CHECKING:
+    from hivemind.dht import DHT
+
+    from swarm.access.gate import Gate
+    from swarm.dht.node import Network
+    from swarm.identity import Identity
+
+
+@dataclass(frozen=True)
+class VolunteerOptions:
+    """What a volunteer may choose. Addresses are libp2p multiaddrs, such as /ip4/0.0.0.0/tcp/31337."""
+
+    client_mode: bool | None = None  # accept no connections; None: find out
+    listen: tuple[str, ...] = ()
+    announce: tuple[str, ...] = ()  # what others are told instead of the addresses that we listen on
+    relays: tuple[str, ...] = ()
+    device: str | None = None  # as torch names it; None: the best there is
+    micro_batch: int | None = None  # samples in a forward pass; None: find out by trying
+    compile: bool = False  # torch.compile: slower to start, faster on long runs
+    country: str | None = None  # ISO 3166, where the person wants it counted
+    max_upload: float | None = None  # Mbit/s that averaging may take
+    max_download: float | None = None  # Mbit/s
+    grace: float | None = None  # seconds after SIGTERM in which the global step may be finished
+
+    def network(self, initial_peers: Sequence[str], *, client_mode: bool) -> Network:
+        """How this peer is reached."""
+        from swarm.dht.node import Network
+
+        return Network(
+            initial_peers=initial_peers,
+            listen=self.listen or Network.listen,
+            announce=self.announce,
+            client_mode=client_mode,
+            relays=self.relays,
+        )
 
 
 @dataclass(frozen=True)
@@ -20,14 +54,9 @@ class TrainerOptions:
     name: str
     state_folder: Path  # holds the identity
     network: Network
-    device: str | None = None  # as torch names it; found if absent
-    micro_batch: int | None = None  # samples in a forward pass; found if absent
-    grace: float = GRACE  # seconds after SIGTERM in which the global step may be finished
-    compile: bool = False  # torch.compile: slower to start, faster on long runs
-    country: str | None = None  # ISO 3166, where the person wants it counted
-    max_upload: float | None = None  # Mbit/s that averaging may take
-    max_download: float | None = None  # Mbit/s
-    identity: Identity | None = None  # loaded already; from the state folder if absent
+    chosen: VolunteerOptions = field(default_factory=VolunteerOptions)
+    default_grace: float = GRACE  # seconds, where none was chosen
+    identity: Identity | None = None  # loaded already; None: from the state folder
     gate: Gate | None = None  # in a run that gives passes
-    when_joined: tuple[Callable[[DHT], None], ...] = ()  # called once helper processes are there and threads may start
-    steps: Steps = field(default_factory=Steps)  # of the way to the first sample
+    when_joined: tuple[Callable[[DHT], None], ...] = ()  # called once helper processes run and threads may start
+    timer: StartupTimer = field(default_factory=StartupTimer)

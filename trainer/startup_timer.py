@@ -1,24 +1,21 @@
-"""The steps of the way into a run, each with its time."""
+"""Times the stages from the start of the process to the first sample."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
 
 
-class Steps:
-    """Times blocks, and tells each when it has ended, if anybody wants to hear it."""
+class StartupTimer:
+    """`with timer("joining the swarm"):` times a stage, and says it in one line when it has ended."""
 
-    def __init__(self, say: Callable[[str], None] | None = None):
+    def __init__(self, say: Callable[[str], None] = lambda _: None):
         self._say = say
-        self.taken: dict[str, float] = {}  # seconds by step
 
     @contextlib.contextmanager
-    def __call__(self, step: str) -> Iterator[None]:
-        """A block that is a step of the way."""
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time this block as a stage."""
         began = time.perf_counter()
         try:
             yield
         finally:
-            self.taken[step] = time.perf_counter() - began
-            if self._say is not None:
-                self._say(f"{step}: {self.taken[step]:.2f} s")
+            self._say(f"{stage}: {time.perf_counter() - began:.2f} s")

@@ -40,26 +40,28 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
     Raises:
         SahajError: no usable text, a tokenizer that does not fit, a swarm that cannot be joined.
     """
-    steps = options.steps
+    timer, chosen = options.timer, options.chosen
     tokenizer = load_tokenizer(run)
     ours = fingerprint(run, tokenizer_digest(tokenizer))
     identity = options.identity or load_identity(options.state_folder / "identity.key")
     # every peer reads the same text in an order of its own
     seed = zlib.crc32(identity.peer_id.to_bytes() + str(process_started).encode())
     documents = open_documents(run, run.data.train, seed=seed, repeat=True)
-    with steps("building the model"):
-        device = pick_device(options.device)
+    with timer("building the model"):
+        device = pick_device(chosen.device)
         use_fast_arithmetic(device)
         model = build_model(run, tokenizer)
         model.to(device)  # type: ignore[arg-type]  # Transformers' wrapper hides torch's signature
 
+    grace = options.default_grace if chosen.grace is None else chosen.grace
+
     # hivemind forks its processes: that has to come before threads of ours are running
-    with steps("joining the swarm"):
+    with timer("joining the swarm"):
         dht = join_dht(run.name, identity, options.network, options.gate)
     try:
         committed: queue.SimpleQueue[Entry] = queue.SimpleQueue()
-        with steps("connecting to the others"):
-            caps = Caps(options.max_upload, options.max_download)
+        with timer("connecting to the others"):
+            caps = Caps(chosen.max_upload, chosen.max_download)
             membership = Membership(run, ours.digest, dht, identity, options.name, options.gate, caps=caps)
             optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
         credited = Credited(run.data.masked_fraction)
@@ -71,21 +73,21 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             name=options.name,
             device=device_name(device),
             credited=credited,
-            country=options.country,
+            country=chosen.country,
             gate=options.gate,
         )
         for begin in options.when_joined:
             begin(dht)
         with (
-            Feed(documents, tokenizer, run, batch_size=options.micro_batch or 4, seed=seed) as feed,
-            leaving_on_signal(lambda: view.farewell(credited.thanks()), grace=options.grace) as asked,
+            Feed(documents, tokenizer, run, batch_size=chosen.micro_batch or 4, seed=seed) as feed,
+            leaving_on_signal(lambda: view.farewell(credited.thanks()), grace=grace) as asked,
         ):
             watch = DHTWatch(dht, view.message, asked.fail)
-            with steps("trying how many samples fit"):
-                pace = find_pace(model, feed, device, options.micro_batch)
+            with timer("trying how many samples fit"):
+                pace = find_pace(model, feed, device, chosen.micro_batch)
             view.message(pace.describe())
             training = Training(
-                run, options.name, model, optimizer, session, credited, committed, feed, pace, compile=options.compile
+                run, options.name, model, optimizer, session, credited, committed, feed, pace, compile=chosen.compile
             )
             organizer = Organizer(options.gate, identity)
             has_counted = False

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from app.join.address import is_private
-from app.join.coordinator_client import Door
-from app.join.problems import AdminKeyProblem, CommandRefused, JoinProblem, ManifestProblem
+from app.join.coordinator_client import CoordinatorClient
+from app.join.problems import JoinProblem, Problem
 from trainer.console.terminal_text import printable
 
 LONGEST_KEY = 1024  # characters
@@ -77,21 +77,23 @@ def admin(
     """
     action = _action(action)
     body = body_of(action, argument)
-    with Door(url) as door:
-        if not (insecure or is_private(door.base)):
-            raise AdminKeyProblem(
-                f"{door.base}: not encrypted, and whoever is on the way could read your key; use https, or "
-                "http://127.0.0.1 on the coordinator's machine, or insist with --insecure"
+    with CoordinatorClient(url) as client:
+        if not (insecure or is_private(client.base)):
+            raise JoinProblem(
+                Problem.ADMIN_KEY,
+                f"{client.base}: not encrypted, and whoever is on the way could read your key; use https, or "
+                "http://127.0.0.1 on the coordinator's machine, or insist with --insecure",
             )
         key = read_key(key_file)
         try:
             if action is Action.FLAGS:
-                return describe_flags(door.ask("GET", "/api/admin/flags", bearer=key), time.time())
-            door.ask("POST", f"/api/admin/{action.value}", bearer=key, body=body)
+                return describe_flags(client.ask("GET", "/api/admin/flags", bearer=key), time.time())
+            client.ask("POST", f"/api/admin/{action.value}", bearer=key, body=body)
         except JoinProblem as problem:
             if problem.status in (401, 403):
-                raise AdminKeyProblem(
-                    f"{key_file}: not the key of the run at {door.base}; give it with --key NAME-state/admin.key",
+                raise JoinProblem(
+                    Problem.ADMIN_KEY,
+                    f"{key_file}: not the key of the run at {client.base}; give it with --key NAME-state/admin.key",
                     status=problem.status,
                 ) from None
             raise
@@ -107,20 +109,25 @@ def body_of(action: Action, argument: str | None) -> dict[str, Any]:
     key = MEANINGS[action].argument
     if key is None:
         if argument is not None:
-            raise CommandRefused(f"{action.value}: takes no argument, got {argument!r}")
+            raise JoinProblem(Problem.MALFORMED, f"{action.value}: takes no argument, got {argument!r}")
         return {}
     longest = LONGEST_NAME if key == "name" else LONGEST_TEXT
     if key == "step":
         if argument is None or not argument.isdecimal() or len(argument) > LONGEST_STEP:
-            raise CommandRefused(f"{action.value}: needs the global step of a checkpoint, as `{_example(action)}`")
+            raise JoinProblem(
+                Problem.MALFORMED, f"{action.value}: needs the global step of a checkpoint, as `{_example(action)}`"
+            )
         return {key: int(argument)}
     text = (argument or "").strip()
     if argument is None or (key == "name" and not text):
-        raise CommandRefused(
-            f"{action.value}: needs {'a name' if key == 'name' else 'a text'}, as `{_example(action)}`"
+        raise JoinProblem(
+            Problem.MALFORMED,
+            f"{action.value}: needs {'a name' if key == 'name' else 'a text'}, as `{_example(action)}`",
         )
     if len(text) > longest or not text.isprintable():
-        raise CommandRefused(f"{action.value}: the {key} must be one line of at most {longest} characters")
+        raise JoinProblem(
+            Problem.MALFORMED, f"{action.value}: the {key} must be one line of at most {longest} characters"
+        )
     return {key: text}
 
 
@@ -133,7 +140,9 @@ def describe_flags(answer: bytes, now: float) -> str:
     try:
         flags = [_Flag.model_validate(one) for one in json.loads(answer)]
     except (ValueError, TypeError):
-        raise ManifestProblem("the coordinator's answer is not a list of flags; is it of another version?") from None
+        raise JoinProblem(
+            Problem.MANIFEST, "the coordinator's answer is not a list of flags; is it of another version?"
+        ) from None
     lines = [
         f"{printable(one.user)} ({printable(one.peer_id)}) {printable(one.what)}"
         f" - {one.times:,} times, last {_ago(now - one.last)} ago"
@@ -151,13 +160,16 @@ def read_key(path: Path) -> str:
     try:
         key = path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
-        raise AdminKeyProblem(
-            f"{path}: no such key file; it lies in the coordinator's state folder, as --key NAME-state/admin.key"
+        raise JoinProblem(
+            Problem.ADMIN_KEY,
+            f"{path}: no such key file; it lies in the coordinator's state folder, as --key NAME-state/admin.key",
         ) from None
     except (OSError, UnicodeDecodeError):
-        raise AdminKeyProblem(f"{path}: cannot be read as a key file; give the organizer's with --key") from None
+        raise JoinProblem(
+            Problem.ADMIN_KEY, f"{path}: cannot be read as a key file; give the organizer's with --key"
+        ) from None
     if not key or len(key) > LONGEST_KEY or not key.isprintable() or " " in key:
-        raise AdminKeyProblem(f"{path}: not a key file; give the organizer's with --key")
+        raise JoinProblem(Problem.ADMIN_KEY, f"{path}: not a key file; give the organizer's with --key")
     return key
 
 
@@ -166,7 +178,7 @@ def _action(action: Action | str) -> Action:
         return Action(action)
     except ValueError:
         known = ", ".join(each.value for each in Action)
-        raise CommandRefused(f"{action}: no such action; there are {known}") from None
+        raise JoinProblem(Problem.MALFORMED, f"{action}: no such action; there are {known}") from None
 
 
 def _done_without(action: Action) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from app.join.coordinator_client import Door
+from app.join.coordinator_client import CoordinatorClient
 from swarm.errors import SahajError
 
 PAGES = Path(__file__).parents[2] / "dashboard" / "app.py"
@@ -41,8 +41,8 @@ def run_dashboard(url: str, host: str, port: int, notebook: str | None, say: Cal
     if not is_installed():
         raise DashboardError("the dashboard needs Streamlit, which is not installed: pip install streamlit altair")
     port = free_port(host, port)
-    with Door(url) as door:
-        name, base = door.run_name(), door.base
+    with CoordinatorClient(url) as client:
+        name, base = client.run_name(), client.base
     shown = f"[{host}]" if ":" in host else host
     say(f"The dashboard of {name}: http://{shown}:{port} (Ctrl-C ends it)")
     environment = os.environ | {"SAHAJ_URL": base} | ({"SAHAJ_NOTEBOOK": notebook} if notebook else {})

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.quiet import quiet
+from app.startup import set_verbosity
 
 
 class TaskName(str, Enum):
@@ -103,7 +103,7 @@ def finetune(
     json: JsonOption = None,
 ) -> None:
     """Teach a pretrained model a task, with several seeds, and save the best."""
-    quiet(verbose=False)
+    set_verbosity(verbose=False)
     from downstream.data.task_data import DataOptions
     from downstream.finetune import finetune as run
     from downstream.tasks.by_name import TASKS
@@ -148,7 +148,7 @@ def evaluate(
     picture: PictureOption = None,
 ) -> None:
     """Compare models and checkpoints of a run on a task; those not fine-tuned yet are fine-tuned first."""
-    quiet(verbose=False)
+    set_verbosity(verbose=False)
     from downstream.data.task_data import DataOptions
     from downstream.evaluate import evaluate as run
     from downstream.tasks.task import Columns

@@ -1,7 +1,6 @@
-"""What `sahaj train` does: from options to a training peer."""
+"""What `sahaj train` does: it joins a run that gives no passes, by the address of a peer."""
 
 import contextlib
-import getpass
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,15 +8,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from swarm.dht.node import Network
+from app.join.join import user_name
 from swarm.errors import RunFileError, SahajError
-from swarm.leaving import GRACE
 from swarm.logging import logs
 from swarm.private_folder import keep_private
 from swarm.run_file import RunFile
 from trainer.console.view import ConsoleView
-from trainer.options import TrainerOptions
-from trainer.startup_timer import Steps
+from trainer.options import TrainerOptions, VolunteerOptions
+from trainer.startup_timer import StartupTimer
 from trainer.train import train
 
 LONGEST_NAME = 64  # characters; what session records allow
@@ -29,68 +27,40 @@ class NameProblem(SahajError):
     exit_status = 2
 
 
-def volunteer(
+def train_by_address(
     run: RunFile,
-    *,
     initial_peers: tuple[str, ...],
     name: str | None,
     state: Path | None,
-    client_mode: bool,
-    listen: tuple[str, ...],
-    announce: tuple[str, ...],
-    relays: tuple[str, ...],
-    device: str | None,
-    micro_batch: int | None,
-    compile: bool,
-    country: str | None,
-    max_upload: float | None,
-    max_download: float | None,
-    grace: float | None,
+    chosen: VolunteerOptions,
+    *,
     verbose: bool,
     process_started: float,
 ) -> None:
     """Train as one peer of a run; without a state folder the peer's identity ends with the process.
 
     Raises:
-        SahajError: the run gives passes, the name cannot be shown, or whatever keeps a peer from training.
+        SahajError: the run gives passes, the name cannot be shown, or the peer cannot train.
     """
     if run.access is not None:
         raise RunFileError(f"{run.name}: this run gives passes; join it with `sahaj join LINK`")
-    name = name or user_name()
+    name = name or user_name(LONGEST_NAME)
     if len(name) > LONGEST_NAME or not name.isprintable():
         raise NameProblem(f"--name {name!r}: must have 1 to {LONGEST_NAME} printable characters")
-    network = Network(
-        initial_peers=initial_peers,
-        listen=listen or Network.listen,
-        announce=announce,
-        client_mode=client_mode,
-        relays=relays,
-    )
+    network = chosen.network(initial_peers, client_mode=bool(chosen.client_mode))
     with contextlib.ExitStack() as stack:
-        folder = state or Path(stack.enter_context(_passing_folder()))
-        with ConsoleView(Console()) as view:
-            for problem in (keep_private(folder), logs.write_to(folder / logs.FOLDER, "trainer")):
-                if problem:
-                    view.message(problem)
-            options = TrainerOptions(
-                name=name,
-                state_folder=folder,
-                network=network,
-                device=device,
-                micro_batch=micro_batch,
-                compile=compile,
-                country=country,
-                max_upload=max_upload,
-                max_download=max_download,
-                grace=GRACE if grace is None else grace,
-                steps=Steps(view.message if verbose else None),
-            )
-            train(run, options, view, process_started)
+        folder = state or Path(stack.enter_context(_temporary_folder()))
+        view = stack.enter_context(ConsoleView(Console()))
+        for problem in (keep_private(folder), logs.write_to(folder / logs.FOLDER, "trainer")):
+            if problem:
+                view.message(problem)
+        timer = StartupTimer(view.message) if verbose else StartupTimer()
+        train(run, TrainerOptions(name, folder, network, chosen, timer=timer), view, process_started)
 
 
 @contextlib.contextmanager
-def _passing_folder() -> Iterator[Path]:
-    """A folder for this process alone; it stays only if the program fails, for its log tells why."""
+def _temporary_folder() -> Iterator[Path]:
+    """A folder for this process alone; it stays only after an unforeseen error, as its log tells why."""
     folder = Path(tempfile.mkdtemp(prefix="sahaj-"))
     try:
         yield folder
@@ -98,11 +68,3 @@ def _passing_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def user_name() -> str:
-    """The name of whoever runs this, or a plain one where the system does not know (in containers)."""
-    try:
-        return getpass.getuser()[:LONGEST_NAME]
-    except (KeyError, OSError):
-        return "volunteer"

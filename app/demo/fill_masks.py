@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from coordinator.checkpoints.retention import read_state
 from coordinator.evaluation.probes import likeliest
-from swarm.logging.quiet import quiet_transformers
+from swarm.logging.quiet import silence_hugging_face
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ def fill_masks(checkpoint: Path, sentences: Iterable[str], *, count: int = 5, to
         CheckpointError: the folder is not a checkpoint.
     """
     read_state(checkpoint)
-    with quiet_transformers():
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-        model = AutoModelForMaskedLM.from_pretrained(checkpoint).eval()
+    silence_hugging_face()
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model = AutoModelForMaskedLM.from_pretrained(checkpoint).eval()
     longest = model.config.max_position_embeddings
     filled: list[FilledMask] = []
     for sentence in sentences:

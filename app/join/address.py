@@ -1,11 +1,11 @@
-"""The coordinator's URL, as people paste it, made whole."""
+"""Completes and checks the coordinator's URL as people paste it."""
 
 import ipaddress
 import re
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from app.join.problems import AddressProblem, one_line
+from app.join.problems import JoinProblem, Problem, one_line
 from swarm.hosts import is_this_machine
 
 EXAMPLE = "https://run.example.org or http://192.0.2.1:8080"
@@ -15,23 +15,26 @@ HOST = re.compile(r"\w[\w-]*(\.\w[\w-]*)*\.?")
 def coordinator_url(given: str) -> str:
     """The URL without a trailing slash; a scheme is added where there is none.
 
-    An address, a name without dots or an odd port is somebody's own machine, which speaks plain HTTP; a domain
-    name alone is a public server, which speaks HTTPS.
+    An IP address, a name without dots or an unusual port is taken for somebody's own machine, which speaks plain HTTP;
+    a domain name alone for a public server, which speaks HTTPS.
 
     Raises:
-        AddressProblem: it is none.
+        JoinProblem: it is not a URL.
     """
     text = given.strip()
     if Path(text).suffix in (".yaml", ".yml"):
-        raise AddressProblem(f"{one_line(text)}: a run file; give the coordinator's URL, or use `sahaj train`")
+        raise JoinProblem(
+            Problem.BAD_URL, f"{one_line(text)}: a run file; give the coordinator's URL, or use `sahaj train`"
+        )
     if text.startswith("/"):
-        raise AddressProblem(
-            f"{one_line(text)}: not a URL but a peer's address; give the coordinator's link, as {EXAMPLE}"
+        raise JoinProblem(
+            Problem.BAD_URL,
+            f"{one_line(text)}: not a URL but a peer's address; give the coordinator's link, as {EXAMPLE}",
         )
     parts = _split(text if "://" in text else f"//{text}", given)
     host = parts.hostname or ""
     if parts.scheme not in ("", "http", "https") or not _is_host(host) or "@" in parts.netloc:
-        raise _no_url(given)
+        raise _not_a_url(given)
     port = _port(parts, given)
     scheme = parts.scheme or ("http" if _is_own_machine(host, port) else "https")
     shown = f"[{host}]" if ":" in host else host
@@ -39,29 +42,31 @@ def coordinator_url(given: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the URL is of this very machine."""
+    """Whether the URL is of this machine."""
     return is_this_machine(urlsplit(url).hostname or "")
 
 
 def is_private(url: str) -> bool:
-    """Whether nobody on the way can read what is said: encrypted, or within this machine."""
+    """Whether the connection is encrypted, or within this machine."""
     return url.startswith("https://") or is_loopback(url)
 
 
 def _split(text: str, given: str) -> SplitResult:
     if not text.isprintable() or " " in text:
-        raise _no_url(given)
+        raise _not_a_url(given)
     try:
         return urlsplit(text)
     except ValueError:
-        raise _no_url(given) from None
+        raise _not_a_url(given) from None
 
 
 def _port(parts: SplitResult, given: str) -> int | None:
     try:
         return parts.port
     except ValueError:
-        raise AddressProblem(f"{one_line(given)}: the port must be a number from 1 to 65535; correct the URL") from None
+        raise JoinProblem(
+            Problem.BAD_URL, f"{one_line(given)}: the port must be a number from 1 to 65535; correct the URL"
+        ) from None
 
 
 def _is_host(host: str) -> bool:
@@ -79,5 +84,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _no_url(given: str) -> AddressProblem:
-    return AddressProblem(f"{one_line(given) or repr(given)}: not a URL; give the coordinator's link, as {EXAMPLE}")
+def _not_a_url(given: str) -> JoinProblem:
+    return JoinProblem(
+        Problem.BAD_URL, f"{one_line(given) or repr(given)}: not a URL; give the coordinator's link, as {EXAMPLE}"
+    )

@@ -1,11 +1,9 @@
-"""The coordinator's HTTP service, seen from a volunteer: each failure becomes one clear line.
+"""HTTP client of the coordinator, for volunteers and organizers: each failure is a `JoinProblem` of one line.
 
-Whatever answers at a URL may be broken or hostile: answers are read up to a limit, never followed to
+What answers at a URL may be broken or hostile: answers are read up to a limit, redirects are never followed to
 another host, and no header or token appears in a message.
 """
 
-import socket
-import ssl
 import time
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -16,19 +14,8 @@ import httpx
 from pydantic import Base64Bytes, BaseModel, ConfigDict, ValidationError
 
 from app.join.address import coordinator_url, is_loopback
-from app.join.problems import (
-    REFUSALS,
-    ClockWrong,
-    CoordinatorAway,
-    JoinProblem,
-    ManifestProblem,
-    NoAnswer,
-    NoSuchHost,
-    NotACoordinator,
-    NotAllowed,
-    TlsProblem,
-    one_line,
-)
+from app.join.network_errors import explain
+from app.join.problems import JoinProblem, Problem, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refused
 from swarm.clock import describe_offset
 
@@ -36,67 +23,59 @@ PATIENCE = 15.0  # seconds to wait for an answer; the coordinator may have to as
 CONNECT_PATIENCE = 6.0  # seconds
 LONGEST_ANSWER = 1 << 20  # bytes of JSON
 CLOCK_TOLERANCE = 30.0  # seconds
-GATEWAY_STATUS = (500, 502, 503, 504)  # the coordinator has a problem, or a proxy before it finds it away
+GATEWAY_STATUS = (500, 502, 503, 504)  # the coordinator has a problem, or a proxy finds it away
 
 T = TypeVar("T", bound=BaseModel)
 
 
-class Access(BaseModel):
-    """Who may join."""
+class Reply(BaseModel):
+    """The part of an answer that is used here; unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class Access(Reply):
+    """Who may join a run."""
+
     open: bool = False
 
 
-class Described(BaseModel):
-    """The part of `GET /api/run` that joining needs."""
+class RunReply(Reply):
+    """Of `GET /api/run`, what joining needs."""
 
-    model_config = ConfigDict(frozen=True)
     access: Access | None
 
 
-class Named(BaseModel):
-    """The part of `GET /api/run` that every run has."""
+class NameReply(Reply):
+    """Of `GET /api/run`, what every run has."""
 
-    model_config = ConfigDict(frozen=True)
     name: str
 
 
-class Notebook(BaseModel):
-    """What every notebook has."""
+class Notebook(Reply):
+    """Of a notebook, what every one has."""
 
-    model_config = ConfigDict(frozen=True)
     nbformat: int
     cells: list[dict[str, Any]]
 
 
-class SignedNotices(BaseModel):
-    """The part of `GET /api/notices` that peers use."""
+class SignedNotices(Reply):
+    """Of `GET /api/notices`, what peers use."""
 
-    model_config = ConfigDict(frozen=True)
     signed: Base64Bytes
 
 
-class Unavailable(BaseModel):
-    """What a coordinator says that cannot answer now."""
+class Unavailable(Reply):
+    """The body of an error that is no refusal."""
 
-    model_config = ConfigDict(frozen=True)
     error: str
     message: str
 
 
-class RunInfo(BaseModel):
-    """A run that one can join."""
+class CoordinatorClient:
+    """Speaks to one coordinator, and raises a `JoinProblem` wherever it fails.
 
-    model_config = ConfigDict(frozen=True)
-    access: Access
-
-
-class Door:
-    """Speaks to one coordinator. `base` is its URL; it changes if the coordinator has moved to HTTPS.
-
-    Raises:
-        AddressProblem: the URL is none.
+    `base` is the coordinator's URL; it changes if the coordinator redirects to HTTPS.
     """
 
     def __init__(self, url: str, *, patience: float = PATIENCE):
@@ -107,7 +86,7 @@ class Door:
             headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sahaj"},
         )
 
-    def __enter__(self) -> "Door":
+    def __enter__(self) -> "CoordinatorClient":
         return self
 
     def __exit__(
@@ -115,69 +94,46 @@ class Door:
     ) -> None:
         self._client.close()
 
-    def describe(self) -> RunInfo:
-        """Ask what run this is.
-
-        Raises:
-            JoinProblem: one of its kinds.
-        """
-        about = self._parse(Described, self._about())
-        if about.access is None:
-            raise NotAllowed(
-                f"{self.base}: this run gives no passes; ask the organizer for a peer's address, and use `sahaj train`"
+    def access(self) -> Access:
+        """Who may join the run."""
+        access = self._parse(RunReply, self._run()).access
+        if access is None:
+            raise JoinProblem(
+                Problem.NOT_ALLOWED,
+                f"{self.base}: this run gives no passes; ask the organizer for a peer's address, and use `sahaj train`",
             )
-        return RunInfo(access=about.access)
+        return access
 
     def run_name(self) -> str:
-        """Ask what the run is called, whoever may join it.
+        """The name of the run, whoever may join it."""
+        return one_line(self._parse(NameReply, self._run()).name)
 
-        Raises:
-            JoinProblem: one of its kinds.
-        """
-        return one_line(self._parse(Named, self._about()).name)
-
-    def _about(self) -> bytes:
+    def _run(self) -> bytes:
         status, headers, content = self._exchange("GET", "/api/run")
         if 300 <= status < 400:
-            self._move(headers.get("location", ""))
+            self._follow(headers.get("location", ""))
             status, headers, content = self._exchange("GET", "/api/run")
         self._check(status, headers, content)
         return content
 
     def join(self, request: JoinRequest, token: str | None) -> JoinAnswer:
-        """Ask for a pass, or for a newer one.
-
-        Raises:
-            JoinProblem: one of its kinds.
-        """
+        """Ask for a pass, or for a newer one."""
         content = self.ask("POST", "/api/join", bearer=token, body=request.model_dump(mode="json"))
         return self._parse(JoinAnswer, content)
 
     def notebook(self) -> bytes:
-        """The run's notebook, which installs the program that its coordinator has.
-
-        Raises:
-            JoinProblem: one of its kinds.
-        """
-        self._about()  # follows the coordinator to HTTPS
+        """The run's notebook, which installs the program that its coordinator has."""
+        self._run()  # follows a redirect to HTTPS
         content = self.ask("GET", "/join.ipynb")
         self._parse(Notebook, content)
         return content
 
     def notices(self) -> bytes:
-        """What the organizer decided, signed.
-
-        Raises:
-            JoinProblem: one of its kinds.
-        """
+        """The organizer's notices, signed."""
         return self._parse(SignedNotices, self.ask("GET", "/api/notices")).signed
 
     def tokenizer_file(self, name: str, size: int) -> bytes:
-        """Download a file of so many bytes.
-
-        Raises:
-            JoinProblem: one of its kinds; more bytes than announced are a `ManifestProblem`.
-        """
+        """Download a file of at most so many bytes."""
         return self.ask("GET", f"/api/tokenizer/{quote(name, safe='')}", at_most=size)
 
     def ask(
@@ -189,11 +145,7 @@ class Door:
         body: dict[str, Any] | None = None,
         at_most: int = LONGEST_ANSWER,
     ) -> bytes:
-        """The body of a successful answer.
-
-        Raises:
-            JoinProblem: one of its kinds.
-        """
+        """The body of a successful answer."""
         status, headers, content = self._exchange(method, path, bearer=bearer, body=body, at_most=at_most)
         self._check(status, headers, content)
         return content
@@ -215,19 +167,20 @@ class Door:
                 for chunk in response.iter_bytes():
                     content += chunk
                     if len(content) > limit:
-                        raise ManifestProblem(
-                            f"{self.base}: {path} is longer than the {limit:,} bytes it may have; tell the organizer"
+                        raise JoinProblem(
+                            Problem.MANIFEST,
+                            f"{self.base}: {path} is longer than the {limit:,} bytes it may have; tell the organizer",
                         )
                 return response.status_code, response.headers, bytes(content)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise _explain(self.base, error) from None
+            raise explain(self.base, error) from None
 
     def _check(self, status: int, headers: httpx.Headers, content: bytes) -> None:
         if not 200 <= status < 300:
             raise self._refusal(status, headers, content)
         offset = clock_offset(headers.get("date"), time.time())
         if offset is not None and abs(offset) > CLOCK_TOLERANCE:
-            raise ClockWrong(describe_offset(offset, "the coordinator's"))
+            raise JoinProblem(Problem.CLOCK_WRONG, describe_offset(offset, "the coordinator's"))
 
     def _refusal(self, status: int, headers: httpx.Headers, content: bytes) -> JoinProblem:
         pause = _seconds(headers.get("retry-after"))
@@ -235,33 +188,37 @@ class Door:
             refused = Refused.model_validate_json(content)
         except ValidationError:
             if status in GATEWAY_STATUS:
-                return CoordinatorAway(f"{self.base}: {_why_away(content, status)}", status=status, retry_after=pause)
-            return NotACoordinator(
+                reason = f"{self.base}: {_why_away(content, status)}"
+                return JoinProblem(Problem.COORDINATOR_AWAY, reason, status=status, retry_after=pause)
+            return JoinProblem(
+                Problem.NOT_A_COORDINATOR,
                 f"{self.base}: not a Sahaj coordinator, or of another version (HTTP {status}); check the link",
                 status=status,
             )
         message = one_line(refused.message) or f"{self.base}: refused ({refused.error.value})"
         if pause and str(int(pause)) not in message:
             message += f" (try again in {pause:.0f} s)"
-        return REFUSALS[refused.error](message, status=status, retry_after=pause)
+        return JoinProblem(Problem[refused.error.name], message, status=status, retry_after=pause)
 
     def _parse(self, kind: type[T], content: bytes) -> T:
         try:
             return kind.model_validate_json(content)
         except ValidationError:
-            raise NotACoordinator(
-                f"{self.base}: not a Sahaj coordinator, or of another version "
-                f"({'a web page' if _is_page(content) else 'an unknown answer'}); check the link"
+            answer = "a web page" if content.lstrip()[:1] == b"<" else "an unknown answer"
+            raise JoinProblem(
+                Problem.NOT_A_COORDINATOR,
+                f"{self.base}: not a Sahaj coordinator, or of another version ({answer}); check the link",
             ) from None
 
-    def _move(self, location: str) -> None:
+    def _follow(self, location: str) -> None:
         """Follow to the same host, as from HTTP to HTTPS, and to no other: a token would go with us."""
         target = urljoin(f"{self.base}/api/run", location)
         old, new = urlsplit(self.base), urlsplit(target)
         downgraded = old.scheme == "https" and new.scheme != "https"
         if new.hostname != old.hostname or downgraded or not new.path.endswith("/api/run"):
-            raise NotACoordinator(
-                f"{self.base}: forwards to {one_line(target)}; give that address instead if you trust it"
+            raise JoinProblem(
+                Problem.NOT_A_COORDINATOR,
+                f"{self.base}: forwards to {one_line(target)}; give that address instead if you trust it",
             )
         self.base = coordinator_url(f"{new.scheme}://{new.netloc}{new.path.removesuffix('/api/run')}")
 
@@ -274,41 +231,6 @@ def clock_offset(date: str | None, now: float) -> float | None:
         return None
 
 
-def _explain(base: str, error: Exception) -> JoinProblem:
-    """Which problem of the network this is: the reason lies in what caused httpx's error."""
-    causes = list(_causes(error))
-    if any(isinstance(cause, socket.gaierror) for cause in causes):
-        host = urlsplit(base).hostname
-        return NoSuchHost(f"{host}: no such host; check the link for typing mistakes, and that you are online")
-    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return CoordinatorAway(
-            f"{base}: nobody listens there; check the port, or try again when the coordinator is running"
-        )
-    tls = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), None)
-    if tls is not None:
-        return TlsProblem(f"{base}: {_explain_tls(tls, base)}")
-    if isinstance(error, httpx.TimeoutException):
-        return NoAnswer(f"{base}: no answer in time; check the link, your connection and firewall, or try again later")
-    if isinstance(error, (httpx.RemoteProtocolError, httpx.DecodingError)):
-        return NotACoordinator(f"{base}: not a Sahaj coordinator, it does not speak HTTP as we do; check the link")
-    if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError)):
-        return NoSuchHost(f"{base}: not a URL that can be asked; check the link for typing mistakes")
-    reason = one_line(str(causes[-1])) or type(error).__name__
-    return CoordinatorAway(f"{base}: the coordinator cannot be reached ({reason}); try again later")
-
-
-def _explain_tls(error: ssl.SSLError, base: str) -> str:
-    reason = error.reason or ""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is not valid ({one_line(error.verify_message)}); "
-            "check the link and this machine's clock, or tell the organizer"
-        )
-    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
-        return f"does not speak HTTPS; try {base.replace('https://', 'http://', 1)}"
-    return f"no encrypted connection could be made ({one_line(reason) or 'TLS'}); check the link"
-
-
 def _why_away(content: bytes, status: int) -> str:
     try:
         return one_line(Unavailable.model_validate_json(content).message)
@@ -316,15 +238,5 @@ def _why_away(content: bytes, status: int) -> str:
         return f"the coordinator is away (HTTP {status}); try again in some minutes"
 
 
-def _causes(error: BaseException | None) -> Any:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 def _seconds(retry_after: str | None) -> float:
     return float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else 0.0
-
-
-def _is_page(content: bytes) -> bool:
-    return content.lstrip()[:1] == b"<"

@@ -1,4 +1,4 @@
-"""What `sahaj join URL` does, from top to bottom: from a link to a training peer."""
+"""`sahaj join URL`, from top to bottom: from a link to a training peer."""
 
 import base64
 import contextlib
@@ -6,30 +6,19 @@ import getpass
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from app.join import checks
+from app.join import machine_checks
 from app.join.address import is_loopback, is_private
-from app.join.coordinator_client import Door, RunInfo
-from app.join.current_address import ask_where_it_is
-from app.join.home import IDENTITY, default_folder
+from app.join.coordinator_client import Access, CoordinatorClient
+from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
 from app.join.manifest import folder_name, read_manifest, write_manifest
-from app.join.problems import (
-    HubAway,
-    ManifestProblem,
-    NameProblem,
-    RunFinished,
-    TokenRejected,
-    TokenTooStrong,
-    WrongFingerprint,
-    one_line,
-)
-from app.join.reachability import addresses_towards, needs_client_mode
-from app.join.token import HubToken, ask_for_token, check_token, find_token
+from app.join.peer_folder import IDENTITY, default_folder
+from app.join.problems import JoinProblem, Problem, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import known_peers
 from swarm.logging import logs
@@ -38,12 +27,13 @@ from swarm.program import program_version
 from swarm.run_file import RunFile
 from trainer.console.notebook import NotebookView
 from trainer.console.view import ConsoleView
-from trainer.startup_timer import Steps
+from trainer.options import TrainerOptions, VolunteerOptions
+from trainer.startup_timer import StartupTimer
 
-if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be told at once
+if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once
+    from app.join.coordinator_contact import CoordinatorContact
     from swarm.access.gate import Gate
     from swarm.identity import Identity
-    from swarm.run_file.fingerprint import Fingerprint
 
 PEERS = "peers.json"
 LONGEST_NAME = 40  # characters
@@ -51,42 +41,31 @@ LONGEST_NAME = 40  # characters
 
 @dataclass(frozen=True)
 class JoinOptions:
-    """What a volunteer may choose; nothing of it has to be."""
+    """What `sahaj join` can be told; every option has a default."""
 
     name: str | None = None  # self-chosen, where the run is open
     allow_write_token: bool = False
     data: Path | None = None  # text of this machine, in place of the run's
     state: Path | None = None  # folder of identity and manifest
-    client_mode: bool | None = None  # found if absent
-    listen: tuple[str, ...] = ()
-    announce: tuple[str, ...] = ()
-    relays: tuple[str, ...] = ()
-    device: str | None = None
-    micro_batch: int | None = None
-    compile: bool = False
-    country: str | None = None  # ISO 3166
-    max_upload: float | None = None  # Mbit/s
-    max_download: float | None = None  # Mbit/s
-    grace: float | None = None  # seconds after SIGTERM in which a global step may be finished
-    spot: bool = False  # leave when the cloud gives notice
+    spot: bool = False  # leave when Amazon gives notice
     notebook: bool = False  # show pages for a notebook to display
     verbose: bool = False
     process_started: float = 0.0  # unix time, seconds
+    chosen: VolunteerOptions = field(default_factory=VolunteerOptions)
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """A peer that has been let in: everything that training needs."""
+    """A peer that has a pass and the run's files: everything that training needs."""
 
-    url: str
     answer: JoinAnswer
     run: RunFile
     identity: "Identity"
     gate: "Gate"
-    home: Path  # of the peer
-    folder: Path  # of the run
+    contact: "CoordinatorContact"
+    peer_folder: Path
+    run_folder: Path
     client_mode: bool
-    again: JoinRequest  # what a renewal asks
 
 
 def join(url: str, options: JoinOptions) -> None:
@@ -96,49 +75,48 @@ def join(url: str, options: JoinOptions) -> None:
         SahajError: one line about what stands in the way, and what to do next.
     """
     with NotebookView() if options.notebook else ConsoleView(Console()) as view:
-        steps = Steps(view.message if options.verbose else None)
-        with Door(url) as door:
-            with steps("asking the coordinator"):
-                about = door.describe()
-            if warning := warning_about_token(about, options.name, door.base):
+        timer = StartupTimer(view.message) if options.verbose else StartupTimer()
+        with CoordinatorClient(url) as client:
+            with timer("asking the coordinator"):
+                access = client.access()
+            if warning := warning_about_token(access, options.name, client.base):
                 view.message(warning)
-            with steps("finding out who you are"):
-                token, name = who(about, options)
-            admitted, ask = _enter(door, token, name, options, steps, view.message)
-        _train(admitted, ask, options, steps, view)
+            with timer("finding out who you are"):
+                token, name = who(access, options)
+            admitted = _enter(client, token, name, options, timer, view.message)
+        _train(admitted, options, timer, view)
 
 
-def who(about: RunInfo, options: JoinOptions) -> tuple[HubToken | None, str | None]:
-    """The token to show, or the name to go by where the run is open; a name that is given goes before a token.
+def who(access: Access, options: JoinOptions) -> tuple[HubToken | None, str | None]:
+    """The token to show, or the name to use in an open run; a name that is given takes precedence over a token.
 
     Raises:
         JoinProblem: the name or the token cannot be used, or nobody can be asked for one.
     """
-    if options.name is not None and not _is_name(options.name):
-        raise NameProblem(f"--name {options.name!r}: must have 1 to {LONGEST_NAME} printable characters")
-    if about.access.open and options.name is not None:
-        return None, options.name
+    name = options.name
+    if name is not None and not (name.strip() and len(name) <= LONGEST_NAME and name.isprintable()):
+        raise JoinProblem(Problem.BAD_NAME, f"--name {name!r}: must have 1 to {LONGEST_NAME} printable characters")
+    if access.open and name is not None:
+        return None, name
     token = find_token()
     if token is None:
-        if about.access.open:
-            return None, _user_name()
+        if access.open:
+            return None, user_name(LONGEST_NAME)
         token = ask_for_token()
     try:
         check_token(token, allow_write=options.allow_write_token, notebook=options.notebook)
-    except HubAway:
-        if about.access.open:
-            return None, _user_name()
-        raise
-    except (TokenRejected, TokenTooStrong) as problem:
-        if about.access.open:
-            raise type(problem)(f"{problem}; or join without a token: --name NAME") from None
-        raise
+    except JoinProblem as problem:
+        if not access.open:
+            raise
+        if problem.kind is Problem.HUB_AWAY:
+            return None, user_name(LONGEST_NAME)
+        raise JoinProblem(problem.kind, f"{problem}; or join without a token: --name NAME") from None
     return token, None
 
 
-def warning_about_token(about: RunInfo, name: str | None, url: str) -> str | None:
+def warning_about_token(access: Access, name: str | None, url: str) -> str | None:
     """What to say before a token is asked for or sent, where others could read it on its way."""
-    needs_none = about.access.open and name is not None
+    needs_none = access.open and name is not None
     if needs_none or is_private(url):
         return None
     return (
@@ -147,23 +125,24 @@ def warning_about_token(about: RunInfo, name: str | None, url: str) -> str | Non
 
 
 def _enter(
-    door: Door,
+    client: CoordinatorClient,
     token: HubToken | None,
     name: str | None,
     options: JoinOptions,
-    steps: Steps,
+    timer: StartupTimer,
     say: Callable[[str], None],
-) -> tuple[Admitted, Callable[[], JoinAnswer]]:
-    """Get a pass and the manifest; returns them, and how to ask for the next pass."""
-    with steps("loading the program"):
+) -> Admitted:
+    """Get a pass and the manifest, and check that this machine and this program fit the run."""
+    with timer("loading the program"):
+        from app.join.coordinator_contact import CoordinatorContact
         from swarm.access.gate import Gate
         from swarm.access.passes import check_pass, read_pass
         from swarm.identity import load_identity
-    home = options.state or default_folder(door.base)
-    if problem := keep_private(home):
+    peer_folder = options.state or default_folder(client.base)
+    if problem := keep_private(peer_folder):
         say(problem)
-    identity = load_identity(home / IDENTITY)  # whoever has it has the folder, and its logs, to itself
-    if problem := logs.write_to(home / logs.FOLDER, "trainer"):
+    identity = load_identity(peer_folder / IDENTITY)  # its lock keeps other processes out of the folder and its logs
+    if problem := logs.write_to(peer_folder / logs.FOLDER, "trainer"):
         say(problem)
     request = JoinRequest(
         # pydantic takes bytes of this kind in base64
@@ -172,141 +151,120 @@ def _enter(
         version=program_version(),
         name=name,
     )
-    with steps("asking to be let in"):
-        answer = door.join(request, token.value if token else None)
-    run = read_manifest(answer.manifest, data=options.data, trusted=is_loopback(door.base))
+    bearer = token.value if token else None
+    with timer("asking to be let in"):
+        answer = client.join(request, bearer)
+    manifest = answer.manifest
+    run = read_manifest(manifest, data=options.data, trusted=is_loopback(client.base))
     own = read_pass(answer.pass_)
     check_pass(own, answer.authority, run.name, identity.peer_id)
-    folder = home / folder_name(run, answer.manifest)
-    with steps("checking this machine"):
-        found = checks.findings(run, checks.measure(home, options.device))
-        checks.refuse_if_fatal(found)
-        client_mode = _client_mode(door.base, options)
-    with steps("fetching the tokenizer"):
-        run = write_manifest(answer.manifest, run, folder, door.tokenizer_file)
-    with steps("comparing fingerprints"):
-        ours = _fingerprint(run)
-        again = request.model_copy(update={"fingerprint": dict(ours.values)})
-        if ours.digest != answer.manifest.fingerprint:
-            door.join(again, token.value if token else None)  # it refuses, and names what differs
-            raise WrongFingerprint(
-                f"{run.name}: this program makes the fingerprint {ours.digest} of the run, the coordinator "
-                f"{answer.manifest.fingerprint}; install the version that the coordinator has"
-            )
-    for line in checks.plan(run, own.user, verified=own.verified, client_mode=client_mode):
+    run_folder = peer_folder / folder_name(run, manifest)
+    with timer("checking this machine"):
+        found = machine_checks.findings(run, machine_checks.measure(peer_folder, options.chosen.device))
+        machine_checks.refuse_if_fatal(found)
+        client_mode = _client_mode(client.base, options.chosen)
+    with timer("fetching the tokenizer"):
+        run = write_manifest(manifest, run, run_folder, client.tokenizer_file)
+    with timer("comparing fingerprints"):
+        request = _check_fingerprint(client, run, answer, request, bearer)
+    for line in machine_checks.plan(run, own.user, verified=own.verified, client_mode=client_mode):
         say(one_line(line))
     for finding in found:
         say(finding.message)
-    gate = Gate(folder, run.name, answer.authority, own, answer.notices)
-    base = door.base
-
-    def ask() -> JoinAnswer:
-        # the peer has forked since: no connection is shared with its helpers
-        return ask_where_it_is(base, gate.notices.url, lambda now: now.join(again, token.value if token else None))
-
-    return Admitted(base, answer, run, identity, gate, home, folder, client_mode, again), ask
+    gate = Gate(run_folder, run.name, answer.authority, own, answer.notices)
+    contact = CoordinatorContact(client.base, gate, request, bearer)
+    return Admitted(answer, run, identity, gate, contact, peer_folder, run_folder, client_mode)
 
 
-def _train(
-    admitted: Admitted, ask: Callable[[], JoinAnswer], options: JoinOptions, steps: Steps, view: ConsoleView
-) -> None:
-    with steps("loading the libraries of training"):
-        from app.join.libp2p_renewal import renew_directly
-        from app.join.preemption import Spot
+def _check_fingerprint(
+    client: CoordinatorClient, run: RunFile, answer: JoinAnswer, request: JoinRequest, bearer: str | None
+) -> JoinRequest:
+    """Compare what this peer would train with; returns the request with it, for renewals."""
+    from swarm.run_file.fingerprint import fingerprint
+    from tokenizer.loading import load_tokenizer, tokenizer_digest
+
+    ours, theirs = fingerprint(run, tokenizer_digest(load_tokenizer(run))), answer.manifest.fingerprint
+    request = request.model_copy(update={"fingerprint": dict(ours.values)})
+    if ours.digest != theirs:
+        client.join(request, bearer)  # the coordinator refuses, and names what differs
+        raise JoinProblem(
+            Problem.WRONG_FINGERPRINT,
+            f"{run.name}: this program makes the fingerprint {ours.digest} of the run, the coordinator {theirs}; "
+            "install the version that the coordinator has",
+        )
+    return request
+
+
+def _train(admitted: Admitted, options: JoinOptions, timer: StartupTimer, view: ConsoleView) -> None:
+    with timer("loading the libraries of training"):
         from app.join.renewal import Renewal
-        from swarm.dht.node import Network
-        from swarm.leaving import GRACE
-        from trainer.options import TrainerOptions
+        from app.join.spot_notice import SpotNotice
         from trainer.train import train
 
-    answer, peers = admitted.answer, admitted.folder / PEERS
-    current = known_peers.usable(answer.initial_peers)
-    if not current:
-        raise ManifestProblem(f"{admitted.url}: the coordinator names no peer to join by; tell the organizer")
-    addresses = known_peers.merge(current, known_peers.recall(peers))
-    known_peers.remember(peers, addresses)
+    gate, chosen, peers_file = admitted.gate, options.chosen, admitted.run_folder / PEERS
 
     def ended(message: str) -> None:
         view.message(message)
         os.kill(os.getpid(), signal.SIGINT)  # training ends as on Ctrl-C: the others are told
 
-    def hear() -> bytes:
-        return ask_where_it_is(admitted.url, admitted.gate.notices.url, Door.notices)
-
     renewal = Renewal(
-        ask,
-        lambda dht: renew_directly(dht, admitted.gate, admitted.again),
-        hear,
-        admitted.gate,
+        admitted.contact,
+        gate,
         admitted.identity.peer_id,
-        admitted.gate.own.expires,
         say=view.message,
         ended=ended,
-        renewed=lambda newer: _remember_newer(peers, newer),
-    )
-    spot = Spot(view.message) if options.spot else None
-    grace = spot.grace if options.grace is None and spot else options.grace
-    network = Network(
-        initial_peers=addresses,
-        listen=options.listen or Network.listen,
-        announce=options.announce,
-        client_mode=admitted.client_mode,
-        relays=options.relays,
+        renewed=lambda answer: _remember_newer(peers_file, answer),
     )
     trainer = TrainerOptions(
-        name=admitted.gate.own.user,
-        state_folder=admitted.home,
-        network=network,
-        device=options.device,
-        micro_batch=options.micro_batch,
-        compile=options.compile,
-        country=options.country,
-        max_upload=options.max_upload,
-        max_download=options.max_download,
-        grace=GRACE if grace is None else grace,
+        name=gate.own.user,
+        state_folder=admitted.peer_folder,
+        network=chosen.network(_initial_peers(admitted, peers_file), client_mode=admitted.client_mode),
+        chosen=chosen,
         identity=admitted.identity,
-        gate=admitted.gate,
-        when_joined=(renewal.start, lambda _: spot.start()) if spot else (renewal.start,),
-        steps=steps,
+        gate=gate,
+        when_joined=(renewal.start,),
+        timer=timer,
     )
+    if options.spot:
+        spot = SpotNotice(view.message)
+        trainer = replace(trainer, default_grace=spot.grace, when_joined=(renewal.start, spot.start))
     try:
         train(admitted.run, trainer, view, options.process_started)
     finally:
         renewal.stop()
-    if renewal.ended_by is not None and not isinstance(renewal.ended_by, RunFinished):
+    if renewal.ended_by is not None and renewal.ended_by.kind is not Problem.FINISHED:
         raise renewal.ended_by
 
 
-def _fingerprint(run: RunFile) -> "Fingerprint":
-    """What this peer would train with."""
-    from swarm.run_file.fingerprint import fingerprint
-    from tokenizer.loading import load_tokenizer, tokenizer_digest
-
-    return fingerprint(run, tokenizer_digest(load_tokenizer(run)))
-
-
-def _client_mode(url: str, options: JoinOptions) -> bool:
-    if options.client_mode is not None:
-        return options.client_mode
-    if options.listen or options.announce:
-        return False
-    return needs_client_mode(*addresses_towards(url))
-
-
-def _remember_newer(path: Path, answer: Renewed) -> None:
-    with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop
-        known_peers.remember(
-            path, known_peers.merge(known_peers.usable(answer.initial_peers), known_peers.recall(path))
+def _initial_peers(admitted: Admitted, peers_file: Path) -> list[str]:
+    """The addresses to join by: the coordinator's, then those of earlier sessions."""
+    current = known_peers.usable(admitted.answer.initial_peers)
+    if not current:
+        raise JoinProblem(
+            Problem.MANIFEST, f"{admitted.run.name}: the coordinator names no peer to join by; tell the organizer"
         )
+    addresses = known_peers.merge(current, known_peers.recall(peers_file))
+    known_peers.remember(peers_file, addresses)
+    return addresses
 
 
-def _is_name(name: str) -> bool:
-    return name.strip() != "" and len(name) <= LONGEST_NAME and name.isprintable()
+def _remember_newer(peers_file: Path, answer: Renewed) -> None:
+    with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop
+        current = known_peers.usable(answer.initial_peers)
+        known_peers.remember(peers_file, known_peers.merge(current, known_peers.recall(peers_file)))
 
 
-def _user_name() -> str:
-    """The name of whoever runs this, or a plain one where the system does not know (in containers)."""
+def _client_mode(url: str, chosen: VolunteerOptions) -> bool:
+    if chosen.client_mode is not None:
+        return chosen.client_mode
+    if chosen.listen or chosen.announce:
+        return False
+    return machine_checks.needs_client_mode(*machine_checks.addresses_towards(url))
+
+
+def user_name(longest: int) -> str:
+    """The login name, or a plain one where the system knows none (in containers)."""
     try:
-        return getpass.getuser()[:LONGEST_NAME]
+        return getpass.getuser()[:longest]
     except (KeyError, OSError):
         return "volunteer"

@@ -1,7 +1,7 @@
-"""The manifest on disk: the run file and the tokenizer that the coordinator hands out, verified.
+"""Verifies the run file and the tokenizer that the coordinator hands out, and writes them to disk.
 
-A manifest comes from outside. It decides what is trained, not what is read or written on this machine: names
-with a path in them, files of unknown kinds, huge ones, and local text are refused.
+A manifest comes from outside. It decides what is trained, but not what is read or written on this machine: file names
+with a path in them, huge files, files of unknown kinds, and local text are refused.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from app.join.problems import ManifestProblem, one_line
+from app.join.problems import JoinProblem, Problem, one_line
 from swarm.access.join_messages import Manifest, TokenizerFile
 from swarm.errors import RunFileError
 from swarm.files import remove_partials, write_file
@@ -26,7 +26,7 @@ DEEPEST = 16  # sections and lists within each other
 LARGEST_FILE = 64 << 20  # bytes; a tokenizer of a million words is smaller
 MOST_FILES = 16
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-DATA = (".json", ".txt", ".model")  # a tokenizer is made of these; what else lies beside it is not fetched
+TOKENIZER_SUFFIXES = (".json", ".txt", ".model")  # other files beside a tokenizer are not fetched
 SHA256 = re.compile(r"[0-9a-f]{64}")
 FINGERPRINT = re.compile(r"[0-9a-f]{8,64}")
 HUB_DATASET = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
@@ -35,18 +35,18 @@ Fetch = Callable[[str, int], bytes]
 
 
 def read_manifest(manifest: Manifest, *, data: Path | None = None, trusted: bool = False) -> RunFile:
-    """The run of a manifest, checked and made fit for this machine; nothing is written.
+    """The checked run of a manifest, with the training text of this machine if `data` is given; nothing is written.
 
     Args:
         data: text of this machine to train on, in place of the run's.
-        trusted: the coordinator is on this machine, so that the run may name local text, by absolute paths.
+        trusted: the coordinator is on this machine, so the run may name local text by absolute paths.
 
     Raises:
-        ManifestProblem: one line that says what is wrong with it.
+        JoinProblem: the manifest cannot be used.
     """
     _check_tokenizer(manifest)
     if not FINGERPRINT.fullmatch(manifest.fingerprint):
-        raise _unusable(f"its fingerprint {shown(manifest.fingerprint)} is none")
+        raise _unusable(f"{shown(manifest.fingerprint)} is not a fingerprint")
     run = _parse(manifest.run, Path(RUN_FILE))
     if data is not None:
         sources = [_own_text(data, run.data.train[0].text_column)]
@@ -60,15 +60,14 @@ def read_manifest(manifest: Manifest, *, data: Path | None = None, trusted: bool
 
 
 def write_manifest(manifest: Manifest, run: RunFile, folder: Path, fetch: Fetch) -> RunFile:
-    """Bring the tokenizer and the run file of `read_manifest` into `folder`; what is there already stays.
+    """Write the tokenizer and the run file of `read_manifest` into `folder`; files that are there already stay.
 
     Args:
-        fetch: downloads a tokenizer file by name, and no more than so many bytes.
+        fetch: downloads a tokenizer file by name, of at most so many bytes.
 
     Raises:
-        ManifestProblem: a file is not what the manifest announces.
-        StorageError: it cannot be written.
-        JoinProblem: the coordinator cannot be asked.
+        JoinProblem: a file is not what the manifest announces, or the coordinator does not answer.
+        StorageError: a file cannot be written.
     """
     tokenizer = (folder / TOKENIZER).absolute()
     if tokenizer.is_dir():
@@ -85,13 +84,13 @@ def write_manifest(manifest: Manifest, run: RunFile, folder: Path, fetch: Fetch)
 
 
 def folder_name(run: RunFile, manifest: Manifest) -> str:
-    """What the folder of a run is called; different models of one name do not mix."""
+    """The name of a run's folder; different models of one name do not mix."""
     return f"{run.name}-{manifest.fingerprint}"
 
 
 def _parse(text: str, path: Path) -> RunFile:
     if len(text) > LONGEST_RUN_FILE:
-        raise _unusable(f"its run file has {len(text):,} characters, and {LONGEST_RUN_FILE:,} would be many")
+        raise _unusable(f"its run file has {len(text):,} characters; at most {LONGEST_RUN_FILE:,} are allowed")
     try:
         _check_yaml(text)
         content: Any = read_yaml(text)
@@ -106,11 +105,11 @@ def _parse(text: str, path: Path) -> RunFile:
 
 
 def _check_yaml(text: str) -> None:
-    """Refuse what is short to write and long to read: aliases that stand for gigabytes, and deep nesting.
+    """Refuse aliases, which can expand to gigabytes, and deep nesting.
 
     Raises:
-        ManifestProblem: there is such a thing in it.
-        yaml.YAMLError: it is no YAML.
+        JoinProblem: there is such a thing in it.
+        yaml.YAMLError: it is not YAML.
     """
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -127,7 +126,7 @@ def _check_tokenizer(manifest: Manifest) -> None:
         raise _unusable(f"its tokenizer must be 1 to {MOST_FILES} files of different names, got {len(files)}")
     for file in files:
         if not PLAIN_NAME.fullmatch(file.name):
-            raise _unusable(f"{shown(file.name)} is no name of a tokenizer file")
+            raise _unusable(f"{shown(file.name)} is not the name of a tokenizer file")
         if not 0 < file.size <= LARGEST_FILE:
             raise _unusable(f"{file.name} has {file.size:,} bytes; 1 to {LARGEST_FILE:,} are allowed")
         if not SHA256.fullmatch(file.sha256):
@@ -135,7 +134,7 @@ def _check_tokenizer(manifest: Manifest) -> None:
 
 
 def _needed(manifest: Manifest) -> list[TokenizerFile]:
-    return [file for file in manifest.tokenizer if file.name.endswith(DATA)]
+    return [file for file in manifest.tokenizer if file.name.endswith(TOKENIZER_SUFFIXES)]
 
 
 def _check_source(source: DataSource, *, trusted: bool) -> None:
@@ -146,19 +145,19 @@ def _check_source(source: DataSource, *, trusted: bool) -> None:
             )
         if not Path(source.path).is_absolute():
             raise _unusable(f"{shown(source.path)} is not an absolute path; give text of your own with --data PATH")
-    # the library takes a name that exists here for a folder of this machine
+    # the datasets library takes the name of an existing path for a folder of this machine
     elif not HUB_DATASET.fullmatch(source.name) or ".." in source.name or Path(source.name).exists():
-        raise _unusable(f"{shown(source.name)} is no dataset on the Hub; give text of your own with --data PATH")
+        raise _unusable(f"{shown(source.name)} is not a dataset on the Hub; give text of your own with --data PATH")
 
 
 def _own_text(data: Path, text_column: str) -> DataSource:
     if not data.exists():
-        raise ManifestProblem(f"{data}: no such file or folder; correct --data")
+        raise JoinProblem(Problem.MANIFEST, f"{data}: no such file or folder; correct --data")
     return DataSource(path=str(data.absolute()), text_column=text_column)
 
 
 def _remove_others(folder: Path, names: set[str]) -> None:
-    """A file that another tokenizer has left would be loaded with this one."""
+    """Remove files that an earlier tokenizer has left: they would be loaded with this one."""
     for path in folder.iterdir():
         if path.is_file() and path.name not in names:
             path.unlink()
@@ -184,6 +183,6 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _unusable(reason: str) -> ManifestProblem:
+def _unusable(reason: str) -> JoinProblem:
     more = "" if "--data" in reason else "; tell the organizer"
-    return ManifestProblem(f"the coordinator's manifest cannot be used: {reason}{more}")
+    return JoinProblem(Problem.MANIFEST, f"the coordinator's manifest cannot be used: {reason}{more}")

@@ -1,131 +1,134 @@
-"""Renewing the pass in silence, long before it expires.
+"""Keeps a peer's pass and notices fresh while it trains, in two background threads.
 
-The coordinator is asked over HTTP, and over libp2p where that fails. It may be away: training goes on, and it is asked
-again and again. Only its word that the person is banned or the run is over ends the session.
+The pass is renewed over HTTP, or over libp2p where that fails. While the coordinator is away training goes on and the
+renewal is retried; only a ban or the end of the run ends the session. Notices usually come through the swarm, but the
+DHT of every peer refuses a banned one, often before the notice that says so has reached it: when no newer notices have
+come for a while, they are fetched over HTTP.
 """
 
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
-from app.join.current_address import AWAY
-from app.join.libp2p_renewal import INSTEAD
-from app.join.notices_over_http import Hearing, keep_hearing
-from app.join.problems import Banned, JoinProblem, RunFinished
+from app.join.problems import AWAY, JoinProblem, Problem
 from swarm import clock
+from swarm.access.gate import Gate
 from swarm.access.join_messages import Renewed
-from swarm.access.passes import Pass, check_pass, read_pass
+from swarm.access.passes import check_pass, read_pass
 from swarm.errors import SahajError
-from swarm.logging.logs import keep_story
+from swarm.logging.logs import log_failure
 
 logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 60.0  # seconds between two attempts
 SHORTEST_PAUSE = 1.0
-LONGEST_NAP = 5.0  # seconds between two looks at the clock
-ENDING = (Banned, RunFinished)
+CLOCK_CHECK_EVERY = 5.0  # seconds
+FINAL = frozenset({Problem.BANNED, Problem.FINISHED})
+# problems of HTTP after which libp2p is tried; every other one is the organizer's decision
+RETRY_OVER_LIBP2P = AWAY | {Problem.NOT_A_COORDINATOR, Problem.HUB_AWAY, Problem.TOO_MANY}
+
+NOTICES_OVERDUE = 40.0  # seconds without newer notices, which the coordinator publishes every 20 s
+NOTICES_CHECK_EVERY = 1.0  # seconds
+FETCH_NOTICES_EVERY = 20.0  # seconds
 
 
-class Renewable(Hearing, Protocol):
-    """The part of `swarm.access.gate.Gate` that is needed here."""
+class Contact(Protocol):
+    """The part of `CoordinatorContact` that is needed here."""
 
-    run_name: str
-    authority: bytes
+    def renew(self) -> Renewed: ...  # noqa: D102
 
-    def renew(self, own: Pass) -> None:
-        """Use this pass from now on."""
+    def renew_over_libp2p(self, dht: DHT) -> Renewed: ...  # noqa: D102
+
+    def fetch_notices(self) -> bytes: ...  # noqa: D102
 
 
 class Renewal:
-    """A thread that keeps the pass in the gate fresh, and one that hears notices which do not come by the swarm.
+    """Renews the pass in the gate, and fetches notices if none come through the swarm.
 
     Args:
-        ask: fetches a new pass over HTTP; raises a JoinProblem.
-        ask_directly: does so over libp2p, which the node of the DHT speaks.
-        hear: fetches the signed notices of the coordinator; raises a JoinProblem.
-        expires: of the first pass, unix time in seconds.
-        say: told in one line when something changes.
-        ended: told once, when this peer may not go on.
-        renewed: given each good answer.
+        say: called with one line when the state of the renewal changes.
+        ended: called once with the reason, when this peer may not go on.
+        renewed: called with each new pass.
     """
 
     def __init__(
         self,
-        ask: Callable[[], Renewed],
-        ask_directly: Callable[[DHT], Renewed],
-        hear: Callable[[], bytes],
-        gate: Renewable,
+        contact: Contact,
+        gate: Gate,
         peer_id: PeerID,
-        expires: float,
         *,
         say: Callable[[str], None],
         ended: Callable[[str], None],
         renewed: Callable[[Renewed], None] = lambda _: None,
     ):
-        self._ask, self._ask_directly, self._hear = ask, ask_directly, hear
-        self._gate, self._peer_id, self._expires = gate, peer_id, expires
+        self._contact, self._gate, self._peer_id, self._expires = contact, gate, peer_id, gate.own.expires
         self._say, self._ended, self._renewed = say, ended, renewed
         self._stop = threading.Event()
         self._trouble = ""  # what was last said about it
         self.ended_by: JoinProblem | None = None
 
     def start(self, dht: DHT) -> None:
-        """Begin; call it when the peer's processes have been forked."""
-        threading.Thread(target=self._run, args=(dht,), name="renewal", daemon=True).start()
-        hearing = (self._gate, self._hear, self._stop)
-        threading.Thread(target=keep_hearing, args=hearing, name="hearing", daemon=True).start()
+        """Start the threads; hivemind's processes must have been forked before."""
+        threading.Thread(target=self._keep_renewing, args=(dht,), name="renewal", daemon=True).start()
+        notices = (self._gate, self._contact.fetch_notices, self._stop)
+        threading.Thread(target=keep_fetching_notices, args=notices, name="notices", daemon=True).start()
 
     def stop(self) -> None:
-        """Renew and hear no more."""
+        """Ask both threads to end."""
         self._stop.set()
 
-    def _run(self, dht: DHT) -> None:
+    def _keep_renewing(self, dht: DHT) -> None:
         failures, asked_pause = 0, 0.0
-        while not self._waited(max(asked_pause, pause(self._expires, clock.now(), failures, random.random()))):
+        while not self._wait(max(asked_pause, pause(self._expires, clock.now(), failures, random.random()))):
             try:
-                self._take(self._ask_either_way(dht))
-            except ENDING as problem:
-                self.ended_by = problem
-                self._ended(str(problem))
-                return
-            except Exception as problem:  # whatever it is, training goes on, and the next attempt may do better
+                self._use(self._ask(dht))
+            except Exception as problem:  # whatever it is, training goes on, and the next attempt may succeed
+                if isinstance(problem, JoinProblem) and problem.kind in FINAL:
+                    self.ended_by = problem
+                    self._ended(str(problem))
+                    return
                 failures += 1
                 if not isinstance(problem, SahajError):
-                    keep_story(problem, "the pass could not be renewed")
+                    log_failure(problem, "the pass could not be renewed")
                 asked_pause = min(getattr(problem, "retry_after", 0.0), LONGEST_PAUSE)
-                self._tell(_describe(problem))
+                if (trouble := _describe(problem)) != self._trouble:
+                    self._trouble = trouble
+                    self._say(trouble)
             else:
                 failures, asked_pause = 0, 0.0
                 if self._trouble:
                     self._trouble = ""
                     self._say("The coordinator is back, and the pass is renewed.")
 
-    def _waited(self, seconds: float) -> bool:
-        """Wait by the wall clock: a machine that slept wakes up with an old pass. Returns whether it is over."""
+    def _wait(self, seconds: float) -> bool:
+        """Wait by the wall clock, as a machine that slept wakes up with an old pass; returns whether to stop."""
         due = clock.now() + seconds
         while (left := due - clock.now()) > 0:
-            if self._stop.wait(min(left, LONGEST_NAP)):
+            if self._stop.wait(min(left, CLOCK_CHECK_EVERY)):
                 return True
         return self._stop.is_set()
 
-    def _ask_either_way(self, dht: DHT) -> Renewed:
+    def _ask(self, dht: DHT) -> Renewed:
         try:
-            return self._ask()
-        except INSTEAD as problem:
-            try:
-                return self._ask_directly(dht)
-            except ENDING:
+            return self._contact.renew()
+        except JoinProblem as problem:
+            if problem.kind not in RETRY_OVER_LIBP2P:
                 raise
-            except Exception as another:
-                logger.debug("not over libp2p either: %r", another)
-            raise problem
+            try:
+                return self._contact.renew_over_libp2p(dht)
+            except Exception as second:
+                if isinstance(second, JoinProblem) and second.kind in FINAL:
+                    raise
+                logger.debug("not over libp2p either: %r", second)
+            raise
 
-    def _take(self, answer: Renewed) -> None:
+    def _use(self, answer: Renewed) -> None:
         own = read_pass(answer.pass_)
         check_pass(own, self._gate.authority, self._gate.run_name, self._peer_id)
         self._gate.take_notice(answer.notices)
@@ -133,14 +136,25 @@ class Renewal:
         self._expires = own.expires
         self._renewed(answer)
 
-    def _tell(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            self._trouble = trouble
-            self._say(trouble)
+
+def keep_fetching_notices(gate: Gate, fetch: Callable[[], bytes], stop: threading.Event) -> None:
+    """Fetch signed notices whenever the newest are overdue, until `stop` is set."""
+    newest, received, fetched = 0.0, time.monotonic(), float("-inf")
+    while not stop.wait(NOTICES_CHECK_EVERY):
+        now = time.monotonic()  # not the time in the notices: the coordinator's clock may differ from ours
+        if gate.notices.time != newest:
+            newest, received = gate.notices.time, now
+        if now - received < NOTICES_OVERDUE or now - fetched < FETCH_NOTICES_EVERY:
+            continue
+        fetched = now
+        try:
+            gate.take_notice(fetch())
+        except Exception as error:  # the coordinator is away: the renewal says so, and training goes on
+            logger.debug("notices could not be fetched: %r", error)
 
 
 def pause(expires: float, now: float, failures: int, luck: float) -> float:
-    """Seconds until the next attempt.
+    """Seconds until the next attempt: half of the time left or, after failures, exponential backoff.
 
     Args:
         expires: of the pass, unix time in seconds, as `now`.
@@ -153,7 +167,7 @@ def pause(expires: float, now: float, failures: int, luck: float) -> float:
 
 
 def _describe(problem: Exception) -> str:
-    if isinstance(problem, AWAY):
+    if isinstance(problem, JoinProblem) and problem.kind in AWAY:
         return "The coordinator is away; training goes on, and it is asked again within a minute."
     reason = str(problem) if isinstance(problem, SahajError) else type(problem).__name__
     return f"The pass could not be renewed ({reason}); training goes on, and it is tried again."

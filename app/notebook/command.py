@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.quiet import quiet
+from app.startup import set_verbosity
 
 
 def notebook(
@@ -16,9 +16,9 @@ def notebook(
     out: Annotated[Path, typer.Option(metavar="FILE", help="where to write it")] = Path("join.ipynb"),
 ) -> None:
     """Write a notebook by which others join a run from Colab or Kaggle."""
-    quiet(verbose=False)
+    set_verbosity(verbose=False)
     from app.join.address import is_loopback
-    from app.join.coordinator_client import Door
+    from app.join.coordinator_client import CoordinatorClient
     from coordinator.notebook.build import notebook_for
     from coordinator.notebook.wheel import this_program
     from swarm.files import write_file
@@ -27,8 +27,9 @@ def notebook(
     if url is None:
         content = notebook_for("", this_program())
     else:
-        with Door(url) as door:  # the program that the notebook installs is the run's, and not the one here
-            content, link = door.notebook(), door.base
+        with CoordinatorClient(url) as client:
+            # of the coordinator, as the program that it installs is the run's and not this one
+            content, link = client.notebook(), client.base
     write_file(out, content)
     joins = f"joins {link}" if link else "asks for a run's link"
     typer.echo(f"Wrote {out}, which {joins}. Colab and Kaggle open it from GitHub or from a Hub repository.")

@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
-from app.quiet import quiet
+from app.startup import INTERRUPTED, set_verbosity
 from swarm.logging import logs
-
-INTERRUPTED = 130  # the exit status of a command that was ended by Ctrl-C
 
 CheckpointArgument = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="a checkpoint-N folder", show_default=False)
@@ -42,7 +40,7 @@ def release(
     link: LinkOption = None,
 ) -> None:
     """Release a checkpoint on the Hub, with a model card."""
-    quiet(verbose=False)
+    set_verbosity(verbose=False)
     from app.release.release import describe, publish_by_hand, release_by_hand
 
     made = release_by_hand(checkpoint, repo, tag, ledger, link)
@@ -55,5 +53,5 @@ def release(
     except KeyboardInterrupt:
         typer.echo("sahaj: stopped; nobody sees anything of it, and what has arrived is not sent again", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    logs.said(done)
+    logs.console_line(done)
     typer.echo(done)

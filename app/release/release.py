@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.commands.info import readable
 from app.join.address import coordinator_url
-from app.join.problems import AddressProblem
+from app.join.problems import JoinProblem, Problem
 from coordinator.checkpoints.retention import RUN, Checkpoint, check
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.storage.database import folder_of
@@ -84,7 +84,9 @@ def _link_of(state_folder: Path, given: str | None) -> str:
     if given is not None:
         link = coordinator_url(given)
         if not link_for_others(link):
-            raise AddressProblem(f"--link {link}: works on this machine only; give the address that others use")
+            raise JoinProblem(
+                Problem.BAD_URL, f"--link {link}: works on this machine only; give the address that others use"
+            )
         return link
     try:
         return (state_folder / URL).read_text(encoding="utf-8").strip()

@@ -8,23 +8,20 @@ Where everybody's gradients together are averaged before the next batch is there
 searched. In small groups all choices are tried. In larger ones finding the best is a knapsack problem, which the paper
 relaxes and rounds; here, for many deadlines T, peers stop training one after another, those first that give the fewest
 samples for what they cost the round, until T is kept. The best of these choices is improved by letting single peers,
-and pairs, change sides for as long as that helps. `benchmarks/plan.py` measures how far from the best that is.
+and pairs, change sides, and by deadlines near its own, for as long as that helps. `benchmarks/plan.py` measures how far
+from the best that is.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from averaging.load_balancing.closed_form import Flags, Floats, Lines, keeps, round_seconds
 
 TRIED_IN_FULL = 10  # peers that could train; 2^10 choices take some 20 ms
-SMALL = 64  # peers; larger groups are searched in steps as coarse as time allows
-DEADLINES = {True: 4, False: 12}  # of each kind; in small groups, in larger ones
-REFINEMENTS = 3
-WORTH_REFINING = 1e-3  # relative gain in time; below it no closer deadlines are tried
-PROBES = {True: SMALL, False: 24}  # numbers of peers that are looked at together
+DEADLINES = 16  # from the shortest to the longest round that may matter
+PROBES = 32  # numbers of peers that are looked at together
 GUESSES = 2  # how many will train, which says what each of them costs, is first guessed, then known better
 MOVES = 128  # choices beside the best one that a step of improvement looks at, and about as many pairs
+NEARBY = (0.9, 0.97, 0.99, 1.0, 1.01, 1.03, 1.1)  # deadlines beside that of the best choice
 IMPROVEMENTS = 8  # steps of improvement at most
 SAME = 1e-9  # relative difference of two times that counts as none
 
@@ -37,51 +34,25 @@ def choose_trainers(lines: Lines, speeds: Floats, samples: float, *, overlap: bo
         samples: of a global step.
     """
     able = speeds > 0.0
-    if not able.any():
+    if not able.any() or (overlap and keeps(lines, able[None], samples / speeds.sum())[0]):
         return able
-    if overlap and keeps(lines, able[None], samples / speeds.sum())[0]:
-        return able
-    group = _Group(lines, speeds, samples, overlap)
-    if able.sum() <= TRIED_IN_FULL:
-        return group.best(_all_choices(able))
-    best = group.best(_by_deadlines(group, able))
-    best = group.better(best, _lone(lines, speeds))
-    for _ in range(IMPROVEMENTS):
-        better = group.better(best, _beside(best, speeds))
-        if (better == best).all():
-            break
-        best = better
-    deadline = group.seconds(best[None])[0] if overlap else round_seconds(lines, best[None])[0]
-    return group.better(best, _keeping(deadline, lines, speeds))
 
-
-@dataclass(frozen=True)
-class _Group:
-    """What choices are judged by."""
-
-    lines: Lines
-    speeds: Floats
-    samples: float
-    overlap: bool
-
-    def seconds(self, choices: Flags) -> Floats:
-        return step_seconds(self.lines, choices, self.speeds, self.samples, overlap=self.overlap)
-
-    def best(self, choices: Flags) -> Flags:
-        """One of K choices, [K, n]."""
-        seconds = self.seconds(choices)
+    def best(choices: Flags) -> Flags:
+        seconds = step_seconds(lines, choices, speeds, samples, overlap=overlap)
         good = choices[seconds <= seconds.min() * (1.0 + SAME)]
-        return good[np.argmax((good * self.speeds).sum(axis=1))]
+        return good[np.argmax((good * speeds).sum(axis=1))]
 
-    def better(self, best: Flags, choices: Flags) -> Flags:
-        """The best one so far, or a better one; those that cannot be are left out first, which is cheaper."""
-        now = self.seconds(best[None])[0] * (1.0 + SAME)
-        if not np.isfinite(now):
-            return self.best(np.vstack([best[None], choices]))
-        speed = (choices * self.speeds).sum(axis=1)
-        computing = self.samples / np.where(speed > 0.0, speed, self.samples / (2.0 * now))
-        allowed = np.where(computing <= now, now, -1.0) if self.overlap else now - computing
-        return self.best(np.vstack([best[None], choices[keeps(self.lines, choices, allowed)]]))
+    if able.sum() <= TRIED_IN_FULL:
+        return best(_all_choices(able))
+    found = best(np.vstack([_lone(lines, speeds), *(_keeping(one, lines, speeds) for one in _deadlines(lines, able))]))
+    for _ in range(IMPROVEMENTS):
+        needs = round_seconds(lines, found[None])[0]
+        nearby = [_keeping(needs * factor, lines, speeds) for factor in NEARBY] if np.isfinite(needs) else []
+        better = best(np.vstack([_beside(found, speeds), *nearby]))
+        if (better == found).all():
+            break
+        found = better
+    return found
 
 
 def step_seconds(lines: Lines, trains: Flags, speeds: Floats, samples: float, *, overlap: bool) -> Floats:
@@ -114,46 +85,26 @@ def _lone(lines: Lines, speeds: Floats) -> Flags:
     return places[:, None] == np.arange(len(speeds))
 
 
-def _by_deadlines(group: _Group, able: Flags) -> Flags:
-    """Choices for deadlines from the shortest to the longest that may matter, then around the best of these; [K, n]."""
-    lines = group.lines
+def _deadlines(lines: Lines, able: Flags) -> Floats:
+    """From the shortest to the longest round that may matter, and when a peer's own bound falls away; [K]."""
     with np.errstate(divide="ignore"):
         single = np.concatenate([1.0 / lines.download, 1.0 / lines.upload[able], round_seconds(lines, able[None])])
-    times = np.sort(single[np.isfinite(single)])
+    times = np.unique(single[np.isfinite(single)])
     if not len(times):
-        return able[None]
-    least, most = float(times[0]), float(times[-1])
-    found, shortest, number = able[None], np.inf, DEADLINES[len(able) <= SMALL]
-    for _ in range(REFINEMENTS):
-        between = times[(times >= least) & (times <= most)]
-        if len(between):  # when a peer's own bound falls away
-            between = between[np.linspace(0, len(between) - 1, number).astype(int)]
-        fractions = np.arange(number + 1.0) / number
-        even = least + (most - least) * fractions**3
-        deadlines = np.unique(np.concatenate([between, even]))
-        choices = [_keeping(deadline, lines, group.speeds) for deadline in deadlines]
-        of = np.repeat(np.arange(len(deadlines)), [len(some) for some in choices])
-        tried = np.vstack(choices)
-        seconds = group.seconds(tried)
-        found = np.vstack([found, tried])
-        if seconds.min() > (1.0 - WORTH_REFINING) * shortest:
-            break
-        shortest, place = seconds.min(), int(of[np.argmin(seconds)])
-        least, most = float(deadlines[max(place - 1, 0)]), float(deadlines[min(place + 1, len(deadlines) - 1)])
-    return found
+        return times
+    some = times[np.linspace(0, len(times) - 1, DEADLINES).astype(int)]
+    return np.unique([*np.geomspace(times[0], times[-1], DEADLINES), *some])
 
 
 def _keeping(deadline: float, lines: Lines, speeds: Floats) -> Flags:
     """Large choices that keep a deadline, if any do: each for an order in which peers stop training; [K, n]."""
     trains = (speeds > 0.0) & (lines.upload * deadline >= 1.0)
     if not trains.any():
-        return _fastest(speeds)[None]
+        return np.zeros((0, len(speeds)), dtype=np.bool_)
     kept = [_first_to_keep(deadline, lines, trains, speeds)]
-    number = float(trains.sum())
     for _ in range(GUESSES):
-        freed, relief = _gains(lines, deadline, number)
+        freed, relief = _gains(lines, deadline, float(kept[-1].sum()))
         kept.append(_first_to_keep(deadline, lines, trains, speeds / np.maximum(freed + relief, SAME)))
-        number = float(kept[-1].sum())
     return np.array(kept)
 
 
@@ -180,16 +131,12 @@ def _first_to_keep(deadline: float, lines: Lines, trains: Flags, worth: Floats) 
     rank[order] = np.arange(len(order))
     fewest, most = 0, len(order) - 1
     while fewest < most:
-        numbers = np.unique(np.linspace(fewest, most - 1, PROBES[len(trains) <= SMALL]).astype(int))
+        numbers = np.unique(np.linspace(fewest, most - 1, PROBES).astype(int))
         kept = keeps(lines, rank >= numbers[:, None], np.full(len(numbers), deadline))
         first = int(np.argmax(kept)) if kept.any() else len(numbers)
         fewest = int(numbers[first - 1]) + 1 if first else fewest
         most = int(numbers[first]) if first < len(numbers) else most
     return rank >= fewest
-
-
-def _fastest(speeds: Floats) -> Flags:
-    return np.arange(len(speeds)) == np.argmax(speeds)
 
 
 def _beside(trains: Flags, speeds: Floats) -> Flags:

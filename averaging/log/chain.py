@@ -60,7 +60,10 @@ class Chain:
         """The entries of the steps after one and up to another, as far as they are held."""
         first, old = self.first, len(self._packed)
         begin, end = max(0, after + 1 - first), max(0, until + 1 - first)
-        return [*map(unpack, self._packed[begin:end]), *self._plain[max(0, begin - old) : max(0, end - old)]]
+        return [
+            *(unpack(Entry, one) for one in self._packed[begin:end]),
+            *self._plain[max(0, begin - old) : max(0, end - old)],
+        ]
 
     def until(self, step: int, digest: str, most: int) -> list[Entry]:
         """The entries up to that of a step with this digest, at most so many; none if this chain does not have it."""

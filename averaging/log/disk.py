@@ -6,14 +6,13 @@ What a file names is on the disk before the file is.
 import io
 import logging
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgpack
-
 from averaging.log.header import Ballot, Entry, Gap, Header, Kind, SnapshotName
 from averaging.log.log_file import LogFile, Record, chain_of, framed, missing_in, unframed, unreadable
+from averaging.log.packing import pack, unpack
 from averaging.log.snapshot import Manifest
 from averaging.log.store import Store
 from swarm.errors import StorageError
@@ -130,12 +129,11 @@ class Disk:
     def save_proposal(self, ballot: Ballot, header: Header) -> None:
         """Write down what this peer accepts, in place of what it accepted before; the chunks are in `contents`."""
         self.contents.flush()
-        encoded = msgpack.packb([ballot.number, ballot.convener, header.encoded])
-        write_file(self._accepted, framed(encoded), mode=0o600)
+        write_file(self._accepted, framed(pack([ballot.number, ballot.convener, header.encoded])), mode=0o600)
 
     def save_waited(self, instance: str, seconds: float) -> None:
         """Write the seconds without a quorum for the step after a header; no rule of safety reads it."""
-        write_file(self._waited, framed(msgpack.packb([instance, seconds])), mode=0o600)
+        write_file(self._waited, framed(pack([instance, seconds])), mode=0o600)
 
     def take_over(self, entries: Sequence[Entry], snapshot: SnapshotName, gaps: tuple[Gap, ...]) -> None:
         """Go on from a snapshot that was loaded: it is the state after the last of these headers.
@@ -159,8 +157,7 @@ class Disk:
 
     def _save_snapshots(self, start: int, names: Sequence[SnapshotName]) -> None:
         self.contents.flush()
-        encoded = [start, [astuple(gap) for gap in self._gaps], [astuple(name) for name in names]]
-        write_file(self._snapshots, framed(msgpack.packb(encoded)), mode=0o600)
+        write_file(self._snapshots, framed(pack([start, self._gaps, names])), mode=0o600)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write down entries that were applied."""
@@ -233,7 +230,7 @@ def _content(path: Path) -> list[Any] | None:
         with path.open("rb") as file:
             for place, content in unframed(file):
                 if place == 0:
-                    values: list[Any] = msgpack.unpackb(content)
+                    values: list[Any] = unpack(list, content)
                     return values
             if file.seek(0, io.SEEK_END):
                 logger.warning("%s is broken and was left out", path)

@@ -4,16 +4,16 @@ A header names the one before it by digest, so that headers form a chain. It is 
 convener proposes again keeps its bytes, and with them its digest.
 """
 
-import dataclasses
 import functools
 import hashlib
 import itertools
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import cast
 
-import msgpack
+from msgspec.structs import replace
+
+from averaging.log.packing import Packed, pack, unpack
 
 FORMAT = 1  # of the encoding below
 
@@ -33,16 +33,14 @@ class Kind(str, Enum):
     RESET = "reset"  # names new voters without the votes of the old ones; signed by the run's authority
 
 
-@dataclass(frozen=True, order=True)
-class Ballot:
+class Ballot(Packed, order=True):
     """One try of one convener to have a header committed; it proposes at most one header in it."""
 
     number: int
     convener: str  # session
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Packed):
     """What one session brought to a global step."""
 
     session: str
@@ -54,40 +52,35 @@ class Member:
     loss: float | None = None  # mean over the masked tokens, in nats; None: it is not known
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Packed):
     """A run of chunks of the update, and the member that reduced them."""
 
     reducer: str  # session
     chunks: tuple[str, ...]  # digests, in the order of the vector
 
 
-@dataclass(frozen=True)
-class Exclusion:
+class Exclusion(Packed):
     """A sender whose gradient is missing from one chunk of the mean."""
 
     session: str
     chunk: int  # index in the whole vector
 
 
-@dataclass(frozen=True)
-class SnapshotName:
+class SnapshotName(Packed):
     """A state that can be loaded."""
 
     step: int
     digest: str  # of its manifest
 
 
-@dataclass(frozen=True)
-class Reset:
+class Reset(Packed):
     """A place at which a chain was reset; no two resets of a run have the same ballot."""
 
     step: int
     ballot: Ballot
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(Packed, tag=FORMAT, dict=True):
     """One entry of the log."""
 
     run: str  # fingerprint of the settings on which all peers agree
@@ -107,7 +100,7 @@ class Header:
     @functools.cached_property
     def encoded(self) -> bytes:
         """The bytes that are hashed and sent."""
-        return bytes(msgpack.packb([FORMAT, *_fields(self)], default=_fields))
+        return pack(self)
 
     @functools.cached_property
     def digest(self) -> str:
@@ -117,7 +110,7 @@ class Header:
     @functools.cached_property
     def unsigned_digest(self) -> str:
         """Of the header without its order: what the authority signs."""
-        return dataclasses.replace(self, order=b"").digest
+        return replace(self, order=b"").digest
 
     @functools.cached_property
     def head(self) -> "Head":
@@ -151,36 +144,13 @@ class Header:
         Raises:
             ValueError: they are no header of this format.
         """
-        try:
-            version, *fields = msgpack.unpackb(encoded)
-            if version != FORMAT:
-                raise ValueError(f"format {version} of a header is not known, only {FORMAT}")
-            run, step, kind, previous, ballot, members, parts, exclusions, voters, *rest = fields
-            tie_breaker, snapshot, resets, order = rest
-            header = Header(
-                run=run,
-                step=step,
-                kind=Kind(kind),
-                previous=previous,
-                ballot=Ballot(*ballot),
-                members=tuple(Member(one[0], one[1], tuple(one[2]), *one[3:]) for one in members),
-                parts=tuple(Part(reducer, tuple(chunks)) for reducer, chunks in parts),
-                exclusions=tuple(Exclusion(*one) for one in exclusions),
-                voters=tuple(voters),
-                tie_breaker=tie_breaker,
-                snapshot=None if snapshot is None else SnapshotName(*snapshot),
-                resets=tuple(Reset(step, Ballot(*ballot)) for step, ballot in resets),
-                order=order,
-            )
-        except (TypeError, IndexError, msgpack.exceptions.UnpackException) as error:
-            raise ValueError(f"no header: {error}") from error
+        header = cast(Header, unpack(Header, encoded))
         if header.encoded != encoded:
             raise ValueError("a header has only one encoding, and this is another")
         return header
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(Packed):
     """Where a peer stands: its newest header, and the resets of its chain."""
 
     step: int
@@ -188,8 +158,7 @@ class Head:
     resets: tuple[Reset, ...] = ()
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(Packed):
     """Older headers that are missing: the one of a step with this digest, and those before it down to another step."""
 
     step: int
@@ -197,8 +166,7 @@ class Gap:
     above: int  # the header of this step is held, or the chain begins after it
 
 
-@dataclass(frozen=True)
-class Farewell:
+class Farewell(Packed):
     """That a session has left for good, and where it stood."""
 
     session: str
@@ -208,8 +176,7 @@ class Farewell:
     signature: bytes = b""  # of the session; empty where the run gives no passes
 
 
-@dataclass(frozen=True)
-class Certificate:
+class Certificate(Packed):
     """Why a header is committed: who accepted it in which ballot. A reset has the authority's signature instead."""
 
     ballot: Ballot
@@ -218,8 +185,7 @@ class Certificate:
     signatures: tuple[bytes, ...] = ()  # of the votes, in their order; empty ones where the run gives no passes
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Packed):
     """A header of the log with its certificate."""
 
     header: Header
@@ -274,8 +240,3 @@ def newest(heads: Collection[Head]) -> Head:
         if supersedes(head, best):
             best = head
     return best
-
-
-def _fields(value: Any) -> list[Any]:
-    """Those of a dataclass, in order."""
-    return [getattr(value, name) for name in value.__dataclass_fields__]

@@ -12,14 +12,14 @@ import logging
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import msgpack
+from msgspec.structs import astuple
 
-from averaging.log.header import Entry, Gap
-from averaging.log.packing import entry_of, fields_of
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Header
+from averaging.log.packing import Packed, pack, unpack
 from swarm.errors import StorageError
 from swarm.files import fsync, storage_errors
 
@@ -304,16 +304,33 @@ def unreadable(path: Path, error: OSError) -> StorageError:
     return StorageError(f"{path}: could not be read ({error.strerror}); make it readable or remove it")
 
 
+class _Entry(Packed):
+    """As it is in the file: the header in the bytes that its digest is of."""
+
+    header: bytes
+    ballot: Ballot
+    votes: tuple[str, ...]
+    goodbyes: tuple[Farewell, ...]
+    signatures: tuple[bytes, ...]
+
+
+class _Record(Packed):
+    """As it is in the file."""
+
+    entry: _Entry
+    is_applied: bool
+    gaps: tuple[Gap, ...] | None
+    is_proven: bool
+
+
 def _encode(record: Record) -> bytes:
-    gaps = None if record.gaps is None else [astuple(gap) for gap in record.gaps]
-    return bytes(msgpack.packb([fields_of(record.entry), record.is_applied, gaps, record.is_proven]))
+    entry = _Entry(record.entry.header.encoded, *astuple(record.entry.certificate))
+    return pack(_Record(entry, record.is_applied, record.gaps, record.is_proven))
 
 
 def _decode(encoded: bytes) -> Record:
-    try:
-        fields, is_applied, gaps, is_proven = msgpack.unpackb(encoded)
-        return Record(
-            entry_of(fields), is_applied, None if gaps is None else tuple(Gap(*gap) for gap in gaps), is_proven
-        )
-    except (TypeError, msgpack.exceptions.UnpackException) as error:
-        raise ValueError(f"no entry: {error}") from error
+    found = unpack(_Record, encoded)
+    header, *certificate = astuple(found.entry)
+    return Record(
+        Entry(Header.decode(header), Certificate(*certificate)), found.is_applied, found.gaps, found.is_proven
+    )

@@ -10,7 +10,8 @@ A round that fails costs its members that round: nothing is voted for, and no co
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Header, Kind, Member, Part
 from averaging.protocol.contacts import Contacts

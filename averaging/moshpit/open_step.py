@@ -1,7 +1,8 @@
 """The step that a peer takes part in now, if there is one: its rounds, and which of them a message is for."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Certificate, Entry
 from averaging.moshpit.crediting import Crediting

@@ -9,8 +9,9 @@ peer that missed some steps goes on without them until parameters are averaged; 
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Entry, Head, SnapshotName
 from averaging.moshpit.crediting import Crediting

@@ -5,10 +5,10 @@ signed: votes and goodbyes by their sessions, contacts by theirs with the pass, 
 authority. In a run without passes everybody may take part under any name, so nothing is checked: see `Open`.
 """
 
-from dataclasses import replace
 from typing import Protocol
 
 import msgpack
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Farewell, Head, Header, SnapshotName
 from averaging.protocol.messages import Anchor, Contact

@@ -1,13 +1,14 @@
 """What peers tell each other."""
 
-from dataclasses import dataclass
-from typing import TypeAlias
-
 from averaging.log.header import Ballot, Entry, Farewell, Head, Header, SnapshotName
+from averaging.log.packing import Packed
 
 
-@dataclass(frozen=True)
-class Contact:
+class Message(Packed, tag=True):
+    """What one peer tells another. Its name comes first when it is sent."""
+
+
+class Contact(Packed):
     """A peer as the DHT lists it."""
 
     session: str
@@ -17,8 +18,7 @@ class Contact:
     proof: bytes = b""  # the session's signature and its pass; empty where the run gives no passes
 
 
-@dataclass(frozen=True)
-class Anchor:
+class Anchor(Packed):
     """A head that the run's authority has signed: its chain is the run's. So is the snapshot, which may be newer than
     the one that headers name.
     """
@@ -31,16 +31,14 @@ class Anchor:
 # -- gathering
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Message):
     """To the convener, every two seconds and when it matters: where a peer stands, and what it has gathered."""
 
     head: Head | None  # None: it has no state yet
     samples: int  # in its buffers
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(Message):
     """The answer to a report, and the word of a convener."""
 
     head: Head | None
@@ -50,8 +48,7 @@ class Status:
     anchor: Anchor | None = None  # the newest one of its chain
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Message):
     """In a run of small groups: the batch is there, and these peers take the step after this one together."""
 
     step: int
@@ -62,8 +59,7 @@ class Groups:
 # -- meeting: the first phase of Paxos ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Meet:
+class Meet(Message):
     """Convener to all: close your buffers and call. Promise requests of single-decree Paxos."""
 
     instance: str  # digest of the newest header: the decision is about what follows it
@@ -71,8 +67,7 @@ class Meet:
     ballot: Ballot
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(Packed):
     """A header that a voter has accepted, and in which ballot."""
 
     ballot: Ballot
@@ -80,8 +75,7 @@ class Accepted:
     contacts: tuple[Contact, ...] = ()  # of sessions to which it gives power, for those that do not know them
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(Packed):
     """A closed buffer of gradients."""
 
     number: int
@@ -90,16 +84,14 @@ class Offer:
     loss: float | None  # sum over the masked tokens, in nats; None: it is not known
 
 
-@dataclass(frozen=True)
-class Bandwidth:
+class Bandwidth(Packed):
     """What a peer's line carries, in Mbit/s."""
 
     upload: float
     download: float
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Message):
     """The answer: what this peer brings, and its promise to accept nothing in a lower ballot."""
 
     instance: str
@@ -111,8 +103,7 @@ class Call:
     rests: bool = False  # it computes none, as a plan has told it
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(Message):
     """A ballot is too low for this peer."""
 
     instance: str
@@ -120,8 +111,7 @@ class Refused:
     promised: Ballot
 
 
-@dataclass(frozen=True)
-class Goodbye:
+class Goodbye(Message):
     """Final for its session: what it has promised and accepted, so that a ballot need not wait for its vote."""
 
     session: str
@@ -140,8 +130,7 @@ class Goodbye:
 # -- reducing
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(Packed):
     """Who reduces a run of chunks. A later attempt replaces an earlier one."""
 
     first: int
@@ -150,8 +139,7 @@ class Assignment:
     attempt: int
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Message):
     """Convener to members: who sends what to whom in this ballot."""
 
     instance: str
@@ -171,8 +159,7 @@ class Plan:
         return next((buffers for member, buffers in self.members if member == session), ())
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Message):
     """Member to reducer: its gradient in one chunk, the sum of the planned buffers. The process adds the numbers."""
 
     ballot: Ballot
@@ -180,8 +167,7 @@ class Piece:
     attempt: int
 
 
-@dataclass(frozen=True)
-class Reducing:
+class Reducing(Message):
     """Reducer to convener: pieces are still coming in."""
 
     ballot: Ballot
@@ -189,8 +175,7 @@ class Reducing:
     attempt: int
 
 
-@dataclass(frozen=True)
-class Reduced:
+class Reduced(Message):
     """Reducer to convener: a part is done."""
 
     ballot: Ballot
@@ -199,22 +184,19 @@ class Reduced:
     missing: tuple[tuple[str, int], ...]  # sender and chunk
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(Message):
     """A chunk of an update, or a snapshot, by digest. The process adds the bytes and checks that they fit."""
 
     digest: str
 
 
-@dataclass(frozen=True)
-class Want:
+class Want(Message):
     """Send me these."""
 
     digests: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Lacks:
+class Lacks(Message):
     """The answer where these are not here."""
 
     digests: tuple[str, ...]
@@ -223,8 +205,7 @@ class Lacks:
 # -- commit: the second phase of Paxos, and its result -----------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Propose:
+class Propose(Message):
     """Convener to voters, and to members, which fetch what they lack: accept this header."""
 
     instance: str
@@ -233,8 +214,7 @@ class Propose:
     contacts: tuple[Contact, ...] = ()  # as above
 
 
-@dataclass(frozen=True)
-class Vote:
+class Vote(Message):
     """A voter holds all chunks of the header and has accepted it."""
 
     instance: str
@@ -243,8 +223,7 @@ class Vote:
     signature: bytes = b""
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(Message):
     """A header with the votes that committed it."""
 
     entry: Entry
@@ -254,15 +233,13 @@ class Commit:
 # -- catching up
 
 
-@dataclass(frozen=True)
-class WantLog:
+class WantLog(Message):
     """Tell me what follows the head at which I stand, or else a snapshot and what follows it."""
 
     head: Head | None  # None: I have no state yet
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(Message):
     """Entries of the log, oldest first. With a snapshot they begin early enough to choose voters by them."""
 
     entries: tuple[Entry, ...]
@@ -270,22 +247,14 @@ class Log:
     anchor: Anchor | None = None  # the newest one of the chain
 
 
-@dataclass(frozen=True)
-class WantHeaders:
+class WantHeaders(Message):
     """Give me the header of a step with this digest, and those before it."""
 
     step: int
     digest: str
 
 
-@dataclass(frozen=True)
-class Headers:
+class Headers(Message):
     """Entries of the log, oldest first, up to the one that was asked for; some of those before it."""
 
     entries: tuple[Entry, ...]
-
-
-Message: TypeAlias = (
-    Report | Status | Groups | Meet | Call | Refused | Goodbye | Plan | Piece | Reducing | Reduced | Chunk | Want
-    | Lacks | Propose | Vote | Commit | WantLog | Log | WantHeaders | Headers
-)  # fmt: skip

@@ -6,19 +6,19 @@ that only tells its length, and frames with a slice of it each, so that what is 
 
 import asyncio
 import struct
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import cast
 
-import msgpack
 from hivemind.p2p import PeerID
 
+from averaging.log.packing import Packed, pack, unpack
 from averaging.transport.wire import is_session_of
 from swarm.access.gate import Gate
 from swarm.access.passes import LONGEST as LONGEST_PASS
 from swarm.access.passes import PassRefused
 from swarm.access.refusal_backoff import is_shut_out
 
-VERSION = 1  # of everything that peers tell each other
+VERSION = 2  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
 LONGEST_RUN = 128  # characters
 LONGEST_SESSION = 80
@@ -52,35 +52,28 @@ class FrameRefused(ValueError):
 REFUSALS = (ValueError, PassRefused)  # of what a peer sends
 
 
-@dataclass(frozen=True)
-class Hello:
-    """Who speaks on a stream."""
+class Hello(Packed, forbid_unknown_fields=False):
+    """Who speaks on a stream: the body of its first frame. Later versions may say more."""
 
+    version: int
     run: str  # fingerprint
     session: str
     shown: bytes  # a pass; empty where the run has none
-    version: int = VERSION
 
-    def to_bytes(self) -> bytes:
-        """The body of its frame."""
-        return bytes(msgpack.packb([self.version, self.run, self.session, self.shown]))
 
-    @staticmethod
-    def from_bytes(body: bytes) -> "Hello":
-        """Not checked yet but for its form.
+def read_hello_body(body: bytes) -> Hello:
+    """Not checked yet but for its form.
 
-        Raises:
-            FrameRefused: it is none.
-        """
-        try:
-            version, run, session, shown, *_ = msgpack.unpackb(body, max_map_len=0, max_ext_len=0)
-        except (TypeError, ValueError, msgpack.exceptions.UnpackException):
-            raise FrameRefused("no hello") from None
-        if [type(one) for one in (version, run, session, shown)] != [int, str, str, bytes]:
-            raise FrameRefused("a malformed hello")
-        if len(run) > LONGEST_RUN or len(session) > LONGEST_SESSION or len(shown) > LONGEST_PASS:
-            raise FrameRefused("a hello that is too long")
-        return Hello(run, session, shown, version)
+    Raises:
+        FrameRefused: it is none.
+    """
+    try:
+        hello = cast(Hello, unpack(Hello, body))
+    except ValueError as error:
+        raise FrameRefused(f"no hello: {error}") from None
+    if len(hello.run) > LONGEST_RUN or len(hello.session) > LONGEST_SESSION or len(hello.shown) > LONGEST_PASS:
+        raise FrameRefused("a hello that is too long")
+    return hello
 
 
 def frame(kind: FrameKind, body: bytes = b"") -> bytes:
@@ -133,7 +126,7 @@ async def read_hello(reader: asyncio.StreamReader) -> Hello:
     kind, size = await read_head(reader)
     if kind is not FrameKind.HELLO or size > LONGEST_HELLO:
         raise FrameRefused(f"a stream that begins with {kind.name} of {size:,} bytes")
-    return Hello.from_bytes(await reader.readexactly(size))
+    return read_hello_body(await reader.readexactly(size))
 
 
 class Greeting:
@@ -146,7 +139,7 @@ class Greeting:
     @property
     def hello(self) -> bytes:
         """Ours, with the newest pass."""
-        return Hello(self._run, self.session, self._own_pass()).to_bytes()
+        return pack(Hello(VERSION, self._run, self.session, self._own_pass()))
 
     def is_renewed(self) -> bool:
         """Whether our pass is another one than at the last question."""

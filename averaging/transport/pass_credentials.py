@@ -5,7 +5,6 @@ can be checked by anybody. One takes 0.25 ms to make, 0.03 ms to check, and 542 
 """
 
 import base64
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +13,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hivemind.p2p import PeerID
 from hivemind.utils.crypto import RSAPublicKey
+from msgspec.structs import replace
 
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact

@@ -22,7 +22,17 @@ from hivemind.utils import get_logger
 
 from averaging.bandwidth.own_line import OwnLine
 from averaging.protocol.messages import Message
-from averaging.transport.frames import REFUSALS, FrameKind, FrameRefused, Greeting, Hello, Lane, frame, read_hello
+from averaging.transport.frames import (
+    REFUSALS,
+    FrameKind,
+    FrameRefused,
+    Greeting,
+    Hello,
+    Lane,
+    frame,
+    read_hello,
+    read_hello_body,
+)
 from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
 from averaging.transport.remote import Remote
 from averaging.transport.stream import Payload, Stream
@@ -276,7 +286,7 @@ class Transport:
         if kind is FrameKind.OPEN_BULK:
             self._reach(remote, Lane.BULK, is_asked=True)
             return
-        hello = Hello.from_bytes(body)
+        hello = read_hello_body(body)
         self._greeting.check(hello, remote.peer_id)
         if hello.session != remote.session:
             raise FrameRefused("another session on the same stream")

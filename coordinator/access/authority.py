@@ -1,4 +1,4 @@
-"""The coordinator's side of access: it is the run's authority, and tells everybody what the organizer decides."""
+"""The coordinator's side of access: it signs passes, checks those of peers, and publishes the organizer's notices."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hivemind.dht import DHT
 
-from coordinator.access.notice_store import NoticeBoard
+from coordinator.access.notice_store import NoticeStore
 from coordinator.state_folder import AUTHORITY
 from swarm.access.gate import Gate
 from swarm.access.notice_exchange import publish_notices
@@ -15,38 +15,38 @@ from swarm.access.passes import COORDINATOR, Authority, load_authority
 from swarm.identity import Identity
 
 OWN_PASS = 365 * 86400.0  # seconds; the coordinator gives itself a new one at each start
-TELL_EVERY = 20.0  # seconds between two signs of life when nothing was decided
-LOOK_EVERY = 1.0  # seconds from a decision to its first way out
+PUBLISH_EVERY = 20.0  # seconds between two publications when nothing was decided: they show that the coordinator lives
+POLL_EVERY = 1.0  # seconds; the longest time from a decision to its publication
 
 
 @dataclass(frozen=True)
-class Guard:
-    """What makes passes, what checks them, and what is told to everybody."""
+class AccessControl:
+    """What signs passes, what the organizer has decided, and what checks the passes of other peers."""
 
     authority: Authority
-    board: NoticeBoard
+    notices: NoticeStore
     gate: Gate
 
 
-def post_guard(run_name: str, folder: Path, identity: Identity, lifetime: float) -> Guard:
-    """The guard of a run whose coordinator keeps its things in `folder`; its passes last for `lifetime` seconds.
+def open_access_control(run_name: str, folder: Path, identity: Identity, lifetime: float) -> AccessControl:
+    """The access control of a coordinator with this state folder; passes last for `lifetime` seconds.
 
     Raises:
-        SwarmError: the authority's key or the notice board there cannot be read.
+        SwarmError: the authority's key or the notices in the folder cannot be read.
     """
     authority = load_authority(folder / AUTHORITY)
-    board = NoticeBoard(folder, authority, run_name)
-    board.coordinator = str(identity.peer_id)
+    notices = NoticeStore(folder, authority, run_name)
+    notices.coordinator = str(identity.peer_id)
     own = authority.issue(run_name, COORDINATOR, identity.peer_id, OWN_PASS)
-    gate = Gate(folder, run_name, authority.public_key, own, board.current(), lifetime)
-    return Guard(authority, board, gate)
+    gate = Gate(folder, run_name, authority.public_key, own, notices.current(), lifetime)
+    return AccessControl(authority, notices, gate)
 
 
-def keep_telling(guard: Guard, dht: DHT, identity: Identity, stop: threading.Event) -> None:
-    """Publish the notices at once when something was decided, and now and then, until `stop` is set."""
-    told, told_at = None, float("-inf")
-    while not stop.wait(LOOK_EVERY):
-        decided = guard.board.decisions
-        if decided is not told or time.monotonic() - told_at >= TELL_EVERY:
-            publish_notices(dht, guard.gate, identity, guard.board.current())
-            told, told_at = guard.board.decisions, time.monotonic()
+def keep_publishing(access: AccessControl, dht: DHT, identity: Identity, stop: threading.Event) -> None:
+    """Publish the notices after each decision, and every `PUBLISH_EVERY` seconds, until `stop` is set."""
+    published, published_at = None, float("-inf")
+    while not stop.wait(POLL_EVERY):
+        decided = access.notices.decisions
+        if decided is not published or time.monotonic() - published_at >= PUBLISH_EVERY:
+            publish_notices(dht, access.gate, identity, access.notices.current())
+            published, published_at = access.notices.decisions, time.monotonic()

@@ -30,7 +30,7 @@ class Decisions:
     pass_time: float = 0.0  # unix seconds, by which passes expired then
 
 
-class NoticeBoard:
+class NoticeStore:
     """The organizer's decisions; each one is on the disk before it counts. Threads may share a board."""
 
     def __init__(self, folder: Path, authority: Authority, run_name: str):

@@ -5,7 +5,7 @@ import logging
 import threading
 from urllib.parse import urlsplit
 
-from coordinator.access.notice_store import NoticeBoard
+from coordinator.access.notice_store import NoticeStore
 from swarm import clock
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def answers(url: str) -> bool:
         connection.close()
 
 
-def keep_pass_time(url: str, board: NoticeBoard, stop: threading.Event) -> None:
+def keep_pass_time(url: str, board: NoticeStore, stop: threading.Event) -> None:
     """Set the board's time of passes until `stop` is set. `url` is where this machine reaches the service."""
     passes, answered = PassTime(board.pass_time), True
     while True:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from coordinator.access.policy import admit, look
 from coordinator.access.verified_users import VOUCHED_FOR
-from coordinator.http.desk import Desk
+from coordinator.context import ServiceContext
 from coordinator.http.routes.join import give_pass, house_of
 from swarm import clock
 from swarm.access.join_messages import Refusal, Refused, RenewalRequest, Renewed
@@ -36,13 +36,13 @@ START_PATIENCE = 30.0  # seconds
 class Renewals:
     """Decides who gets a new pass for an old one. Threads may share it."""
 
-    def __init__(self, desk: Desk):
-        self._desk = desk
+    def __init__(self, context: ServiceContext):
+        self._context = context
         self._attempts = RateLimit(ATTEMPTS, WINDOW)
 
     def answer(self, request: bytes, caller: PeerID) -> Renewed | Refused:
         """The answer to a request of this peer."""
-        desk = self._desk
+        context = self._context
         seconds = self._attempts.attempt(str(caller))
         if seconds is not None:
             return Refused(error=Refusal.TOO_MANY, message=f"too many attempts to renew; try again in {seconds} s")
@@ -52,7 +52,7 @@ class Renewals:
             body = RenewalRequest.model_validate_json(request)
             shown = read_pass(body.pass_)
             lately = clock.now() - VOUCHED_FOR
-            check_pass(shown, desk.authority.public_key, desk.run.name, caller, lately)
+            check_pass(shown, context.authority.public_key, context.run.name, caller, lately)
         except ValidationError:
             note_refusal()
             return Refused(error=Refusal.MALFORMED, message="the request is malformed")
@@ -61,11 +61,11 @@ class Renewals:
             return Refused(error=Refusal.MALFORMED, message=str(error))
         if body.peer_id != str(caller):
             return Refused(error=Refusal.MALFORMED, message="peer_id is not the caller's")
-        house = house_of(desk)
+        house = house_of(context)
         refused = look(body, house)
         if refused is not None:
             return refused
-        who = desk.vouched.of(body.peer_id) if shown.verified else None
+        who = context.verified_users.of(body.peer_id) if shown.verified else None
         if shown.verified and who is None:
             return Refused(error=Refusal.TOKEN_MISSING, message="show a Hugging Face token again, at the run's link")
         name = None if shown.verified else shown.user.removeprefix(UNVERIFIED)
@@ -75,17 +75,17 @@ class Renewals:
         if user != shown.user:
             return Refused(error=Refusal.NOT_ALLOWED, message="the pass is for another name; join again")
         logger.info("the pass of %s was renewed over libp2p", user)
-        return give_pass(desk, user, caller)
+        return give_pass(context, user, caller)
 
 
 @contextlib.contextmanager
-def open_renewals(desk: Desk, dht: DHT) -> Iterator[None]:
+def open_renewals(context: ServiceContext, dht: DHT) -> Iterator[None]:
     """Answer trainers while the block runs.
 
     Raises:
         SwarmError: libp2p's daemon does not answer.
     """
-    renewals, loop = Renewals(desk), asyncio.new_event_loop()
+    renewals, loop = Renewals(context), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="renewals", daemon=True)
 
     async def answer(request: bytes, caller: PeerID) -> bytes:
@@ -95,7 +95,7 @@ def open_renewals(desk: Desk, dht: DHT) -> Iterator[None]:
 
     async def listen() -> P2P:
         p2p = await dht.replicate_p2p()
-        await p2p._client.add_unary_handler(renewal_handle(desk.run.name), answer)
+        await p2p._client.add_unary_handler(renewal_handle(context.run.name), answer)
         return p2p
 
     thread.start()

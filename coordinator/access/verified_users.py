@@ -10,7 +10,7 @@ VOUCHED_FOR = 24 * 3600.0  # seconds that the Hub's word counts without being as
 MOST = 10_000  # peers
 
 
-class Vouched:
+class VerifiedUsers:
     """Since the start of the coordinator; nothing of it is written down. Threads may share it."""
 
     def __init__(self) -> None:

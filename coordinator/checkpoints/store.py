@@ -40,7 +40,7 @@ from coordinator.checkpoints.retention import (
 )
 from swarm.errors import StorageError
 from swarm.files import remove_partials, whole_directory
-from swarm.logging.quiet import quiet_transformers
+from swarm.logging.quiet import silence_hugging_face
 from swarm.run_file import RunFile, dump_run
 
 __all__ = [
@@ -100,8 +100,8 @@ def save_checkpoint(
     remove_partials(folder)
     path = folder / f"checkpoint-{state.step}"
     with whole_directory(path) as partial:
-        with quiet_transformers():
-            model.save_pretrained(partial)
+        silence_hugging_face()
+        model.save_pretrained(partial)
         _name_public_architecture(model, partial)
         tokenizer.save_pretrained(partial)
         # through memory: torch's own writer does not say that the disk is full

@@ -8,7 +8,8 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from coordinator.access.hub_identity import Hub
-from coordinator.http.desk import Desk, Limits, People, Remembered, tokenizer_files
+from coordinator.context import ServiceContext
+from coordinator.http.desk import People, Remembered, tokenizer_files
 from coordinator.http.errors import Problem, answer_problem, refuse
 from coordinator.http.metrics import Figures
 from coordinator.http.request_limits import FirstLook
@@ -26,41 +27,39 @@ from swarm.errors import SahajError, StorageError
 from swarm.program import program_version
 from swarm.rate_limit import RateLimit
 
-__all__ = ["Desk", "Limits", "make_app"]
-
 logger = logging.getLogger(__name__)
 
 MOST_NAMED = 3  # mistakes of a request that its answer names
 
 
-def make_app(desk: Desk) -> FastAPI:
+def make_app(context: ServiceContext) -> FastAPI:
     """The HTTP service of a coordinator.
 
     Raises:
         TokenizerError: there are no tokenizer files to serve.
     """
     app = FastAPI(
-        title=f"Sahaj: {desk.run.name}",
-        description=desk.run.description,
+        title=f"Sahaj: {context.run.name}",
+        description=context.run.description,
         version=program_version(),
         redoc_url=None,
     )
-    files = tokenizer_files(desk.tokenizer)
+    files = tokenizer_files(context.tokenizer_folder)
     people = People()
-    progress = Remembered(desk.ledger.progress, KEPT)
-    totals = Remembered(desk.ledger.totals, KEPT)
-    figures = Figures(desk, progress, totals)
-    app.include_router(join_routes(desk, files, people, figures.joins, Hub()))
-    app.include_router(public_routes(desk, files, progress, totals, figures.text))
-    app.include_router(notebook_routes(desk))
-    app.include_router(learning_routes(desk))
-    app.include_router(people_routes(desk, people))
-    app.include_router(machine_routes(desk))
-    app.include_router(admin_routes(desk, people))
+    progress = Remembered(context.ledger.progress, KEPT)
+    totals = Remembered(context.ledger.totals, KEPT)
+    figures = Figures(context, progress, totals)
+    app.include_router(join_routes(context, files, people, figures.joins, Hub()))
+    app.include_router(public_routes(context, files, progress, totals, figures.text))
+    app.include_router(notebook_routes(context))
+    app.include_router(learning_routes(context))
+    app.include_router(people_routes(context, people))
+    app.include_router(machine_routes(context))
+    app.include_router(admin_routes(context, people))
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _other_status)
     app.add_exception_handler(SahajError, _foreseen)
-    attempts = RateLimit(desk.limits.per_address, desk.limits.window)
+    attempts = RateLimit(context.limits.per_address, context.limits.window)
     app.add_middleware(FirstLook, attempts=attempts, count=figures.joins.count)
     return app
 

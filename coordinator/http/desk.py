@@ -1,58 +1,19 @@
-"""What the HTTP service works with: the run and its files, and the few things that it remembers itself."""
+"""What the HTTP service holds in memory: files it serves, answers, and users with their avatars."""
 
 import hashlib
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from coordinator.access.notice_store import NoticeBoard
-from coordinator.access.verified_users import Vouched
-from coordinator.ledger.ledger import Ledger
 from swarm.access.join_messages import TokenizerFile
-from swarm.access.passes import Authority
 from swarm.errors import TokenizerError
-from swarm.run_file import RunFile
-from swarm.run_file.fingerprint import Fingerprint
 
 T = TypeVar("T")
 MOST_PEOPLE = 10_000
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How often one may try to join. A school or a family has one address, a user may have several devices."""
-
-    per_address: int = 120  # attempts in a window
-    per_user: int = 60
-    window: float = 60.0  # seconds
-    hub_patience: float = 15.0  # seconds that somebody waits for the Hub's answer about them
-
-
-@dataclass(frozen=True)
-class Desk:
-    """Everything that the service is given. It is called from several threads."""
-
-    run: RunFile
-    fingerprint: Fingerprint
-    tokenizer: Path  # folder of the tokenizer's files
-    authority: Authority
-    board: NoticeBoard
-    ledger: Ledger
-    addresses: Callable[[], list[str]]  # where the coordinator's peer can be reached, and some others
-    step: Callable[[], int]  # global step now
-    gathered: Callable[[], int]  # samples of all peers towards the next one
-    stepped_at: Callable[[], float]  # since when, in unix seconds
-    restore: Callable[[int], None]  # takes the order to go back to the checkpoint of a global step
-    checkpoints: Path  # folder
-    admin_key: str
-    limits: Limits = Limits()
-    trouble: Callable[[], str] = str  # what keeps the coordinator from working, empty if nothing does
-    vouched: Vouched = field(default_factory=Vouched)
-    notebook_at_hub: Callable[[], str] = str  # where a release has it for everybody to open, empty if none has
 
 
 @dataclass(frozen=True)

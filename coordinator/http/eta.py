@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from coordinator.http.desk import Desk
+from coordinator.context import ServiceContext
 from coordinator.http.schemas.public import EvaluationAnswer, LastHourAnswer, ProgressAnswer, StepAnswer
 from coordinator.ledger.history import MINUTE, Minute
 from coordinator.ledger.ledger import Progress, Totals
@@ -15,24 +15,26 @@ NEWEST_STEPS = 1000
 MOST_EVALUATIONS = 1000
 
 
-def tell_progress(desk: Desk, progress: Progress, totals: Totals, now: float | None = None) -> ProgressAnswer:
+def tell_progress(
+    context: ServiceContext, progress: Progress, totals: Totals, now: float | None = None
+) -> ProgressAnswer:
     """All that the ledger and the coordinator know about it at a unix time, by default the clock's."""
     now = clock.now() if now is None else now
-    decisions, run, ledger = desk.board.decisions, desk.run, desk.ledger
+    decisions, run, ledger = context.notices.decisions, context.run, context.ledger
     since = max(0, progress.step - NEWEST_STEPS + 1)
     then = ledger.history.minute_after(now - HOUR)
     hour = None
     if then is not None and then.time < now:
         hour = _change(then, ledger.history.steps_counted_since(then.time), progress, totals, now)
-    step, halted = desk.step(), decisions.paused or decisions.stopped
+    status, halted = context.status(), decisions.paused or decisions.stopped
     return ProgressAnswer(
-        **asdict(progress) | {"step": step},
+        **asdict(progress) | {"step": status.step},
         below_unigram=progress.below_unigram,
         total_steps=run.optimizer.total_steps,
-        step_samples=min(max(0, desk.gathered()), run.averaging.target_batch_size),
+        step_samples=min(max(0, status.samples_gathered), run.averaging.target_batch_size),
         target_batch_size=run.averaging.target_batch_size,
         started=ledger.history.started(),
-        finish=None if halted else expected_finish(step, run.optimizer.total_steps, hour, now),
+        finish=None if halted else expected_finish(status.step, run.optimizer.total_steps, hour, now),
         users_ever=totals.users,
         sessions_ever=totals.sessions,
         hours=totals.hours,

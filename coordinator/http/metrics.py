@@ -9,7 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from coordinator.checkpoints.retention import TrainerState, newest_checkpoint
-from coordinator.http.desk import Desk, Remembered
+from coordinator.context import ServiceContext
+from coordinator.http.desk import Remembered
 from coordinator.ledger.ledger import LedgerError, Progress, SessionSummary, Totals
 from swarm import clock
 
@@ -30,10 +31,10 @@ class Joins:
 class Figures:
     """The run's figures in Prometheus' text form."""
 
-    def __init__(self, desk: Desk, progress: Callable[[], Progress], totals: Callable[[], Totals]):
+    def __init__(self, context: ServiceContext, progress: Callable[[], Progress], totals: Callable[[], Totals]):
         self._registry = CollectorRegistry()
         self.joins = Joins(self._registry)
-        self._registry.register(_RunCollector(desk, progress, totals))
+        self._registry.register(_RunCollector(context, progress, totals))
 
     def text(self) -> bytes:
         """All of them now."""
@@ -41,10 +42,10 @@ class Figures:
 
 
 class _RunCollector(Collector):
-    def __init__(self, desk: Desk, progress: Callable[[], Progress], totals: Callable[[], Totals]):
-        self._desk, self._progress, self._totals = desk, progress, totals
-        self._sessions = Remembered(desk.ledger.sessions, KEPT)
-        self._newest = Remembered(lambda: newest_saved(desk), KEPT)
+    def __init__(self, context: ServiceContext, progress: Callable[[], Progress], totals: Callable[[], Totals]):
+        self._context, self._progress, self._totals = context, progress, totals
+        self._sessions = Remembered(context.ledger.sessions, KEPT)
+        self._newest = Remembered(lambda: newest_saved(context), KEPT)
 
     def describe(self) -> list[Metric]:
         """Nothing: Prometheus would ask the ledger for it at registration."""
@@ -52,15 +53,15 @@ class _RunCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """While the ledger cannot be read, its figures are absent rather than wrong."""
-        decisions = self._desk.board.decisions
-        yield GaugeMetricFamily("sahaj_step", "global step", self._desk.step())
-        yield GaugeMetricFamily("sahaj_total_steps", "global steps of the run", self._desk.run.optimizer.total_steps)
+        decisions, status = self._context.notices.decisions, self._context.status()
+        yield GaugeMetricFamily("sahaj_step", "global step", status.step)
+        yield GaugeMetricFamily("sahaj_total_steps", "global steps of the run", self._context.run.optimizer.total_steps)
         yield GaugeMetricFamily("sahaj_paused", "1 while no newcomers are let in", decisions.paused)
         yield GaugeMetricFamily("sahaj_stopped", "1 after the organizer has ended the run", decisions.stopped)
         yield GaugeMetricFamily(
             "sahaj_last_step_timestamp_seconds",
             "unix time of the newest global step, or of the coordinator's start if there was none since",
-            self._desk.stepped_at(),
+            status.stepped_at,
         )
         if (newest := self._newest()) is not None:
             yield GaugeMetricFamily("sahaj_checkpoint_step", "global step of the newest whole checkpoint", newest.step)
@@ -75,7 +76,7 @@ class _RunCollector(Collector):
     def _from_ledger(self) -> Iterator[Metric]:
         try:
             progress, totals, sessions = self._progress(), self._totals(), self._sessions()
-            newest = self._desk.ledger.steps(progress.step)
+            newest = self._context.ledger.steps(progress.step)
         except LedgerError:
             return
         yield GaugeMetricFamily("sahaj_sessions", "sessions present", progress.sessions_present)
@@ -117,9 +118,9 @@ def data_wait(sessions: list[SessionSummary]) -> float:
     return sum(waits) / len(waits) if waits else 0.0
 
 
-def newest_saved(desk: Desk) -> TrainerState | None:
+def newest_saved(context: ServiceContext) -> TrainerState | None:
     """The state of the newest whole checkpoint, if there is one."""
-    found = newest_checkpoint(desk.checkpoints)
+    found = newest_checkpoint(context.checkpoints)
     return found.state if found else None
 
 

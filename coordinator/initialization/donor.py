@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import AlbertConfig, AlbertForPreTraining, AutoConfig, PreTrainedTokenizerFast
 
 from swarm.errors import RunFileError, TokenizerError, in_a_line
-from swarm.logging.quiet import quiet_transformers
+from swarm.logging.quiet import silence_hugging_face
 from swarm.run_file import ModelSection, RunFile
 from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name, read_tokenizer
@@ -46,13 +46,13 @@ def open_donor(run: RunFile, name: str) -> Donor:
         )
     albert: Any = AlbertForPreTraining  # what it returns depends on an argument, which its types do not know
     try:
-        with quiet_transformers():
-            config = AutoConfig.from_pretrained(source, token=hub_token())
-            check_shape(run, config, name)
-            model, report = albert.from_pretrained(
-                source, config=config, dtype=torch.float32, token=hub_token(), output_loading_info=True
-            )
-            tokenizer = read_tokenizer(source)
+        silence_hugging_face()
+        config = AutoConfig.from_pretrained(source, token=hub_token())
+        check_shape(run, config, name)
+        model, report = albert.from_pretrained(
+            source, config=config, dtype=torch.float32, token=hub_token(), output_loading_info=True
+        )
+        tokenizer = read_tokenizer(source)
     except (RunFileError, TokenizerError) as error:
         raise RunFileError(str(error) if isinstance(error, RunFileError) else f"model.start_from: {error}") from None
     except Exception as error:  # of Transformers, of the Hub, of the disk: no common class

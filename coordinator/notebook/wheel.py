@@ -18,7 +18,7 @@ from pathlib import Path
 from swarm.errors import StorageError
 from swarm.program import DISTRIBUTION
 
-PACKAGES = ("app", "averaging", "coordinator", "downstream", "swarm", "tokenizer", "trainer")
+PACKAGES = ("app", "averaging", "coordinator", "corpus", "downstream", "swarm", "tokenizer", "trainer")
 METADATA = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}  # and its other names
 TAG = "py3-none-any"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files, so that the same files make the same wheel

@@ -29,7 +29,7 @@ from huggingface_hub.utils._http import default_client_factory
 from coordinator.checkpoints.retention import STATE, CheckpointError, TrainerState, read_state
 from swarm.errors import SahajError, in_a_line
 from swarm.files import NOT_STORAGE
-from swarm.logging.quiet import silence_hub
+from swarm.logging.quiet import silence_hugging_face
 from swarm.secret_variables import hub_token
 
 SILENCE = 60.0  # seconds without a byte after which a connection counts as broken; huggingface_hub would wait for ever
@@ -63,7 +63,7 @@ class HubRepository:
     """A repository of a model at `HF_ENDPOINT`. The token is looked up for each call, and kept nowhere."""
 
     def __init__(self, name: str, *, private: bool = False):
-        silence_hub()
+        silence_hugging_face()
         constants.HF_HUB_DISABLE_XET = True  # the other way in which large files travel; it is untried here
         _wait_for_nothing_for_ever()
         self.name, self._private = name, private

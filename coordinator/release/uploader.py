@@ -17,7 +17,7 @@ from coordinator.release.facts import Record, read_record, read_unnamed, unknown
 from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError
 from coordinator.release.release import Release, check_owner, missing_tags, next_release, publish, tags_of
 from swarm.errors import SahajError
-from swarm.logging.logs import keep_story
+from swarm.logging.logs import log_failure
 from swarm.run_file import ReleaseSection, RunFile
 
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 1800.0  # seconds between two attempts
@@ -185,7 +185,7 @@ class Releaser:
             if not self._leaving.is_set():
                 self._tell(f"problem: the release waits, and is tried again: {error}")
         except Exception as error:
-            keep_story(error, "a release has failed")
+            log_failure(error, "a release has failed")
             self._tell(f"problem: the release waits, and is tried again ({type(error).__name__}: {error})")
         else:
             return True

@@ -31,7 +31,7 @@ from swarm.errors import SwarmError
 from swarm.hivemind_patches.kept_tasks import keep_tasks
 from swarm.hivemind_patches.whole_messages import WholeMessages
 from swarm.identity import Identity
-from swarm.logging.logs import adopt_hivemind
+from swarm.logging.logs import capture_hivemind
 from swarm.orphans import end_with_parent
 
 logger = get_logger(__name__)
@@ -96,7 +96,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
     keep_time()
     limit_messages()
     keep_tasks()
-    adopt_hivemind()
+    capture_hivemind()
     try:
         dht = Node(
             initial_peers=list(network.initial_peers) or None,

@@ -1,32 +1,11 @@
-"""Keeps what libraries print off a console that shows something else."""
-
-import contextlib
-from collections.abc import Iterator
+"""Keeps what libraries print off the console."""
 
 
-@contextlib.contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Keep Transformers' bars and reports off a console that shows the run; errors are still raised."""
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars
-    from transformers.utils import logging
+def silence_hugging_face() -> None:
+    """From now on Transformers and huggingface_hub show no progress bars, and no warnings: some quote signed URLs."""
+    from huggingface_hub.utils import logging as hub
+    from transformers.utils import logging as transformers
 
-    bar, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    hub_is_silent = are_progress_bars_disabled()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bar:
-            logging.enable_progress_bar()
-            if hub_is_silent:  # Transformers speaks for both
-                disable_progress_bars()
-
-
-def silence_hub() -> None:
-    """Have huggingface_hub say nothing from now on but errors: bars, and warnings that quote signed addresses."""
-    from huggingface_hub.utils import disable_progress_bars, logging
-
-    disable_progress_bars()
-    logging.set_verbosity_error()
+    transformers.disable_progress_bar()  # those of the Hub, too
+    transformers.set_verbosity_error()
+    hub.set_verbosity_error()

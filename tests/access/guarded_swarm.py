@@ -17,8 +17,8 @@ import psutil
 
 from app.demo.peers import Peer
 from swarm.run_file.fingerprint import fingerprint
-from tests.access.attacker import FAILED
-from tests.peers.small_swarm import NAME, SmallSwarm, newest_step_said, text_of
+from tests.access.attackers.attacker import FAILED
+from tests.support.small_swarm import NAME, SmallSwarm, newest_step_said, text_of
 from tests.support.waiting import PATIENCE
 from tokenizer.loading import load_tokenizer, tokenizer_digest
 
@@ -91,7 +91,7 @@ class GuardedSwarm(SmallSwarm):
             "fingerprint": self._fingerprint,
             "authority": str(self.state / "authority.key"),
         }
-        command = [sys.executable, "-W", "ignore", "-m", "tests.access.attacker", *cases, "--json"]
+        command = [sys.executable, "-W", "ignore", "-m", "tests.access.attackers.attacker", *cases, "--json"]
         with (folder / "err").open("wb") as err:
             process = subprocess.Popen(
                 [*command, json.dumps(scene | {"settings": settings})],

@@ -11,16 +11,16 @@ import pytest
 
 from app.commands.admin import admin
 from app.demo.peers import Peer
-from app.join.problems import Banned
+from app.join.problems import Problem
 from averaging.log.header import Header, Kind
 from coordinator.access.admin_key import FILE
-from coordinator.http.desk import Limits
+from coordinator.context import JoinLimits
 from coordinator.state_folder import LOG
-from tests.access.at_the_door import ATTEMPTS, QUIET
+from tests.access.attackers.join_requests import ATTEMPTS, QUIET
+from tests.access.attackers.noise import FLOOD
 from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm, Peak
-from tests.access.noise import FLOOD
 from tests.faults.agreement import headers
-from tests.peers.small_swarm import COUNTING, TAKEN_OVER, text_of
+from tests.support.small_swarm import COUNTING, TAKEN_OVER, text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 BAN_REACHES = 60.0  # seconds
@@ -136,9 +136,9 @@ def test_a_thousand_attempts_to_join(outside: Attack, inside: Inside):
     told = outside.got("flood")
     statuses = told["statuses"]
     assert sum(statuses.values()) == ATTEMPTS and set(statuses) <= {"200", "422", "429"}, statuses
-    assert statuses["429"] >= ATTEMPTS - 2 * Limits.per_address
+    assert statuses["429"] >= ATTEMPTS - 2 * JoinLimits.per_address
     assert (told["elsewhere"], told["health"]) == (200, 200), told
-    assert 0 < told["retry_after"] <= Limits.window
+    assert 0 < told["retry_after"] <= JoinLimits.window
     assert inside.attack.got("patient")["status"] == 200, "the address stays shut out"
 
 
@@ -209,10 +209,10 @@ def test_a_ban_reaches_everybody(swarm: GuardedSwarm):
         banned_at = time.time()
         swarm.wait(lambda: eve.process.poll() is not None, "end of the banned trainer", BAN_REACHES)
         assert time.time() - banned_at < BAN_REACHES
-        assert "The organizer has excluded you" in text_of(eve) and eve.process.returncode in (0, Banned.exit_status)
+        assert "The organizer has excluded you" in text_of(eve) and eve.process.returncode in (0, Problem.BANNED)
         swarm.wait(lambda: rogue.process.poll() is not None, "end of the rogue", 2 * BAN_REACHES)
         told = rogue.got("banned")
     assert told["quiet"] >= QUIET and told["last_gain"] - banned_at < BAN_REACHES, (told, banned_at)
-    assert told["at_the_door"] == 403
+    assert told["join_status"] == 403
     swarm.wait_for_step(swarm.done() + 1)
     assert "Traceback" not in text_of(eve)

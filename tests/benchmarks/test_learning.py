@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import AlbertForPreTraining
 
-from benchmarks import learning
-from benchmarks.learner import HeldOut, begun, learn, our_batches
+from benchmarks.learning import __main__ as learning
+from benchmarks.learning.learner import HeldOut, begun, learn, our_batches
 from swarm.run_file import RunFile
 
 SENTENCE = "The {} of a {} is the {}. "

@@ -1,6 +1,6 @@
 """The soak tells of steps that were lost in the middle, too."""
 
-from benchmarks.soak_steps import LAG, Steps
+from benchmarks.soak.steps import LAG, Steps
 
 
 def looked(*looks: tuple[float, int, int]) -> int:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.learner import Curve, Point
-from benchmarks.warm_start import LOSSES, Reached, compare
+from benchmarks.learning.learner import Curve, Point
+from benchmarks.learning.warm_start import LOSSES, Reached, compare
 
 FALLING = Curve((Point(0, 9.0), Point(100, 7.0), Point(200, 7.2), Point(300, 6.2)), optimizer_seconds=0.0)
 

@@ -73,7 +73,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def decided(small: Served) -> Iterator[Served]:
     """The small coordinator, whose organizer's decisions are taken back afterwards."""
     yield small
-    board = small.desk.board
+    board = small.context.notices
     board.resume()
     board.announce("")
     for name in board.decisions.banned:

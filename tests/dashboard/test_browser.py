@@ -82,7 +82,7 @@ def test_figures_move_while_nothing_is_drawn_anew(browser: Browser, month_pages:
 
 def test_hostile_names_and_announcements_are_only_text(browser: Browser, month_pages: Pages, month: Served) -> None:
     hostile = "<b>Tea</b> <img src=x onerror=alert(1)> [x](javascript:alert(3)) :material/verified: www.evil.example"
-    month.desk.board.announce(hostile)
+    month.context.notices.announce(hostile)
     try:
         with reading(browser, month_pages.url) as reader:
             reader.open("people", "<b>Tea</b>")
@@ -104,7 +104,7 @@ def test_hostile_names_and_announcements_are_only_text(browser: Browser, month_p
             nothing_came_of_it(reader.page)
             assert reader.problems == []
     finally:
-        month.desk.board.announce("")
+        month.context.notices.announce("")
 
 
 def nothing_came_of_it(page: Page) -> None:
@@ -177,7 +177,7 @@ def test_an_empty_run_invites(browser: Browser, pages: Pages, empty: Served, wid
 def test_a_run_that_wants_nobody_says_so(
     browser: Browser, pages: Pages, decided: Served, width: str, state: str, order: Callable, text: str
 ) -> None:
-    order(decided.desk.board)
+    order(decided.context.notices)
     pages.switch.lead_to(decided.url)
     with reading(browser, pages.url, width) as reader:
         reader.open("", text)
@@ -204,7 +204,7 @@ def test_while_the_coordinator_is_away_its_last_figures_stay(
 
 
 def test_the_organizer_works_in_the_browser(browser: Browser, pages: Pages, decided: Served) -> None:
-    key = decided.desk.admin_key
+    key = decided.context.admin_key
     pages.switch.lead_to(decided.url)
     with reading(browser, pages.url) as reader:
         reader.open("organizer", "Admin key")

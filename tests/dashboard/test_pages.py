@@ -114,14 +114,14 @@ def test_the_overview_of_an_empty_run_invites(show: Callable[..., AppTest], empt
 
 
 def test_a_paused_run_says_so_and_does_not_pretend_to_be_open(show: Callable[..., AppTest], decided: Served) -> None:
-    decided.desk.board.pause()
+    decided.context.notices.pause()
     app = once_it_says("Newcomers are asked to come back later", show())
     assert "Paused just now" in words(app)
     assert "Open to everybody" not in words(app)
 
 
 def test_a_finished_run_thanks_and_asks_nobody_to_join(show: Callable[..., AppTest], decided: Served) -> None:
-    decided.desk.board.stop()
+    decided.context.notices.stop()
     app = once_it_says("The organizer has ended this run", show())
     assert "Thank you to 25 people" in words(app)
     assert not app.code
@@ -204,7 +204,7 @@ def test_the_page_of_an_awkward_name_shows_it_as_it_is(show: Callable[..., AppTe
 
 
 def test_all_that_comes_from_outside_is_escaped(show: Callable[..., AppTest], decided: Served) -> None:
-    decided.desk.board.announce(HOSTILE)
+    decided.context.notices.announce(HOSTILE)
     first = words(once_it_says(texts.plain(HOSTILE), show()))
     for written in (first, words(show("people")), words(show("learning"))):
         assert not re.search(r"(?<!\\)(<|\]\()", written)
@@ -265,9 +265,9 @@ def test_a_wrong_key_opens_nothing(show: Callable[..., AppTest]) -> None:
 
 
 def test_the_organizer_announces_bans_pauses_and_takes_back(show: Callable[..., AppTest], decided: Served) -> None:
-    board = decided.desk.board
+    board = decided.context.notices
     app = show("organizer")
-    app.text_input(key="organizer-typed").input(decided.desk.admin_key)
+    app.text_input(key="organizer-typed").input(decided.context.admin_key)
     app.button[0].click().run()
     assert not app.exception
     app.text_input(key="announce-text").input("Back at nine")

@@ -1,5 +1,6 @@
 """A swarm whose processes can be caught at a phase of a global step."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -9,11 +10,12 @@ from app.demo.peers import Peer
 from tests.faults import held
 from tests.faults.agreement import compare
 from tests.faults.hosts import Hosts
-from tests.peers.small_swarm import SmallSwarm, newest_step_said, text_of
 from tests.support.forked import Forked, start_function
+from tests.support.small_swarm import SmallSwarm, newest_step_said, text_of
 from tests.support.waiting import wait_until
 
-RECOVERED = 2  # global steps until all take part again
+RECOVERED = 2  # global steps until all take part again ...
+RECONNECTED = 20.0  # ... or seconds: TCP doubles its pauses, so a cable that was out for 12 s is tried again 13 s later
 
 
 class FaultySwarm(SmallSwarm):
@@ -62,10 +64,14 @@ class FaultySwarm(SmallSwarm):
         return any(one.peers == 2 and one.step >= step for one in self.steps())
 
     def wait_until_recovered(self, came_back_at: int) -> None:
-        """Both trainers take part again, not later than two global steps after this one."""
+        """Both trainers take part again, within two global steps of this one or `RECONNECTED` seconds of now."""
+        began = time.monotonic()
         self.wait(lambda: self.both_since(came_back_at), "global step of both trainers")
         together = min(one.step for one in self.steps() if one.peers == 2 and one.step >= came_back_at)
-        assert together - came_back_at <= RECOVERED, f"back after {together - came_back_at} steps\n{self.last_words()}"
+        steps, seconds = together - came_back_at, time.monotonic() - began
+        assert steps <= RECOVERED or seconds <= RECONNECTED, (
+            f"back after {steps} steps and {seconds:.0f} s\n{self.last_words()}"
+        )
         for peer in self.peers:
             assert "Traceback" not in text_of(peer), text_of(peer)
 

@@ -1,7 +1,8 @@
 """`sahaj` in a process that stands still when it comes to a chosen place, once it is told to.
 
-Nothing of it is replaced: the functions at these places look for a file before they do their work. A test puts the file
-there, waits until the process is held, and then does to the process whatever it wants.
+The functions at these places look for a file before they do their work. A test puts the file there, waits until the
+process is held, and then does to the process whatever it wants. Nothing of the program is replaced but the bandwidth
+that it measures: all lines count as equal, so that each peer reduces a part of every round.
 """
 
 import functools
@@ -13,7 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from averaging.bandwidth.own_line import OwnLine
 from averaging.protocol.commit.voting import Voting
+from averaging.protocol.messages import Bandwidth
 from averaging.protocol.rounds.leading import Leading
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.shell.replay import Replay
@@ -25,6 +28,7 @@ from tests.faults.hosts import move_to
 from tests.support.forked import run_sahaj
 
 POLL = 0.005  # seconds
+EQUAL_LINE = Bandwidth(upload=100.0, download=100.0)  # Mbit/s
 LONGEST = 60.0  # seconds that a process is held, or the test has failed
 
 
@@ -37,6 +41,7 @@ def run_held(arguments: list[str], folder: str, namespace: str | None) -> None:
     """
     if namespace is not None:
         move_to(namespace)
+    setattr(OwnLine, "bandwidth", lambda _: EQUAL_LINE)  # noqa: B010
     for phase, (owner, name) in _places().items():
         setattr(owner, name, _holding(getattr(owner, name), Path(folder), phase))
     run_sahaj(arguments)

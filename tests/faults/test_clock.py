@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.faulty_swarm import FaultySwarm
-from tests.peers.small_swarm import text_of
+from tests.support.small_swarm import text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 8192  # some four seconds of two trainers

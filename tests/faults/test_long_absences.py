@@ -13,7 +13,7 @@ from coordinator.checkpoints.retention import MODEL, list_checkpoints, newest_ch
 from coordinator.state_folder import LOG
 from tests.faults.agreement import headers
 from tests.faults.faulty_swarm import FaultySwarm
-from tests.peers.small_swarm import COUNTING, TAKEN_OVER, newest_step_said, text_of
+from tests.support.small_swarm import COUNTING, TAKEN_OVER, newest_step_said, text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 2560  # two seconds of two trainers; nobody is so fast as to weigh less than it computes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.faulty_swarm import FaultySwarm
-from tests.peers.small_swarm import COUNTING, newest_step_said, signal_group
+from tests.support.small_swarm import COUNTING, newest_step_said, signal_group
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 STEP_SAMPLES = 8192  # some four seconds of two trainers

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from app.join.problems import TokenRejected, TokenTooStrong
+from app.join.problems import Problem
 from app.notebook import kernel
 from tests.support.waiting import PATIENCE
 
@@ -166,7 +166,7 @@ def test_a_token_that_may_write_is_not_the_end(
     monkeypatch.setattr(kernel.getpass, "getpass", getpass)
     kernel.join(picky, coordinator(False))
     assert "given: hf_fine" in capfd.readouterr().out and len(asked) == 1
-    assert (TokenRejected.exit_status, TokenTooStrong.exit_status) == kernel.BAD_TOKEN
+    assert (Problem.TOKEN_REJECTED, Problem.TOKEN_TOO_STRONG) == kernel.BAD_TOKEN
 
 
 def test_in_an_open_run_no_token_is_looked_for(

@@ -11,7 +11,7 @@ import pytest
 
 from swarm.files import write_file
 from swarm.run_file import dump_run, parse_run
-from tests.peers.small_swarm import SmallSwarm, run_content
+from tests.support.small_swarm import SmallSwarm, run_content
 from tokenizer.command import train_from_run
 
 HELD_OUT = 6  # documents

@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-import app.join.notices_over_http
+import app.join.renewal
 from app.commands.admin import admin
 from app.join.join import PEERS
-from app.join.problems import Banned, NotAllowed
+from app.join.problems import Problem
 from coordinator.access.admin_key import FILE
 from swarm.dht import known_peers
-from tests.peers.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
 from tests.support.hub_stand_in import HubStandIn
 from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 4096  # some seconds of two trainers
@@ -28,7 +28,7 @@ def test_members_train_together_and_others_stay_outside(
     bob = swarm.volunteer("bob", token=tokens["bob"], client_mode=True)
     mallory = swarm.volunteer("mallory", token=tokens["mallory"])
     swarm.wait(lambda: mallory.process.poll() is not None, "end of somebody who is not on the list")
-    assert mallory.process.returncode == NotAllowed.exit_status
+    assert mallory.process.returncode == Problem.NOT_ALLOWED
     assert len(text_of(mallory).strip().splitlines()) == 1 and "mallory" in text_of(mallory)
 
     swarm.wait(lambda: sum(step.peers == 2 for step in swarm.steps()) >= 2, "two global steps of both members")
@@ -49,7 +49,7 @@ def test_members_train_together_and_others_stay_outside(
     swarm.wait(lambda: "From the organizer: Good evening!" in text_of(alice), "announcement")
     banned_at = swarm.done()
     swarm.wait(lambda: again.process.poll() is not None, "end of the banned one who comes back")
-    assert again.process.returncode == Banned.exit_status
+    assert again.process.returncode == Problem.BANNED
     swarm.wait(
         lambda: swarm.done() >= banned_at + 3 and swarm.steps()[-1].peers == 1, "global steps of the one who is left"
     )
@@ -80,5 +80,5 @@ def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_i
 
 def run_asking_soon(arguments: list[str]) -> None:
     """Be a trainer that soon asks for notices over HTTP: in client mode a banned one has no other way to hear of it."""
-    app.join.notices_over_http.SILENCE = app.join.notices_over_http.ASK_EVERY = 2.0
+    app.join.renewal.NOTICES_OVERDUE = app.join.renewal.FETCH_NOTICES_EVERY = 2.0
     run_closely(arguments)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.peers.small_swarm import COUNTING, TAKEN_OVER, SmallSwarm, newest_step_said
+from tests.support.small_swarm import COUNTING, TAKEN_OVER, SmallSwarm, newest_step_said
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 4096  # some seconds of two trainers

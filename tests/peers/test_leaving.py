@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.demo.peers import Peer
-from tests.peers.small_swarm import (
+from tests.support.small_swarm import (
     COUNTING,
     FRIGHTENING,
     SmallSwarm,

@@ -11,9 +11,9 @@ import pytest
 
 from app.demo.peers import Peer
 from swarm.secret_variables import NAMES
-from tests.peers.small_swarm import COUNTING, PATIENCE, SmallSwarm, signal_group, text_of
 from tests.support.hub_stand_in import HubStandIn
 from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.small_swarm import COUNTING, PATIENCE, SmallSwarm, signal_group, text_of
 
 pytestmark = pytest.mark.swarm
 HELPERS = 2  # processes of a peer beside the main one: DHT node, libp2p's daemon

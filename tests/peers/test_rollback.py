@@ -8,7 +8,7 @@ import torch
 from app.commands.admin import admin
 from coordinator.access.admin_key import FILE
 from coordinator.checkpoints.store import list_checkpoints, load_checkpoint
-from tests.peers.small_swarm import SmallSwarm, text_of
+from tests.support.small_swarm import SmallSwarm, text_of
 
 pytestmark = pytest.mark.swarm
 STEP_SAMPLES = 4096  # some seconds of two trainers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.small_swarm import COUNTING, SmallSwarm, newest_step_said
+from tests.support.small_swarm import COUNTING, SmallSwarm, newest_step_said
 from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]

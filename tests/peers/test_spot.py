@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from app.join.preemption import ELSEWHERE
+from app.join.spot_notice import METADATA_VARIABLE
 from tests.app.join.metadata_stand_in import MetadataStandIn
-from tests.peers.small_swarm import CONTRIBUTED, SmallSwarm, living_processes, text_of
+from tests.support.small_swarm import CONTRIBUTED, SmallSwarm, living_processes, text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 NOTICE = 120.0  # seconds from the notice until the machine is gone
@@ -15,12 +15,12 @@ NOTICE = 120.0  # seconds from the notice until the machine is gone
 def test_a_trainer_leaves_within_the_notice_of_its_cloud(
     small_swarm: Callable[..., SmallSwarm], monkeypatch: pytest.MonkeyPatch
 ):
-    with MetadataStandIn("Amazon") as cloud:
-        monkeypatch.setenv(ELSEWHERE, cloud.url)
+    with MetadataStandIn() as cloud:
+        monkeypatch.setenv(METADATA_VARIABLE, cloud.url)
         swarm = small_swarm(access={"open": True}, target_batch_size=4096)
         volunteer = swarm.volunteer("asha", "--spot", asks_for="Asha")
         swarm.wait(lambda: any(one.samples for one in swarm.ledger.sessions()), "samples of the trainer in the ledger")
-        cloud.take_away()
+        cloud.taken_away = True
         swarm.wait(lambda: volunteer.process.poll() is not None, "end of the trainer", NOTICE)
     assert volunteer.process.returncode == 0
     said = text_of(volunteer)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from swarm.run_file import parse_run
-from tests.peers.small_swarm import SmallSwarm, run_content, text_of
+from tests.support.small_swarm import SmallSwarm, run_content, text_of
 from tests.support.waiting import PATIENCE
 from tokenizer.loading import read_tokenizer
 from trainer.model import build_model

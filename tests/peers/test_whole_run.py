@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from coordinator.checkpoints.retention import newest_checkpoint
-from tests.peers.small_swarm import CONTRIBUTED, SmallSwarm
+from tests.support.small_swarm import CONTRIBUTED, SmallSwarm
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm

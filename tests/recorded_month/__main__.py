@@ -80,7 +80,7 @@ def main(
         run = record(place, people=people, days=days, now=time.time(), state=state)
         typer.echo(f"written in {time.perf_counter() - began:.1f} s")
         with serving(run, place, port, going_on=state in (State.RUNNING, State.PAUSED)) as served:
-            board = served.desk.board
+            board = served.context.notices
             board.announce(ANNOUNCEMENT if state == State.RUNNING else "")
             board.pause() if state == State.PAUSED else board.resume()
             typer.echo(f"{served.url}  (the admin key is in {place / FILE})")

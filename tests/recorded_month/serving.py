@@ -15,10 +15,11 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import FILE, load_admin_key
-from coordinator.access.notice_store import NoticeBoard
+from coordinator.access.notice_store import NoticeStore
 from coordinator.checkpoints.retention import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState, checkpoints_to_remove
+from coordinator.context import RunStatus, ServiceContext
 from coordinator.evaluation.held_out import perplexity
-from coordinator.http.app import Desk, make_app
+from coordinator.http.app import make_app
 from coordinator.http.server import Server
 from coordinator.ledger.ledger import EvaluationRecord, Ledger, open_ledger
 from swarm.access.passes import load_authority
@@ -33,7 +34,7 @@ class Served:
     """What is being served, and how to give it orders."""
 
     url: str
-    desk: Desk
+    context: ServiceContext
 
     def ask(self, path: str) -> httpx.Response:
         """What it answers to a question of its API."""
@@ -50,26 +51,27 @@ def serving(run: RunFile, folder: Path, port: int = 0, *, going_on: bool = True)
     write_checkpoints(folder / "checkpoints", run, ledger)
     authority = load_authority(folder / "authority.key")
     swarm = GoingOn(run, ledger)
-    desk = Desk(
+    context = ServiceContext(
         run=run,
         fingerprint=fingerprint(run, "a" * 64),
-        tokenizer=folder / "tokenizer",
-        authority=authority,
-        board=NoticeBoard(folder, authority, run.name),
+        folder=folder,
         ledger=ledger,
-        addresses=list,
-        step=lambda: swarm.step if ledger.progress().loss is not None else 0,
-        gathered=swarm.gathered,
-        stepped_at=time.time,
-        restore=lambda step: None,
-        checkpoints=folder / "checkpoints",
+        say=print,
+        tokenizer_folder=folder / "tokenizer",
+        authority=authority,
+        notices=NoticeStore(folder, authority, run.name),
         admin_key=load_admin_key(folder / FILE),
+        status=lambda: RunStatus(
+            swarm.step if ledger.progress().loss is not None else 0, swarm.gathered(), time.time()
+        ),
+        addresses=list,
+        order_rollback=lambda step: None,
     )
-    server = Server(make_app(desk), "127.0.0.1", port)
+    server = Server(make_app(context), "127.0.0.1", port)
     if going_on:
         swarm.start()
     try:
-        yield Served(server.url, desk)
+        yield Served(server.url, context)
     finally:
         if going_on:
             swarm.stop()

@@ -2,9 +2,10 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from averaging.log.header import Header, Member
 from averaging.protocol.commit import quorum

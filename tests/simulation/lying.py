@@ -1,8 +1,9 @@
 """A member with a real pass that lies: about others, about itself, and about the log. It signs what it can sign."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import (

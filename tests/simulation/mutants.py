@@ -5,9 +5,11 @@ That shows that the simulation can fail. A mutant that is found in no seed is a 
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from averaging.log import credit, header
 from averaging.log.header import Ballot, Head, Header

@@ -1,6 +1,6 @@
 """Signatures in the simulation: what was signed is remembered, so nobody can forge it, and checking costs little."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact

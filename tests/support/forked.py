@@ -193,7 +193,7 @@ def _have_own_locks() -> None:
 def run_sahaj(arguments: list[str]) -> None:
     """Be `sahaj` with these arguments, in a process of its own."""
     sys.argv = ["sahaj", *arguments]
-    from app import cli, starting
+    from app import cli, startup
 
-    starting.PROCESS_STARTED = time.time()
+    startup.PROCESS_STARTED = time.time()
     cli.main()

@@ -3,11 +3,11 @@
 import importlib
 import os
 
-from app.quiet import quiet
+from app.startup import set_verbosity
 
 os.environ["OMP_NUM_THREADS"] = "1"  # it is read while torch is imported
 os.environ["HF_HUB_DISABLE_XET"] = "1"  # as well; the stand-in for the Hub takes large files in the other way
-quiet(verbose=False)
+set_verbosity(verbose=False)
 for needed in (
     "app.demo.demo",
     "app.join.join",

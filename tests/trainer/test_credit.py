@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Kind, Part
 from averaging.shell.shell import Progress
 from tests.averaging.log.headers import header, member
@@ -19,8 +21,8 @@ def entry(step: int, number: int, **fields: Any) -> Entry:
 
 def test_samples_count_with_the_share_of_the_mean_that_includes_them() -> None:
     credited = Credited(masked_fraction=0.2)
-    brought = replace(member(ASHA, 20), samples=8, loss=6.5)
-    other = replace(member(BELA, 60), samples=24, loss=6.0)
+    brought = structs.replace(member(ASHA, 20), samples=8, loss=6.5)
+    other = structs.replace(member(BELA, 60), samples=24, loss=6.0)
     parts = (Part(BELA, ("a", "b", "c", "d")),)
     credited.take_in(entry(1, 1, members=(brought, other), parts=parts), {ASHA}, now=10.0)
     credited.take_in(

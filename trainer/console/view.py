@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from swarm.logging.logs import said
+from swarm.logging.logs import console_line
 from trainer.console.terminal_text import fit, printable, wrap
 
 TREND = 24  # global steps in the small curve of the loss
@@ -103,13 +103,13 @@ class ConsoleView:
 
     def message(self, text: str) -> None:
         """Tell the volunteer something, in one line."""
-        said(text)
+        console_line(text)
         with self._showing():
             self._tell(text)
 
     def farewell(self, text: str) -> None:
         """Leave the last view where it is and say goodbye below it."""
-        said(text)
+        console_line(text)
         with self._showing():
             self._part(text)
 

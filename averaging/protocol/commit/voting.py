@@ -1,7 +1,8 @@
 """The acceptor of Paxos: what a peer has promised and accepted, and its answers to conveners."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Header
 from averaging.protocol import credentials as signed

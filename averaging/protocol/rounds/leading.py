@@ -1,7 +1,8 @@
 """A convener's side between rounds: it begins a ballot when there is something to decide, and ends it."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Entry, Header
 from averaging.protocol.actions import SaveWaited

@@ -4,7 +4,9 @@ What headers may come of it: pure functions of its situation and its members.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Exclusion, Header, Kind, Member, Part, Reset, SnapshotName
 from averaging.protocol.commit import quorum

@@ -4,8 +4,10 @@ The process may give a peer another planner: DeDLOC's looks at lines and process
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Message, Plan, Reduced, Reducing

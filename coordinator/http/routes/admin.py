@@ -13,7 +13,8 @@ from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from coordinator.checkpoints.retention import list_checkpoints
-from coordinator.http.desk import Desk, People
+from coordinator.context import ServiceContext
+from coordinator.http.desk import People
 from coordinator.http.errors import NO_STORE, Problem, bearer
 from coordinator.ledger.ledger import LedgerError
 from swarm.access.join_messages import Refused
@@ -83,24 +84,24 @@ class DecisionsAnswer(BaseModel):
     stopped: bool
 
 
-def admin_routes(desk: Desk, people: People) -> APIRouter:
+def admin_routes(context: ServiceContext, people: People) -> APIRouter:
     """Orders count from the moment that they are answered, and survive a restart."""
 
     def check_key(request: Request) -> None:
         shown = bearer(request.headers)
         if shown is None:
             raise HTTPException(401, "show the admin key, which lies in the coordinator's state folder")
-        if not hmac.compare_digest(shown.encode(), desk.admin_key.encode()):
+        if not hmac.compare_digest(shown.encode(), context.admin_key.encode()):
             raise HTTPException(401, "this is not the admin key of this run")
 
     key = Security(HTTPBearer(auto_error=False, scheme_name="admin key"))  # said in /docs, read above
     router = APIRouter(prefix="/api/admin", dependencies=[Depends(check_key), key], responses=ERRORS, tags=["admin"])
-    board = desk.board
+    notices = context.notices
 
     @router.get("/decisions", response_model=DecisionsAnswer)
     def decided() -> Response:
         """Everything that is decided now."""
-        now = board.decisions
+        now = notices.decisions
         answer = DecisionsAnswer(
             banned=sorted(now.banned),
             allowed=sorted(now.allowed),
@@ -113,51 +114,51 @@ def admin_routes(desk: Desk, people: People) -> APIRouter:
     @router.post("/ban", response_model=DecisionsAnswer)
     def ban(order: NameOrder) -> Response:
         """Shut a user or a peer out, in every peer within a minute."""
-        board.ban(order.name, *spellings(order.name, [*people.names(), *_in_ledger(desk)]))
+        notices.ban(order.name, *spellings(order.name, [*people.names(), *_in_ledger(context)]))
         return decided()
 
     @router.post("/unban", response_model=DecisionsAnswer)
     def unban(order: NameOrder) -> Response:
         """Let them in again."""
-        board.unban(order.name)
+        notices.unban(order.name)
         return decided()
 
     @router.post("/allow", response_model=DecisionsAnswer)
     def allow(order: NameOrder) -> Response:
         """Add a Hub user to those who may join."""
-        board.allow(order.name)
+        notices.allow(order.name)
         return decided()
 
     @router.post("/disallow", response_model=DecisionsAnswer)
     def disallow(order: NameOrder) -> Response:
         """Take back an `allow`."""
-        board.disallow(order.name)
+        notices.disallow(order.name)
         return decided()
 
     @router.post("/announce", response_model=DecisionsAnswer)
     def announce(order: AnnouncementOrder) -> Response:
         """Show a line to everybody."""
-        board.announce(order.text)
+        notices.announce(order.text)
         return decided()
 
     @router.post("/restore", response_model=DecisionsAnswer)
     def restore(order: StepOrder) -> Response:
         """Go back to a checkpoint, all peers; the coordinator begins within seconds."""
-        _check_is_there(desk, order.step)
-        desk.restore(order.step)
+        _check_is_there(context, order.step)
+        context.order_rollback(order.step)
         return decided()
 
-    for path, order in (("/pause", board.pause), ("/resume", board.resume), ("/stop", board.stop)):
+    for path, order in (("/pause", notices.pause), ("/resume", notices.resume), ("/stop", notices.stop)):
         router.add_api_route(path, _without_body(order, decided), methods=["POST"], response_model=DecisionsAnswer)
-    _add_flags(router, desk)
+    _add_flags(router, context)
     return router
 
 
-def _add_flags(router: APIRouter, desk: Desk) -> None:
+def _add_flags(router: APIRouter, context: ServiceContext) -> None:
     @router.get("/flags", response_model=list[FlagAnswer])
     def flags() -> Response:
         """What the organizer should know about peers, the newest first."""
-        found = [FlagAnswer(**asdict(one) | {"kind": one.kind.value}) for one in desk.ledger.rounds.flags()]
+        found = [FlagAnswer(**asdict(one) | {"kind": one.kind.value}) for one in context.ledger.rounds.flags()]
         return JSONResponse([one.model_dump() for one in found], headers=NO_STORE)
 
 
@@ -166,16 +167,16 @@ def spellings(name: str, known: list[str]) -> set[str]:
     return {one for one in known if one.casefold() == name.casefold()}
 
 
-def _check_is_there(desk: Desk, step: int) -> None:
-    there = [one.step for one in list_checkpoints(desk.checkpoints)]
+def _check_is_there(context: ServiceContext, step: int) -> None:
+    there = [one.step for one in list_checkpoints(context.checkpoints)]
     if step not in there:
         names = ", ".join(map(str, there)) or "none"
         raise HTTPException(422, f"there is no whole checkpoint of global step {step}; there are: {names}")
 
 
-def _in_ledger(desk: Desk) -> list[str]:
+def _in_ledger(context: ServiceContext) -> list[str]:
     with contextlib.suppress(LedgerError):  # a ban does not wait for a database
-        return [one.user for one in desk.ledger.leaderboard()]
+        return [one.user for one in context.ledger.leaderboard()]
     return []
 
 

@@ -13,7 +13,8 @@ from hivemind.p2p import PeerID
 
 from coordinator.access.hub_identity import Hub, HubAway, HubUser, TokenRejected
 from coordinator.access.policy import House, admit, look
-from coordinator.http.desk import Desk, People, ServedFile
+from coordinator.context import ServiceContext
+from coordinator.http.desk import People, ServedFile
 from coordinator.http.errors import NO_STORE, bearer, refuse
 from coordinator.http.metrics import Joins
 from coordinator.http.request_limits import JOIN, too_many
@@ -53,22 +54,24 @@ def as_announced(run: RunFile) -> RunFile:
     return without_secrets(run).model_copy(update={"data": data})
 
 
-def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins: Joins, hub: Hub) -> APIRouter:
-    """The door of this desk. A Hub that is slow holds up those who wait for it, and no other route."""
+def join_routes(
+    context: ServiceContext, files: dict[str, ServedFile], people: People, joins: Joins, hub: Hub
+) -> APIRouter:
+    """Joining a run. A Hub that is slow holds up those who wait for it, and no other route."""
     router = APIRouter()
     manifest = Manifest(
-        run=dump_run(as_announced(desk.run)),
-        fingerprint=desk.fingerprint.digest,
+        run=dump_run(as_announced(context.run)),
+        fingerprint=context.fingerprint.digest,
         tokenizer=[file.about for file in files.values()],
     )
-    per_user = RateLimit(desk.limits.per_user, desk.limits.window)
+    per_user = RateLimit(context.limits.per_user, context.limits.window)
     asking = ThreadPoolExecutor(HUB_THREADS, thread_name_prefix="hub")
 
     async def who_is(token: str) -> HubUser | Refused:
         """Never raises: an error under way would carry the token along."""
         asked = asyncio.get_running_loop().run_in_executor(asking, hub.ask, token)
         try:
-            return await asyncio.wait_for(asked, desk.limits.hub_patience)
+            return await asyncio.wait_for(asked, context.limits.hub_timeout)
         except TokenRejected as error:
             return Refused(error=Refusal.TOKEN_REJECTED, message=str(error))
         except HubAway as error:
@@ -78,7 +81,7 @@ def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins:
             return Refused(error=Refusal.HUB_AWAY, message=message)
 
     async def decide(body: JoinRequest, token: str | None) -> Response:
-        house = house_of(desk)
+        house = house_of(context)
         refused = look(body, house)
         if refused is not None:
             return _refuse(refused, joins)
@@ -92,10 +95,10 @@ def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins:
         if isinstance(user, Refused):
             return _refuse(user, joins)
         # asked of the network and the disk, neither of which the other requests should wait for
-        answer = await asyncio.to_thread(_welcome, desk, body, user, manifest)
+        answer = await asyncio.to_thread(_welcome, context, body, user, manifest)
         people.meet(user, who.avatar if who else None)
         if who is not None:
-            desk.vouched.note(body.peer_id, who)
+            context.verified_users.note(body.peer_id, who)
         joins.count("joined")
         logger.info("%s was given a pass", user)
         return JSONResponse(answer.model_dump(mode="json", by_alias=True), headers=NO_STORE)
@@ -110,35 +113,35 @@ def join_routes(desk: Desk, files: dict[str, ServedFile], people: People, joins:
     return router
 
 
-def house_of(desk: Desk) -> House:
+def house_of(context: ServiceContext) -> House:
     """What decides at the door now."""
     return House(
-        access=desk.run.access,
-        fingerprint=desk.fingerprint,
+        access=context.run.access,
+        fingerprint=context.fingerprint,
         version=program_version(),
-        step=desk.step(),
-        total_steps=desk.run.optimizer.total_steps,
-        decisions=desk.board.decisions,
+        step=context.status().step,
+        total_steps=context.run.optimizer.total_steps,
+        decisions=context.notices.decisions,
     )
 
 
-def give_pass(desk: Desk, user: str, peer: PeerID) -> Renewed:
+def give_pass(context: ServiceContext, user: str, peer: PeerID) -> Renewed:
     """A new pass for whom the door lets in. Asks the network who else is there, and may write to the disk."""
-    assert desk.run.access is not None, "look refuses where there is none"
-    given = desk.authority.issue(desk.run.name, user, peer, desk.run.access.pass_lifetime)
+    assert context.run.access is not None, "look refuses where there is none"
+    given = context.authority.issue(context.run.name, user, peer, context.run.access.pass_lifetime)
     content: dict[str, Any] = {
         "user": user,
         "pass": base64.b64encode(given.to_bytes()),
         "expires": given.expires,
-        "notices": base64.b64encode(desk.board.current()),
-        "initial_peers": desk.addresses(),
+        "notices": base64.b64encode(context.notices.current()),
+        "initial_peers": context.addresses(),
     }
     return Renewed.model_validate(content)
 
 
-def _welcome(desk: Desk, body: JoinRequest, user: str, manifest: Manifest) -> JoinAnswer:
-    given = give_pass(desk, user, peer_id_of(body.public_key)).model_dump(by_alias=True)
-    authority = base64.b64encode(desk.authority.public_key)
+def _welcome(context: ServiceContext, body: JoinRequest, user: str, manifest: Manifest) -> JoinAnswer:
+    given = give_pass(context, user, peer_id_of(body.public_key)).model_dump(by_alias=True)
+    authority = base64.b64encode(context.authority.public_key)
     return JoinAnswer.model_validate(given | {"authority": authority, "manifest": manifest})
 
 

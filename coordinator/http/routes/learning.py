@@ -10,8 +10,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from averaging.optimizers.state_step import learning_rate_at
+from coordinator.context import RunContext
 from coordinator.evaluation.held_out import perplexity
-from coordinator.http.desk import Desk, Remembered
+from coordinator.http.desk import Remembered
 from coordinator.http.response_cache import KEPT, UNAVAILABLE, kept
 from coordinator.http.schemas.history import (
     FilledSentenceAnswer,
@@ -32,11 +33,11 @@ RATES = 100
 MOST_FILLS = 200
 
 
-def learning_routes(desk: Desk) -> APIRouter:
+def learning_routes(context: RunContext) -> APIRouter:
     """GET alone. What costs the ledger something is found at most once in `KEPT` seconds."""
     router = APIRouter(tags=["learning"], responses=UNAVAILABLE)
-    histories = {points: Remembered(partial(_history, desk, points), KEPT) for points in POINTS}
-    fills = Remembered(lambda: kept([_fills(one) for one in desk.ledger.history.fills(MOST_FILLS)], KEPT), KEPT)
+    histories = {points: Remembered(partial(_history, context, points), KEPT) for points in POINTS}
+    fills = Remembered(lambda: kept([_fills(one) for one in context.ledger.history.fills(MOST_FILLS)], KEPT), KEPT)
 
     @router.get("/api/history", response_model=HistoryAnswer)
     def history(points: Annotated[int, Query(ge=POINTS[0], le=POINTS[-1], description="at most")] = 600) -> Response:
@@ -58,13 +59,13 @@ def planned_rates(settings: OptimizerSection) -> list[LearningRateAnswer]:
     return [LearningRateAnswer(step=step, rate=learning_rate_at(settings, step)) for step in sorted(steps)]
 
 
-def _history(desk: Desk, points: int) -> Callable[[], Response]:
-    history = desk.ledger.history
+def _history(context: RunContext, points: int) -> Callable[[], Response]:
+    history = context.ledger.history
     answer = HistoryAnswer(
         steps=[StepBucketAnswer(**asdict(one)) for one in history.steps(points)],
         evaluations=[_evaluation(one) for one in history.evaluations(points)],
         minutes=[SpanAnswer(**asdict(one)) for one in history.minutes(points)],
-        learning_rate=planned_rates(desk.run.optimizer),
+        learning_rate=planned_rates(context.run.optimizer),
     )
     return kept(answer, KEPT)
 

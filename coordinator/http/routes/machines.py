@@ -6,17 +6,18 @@ from dataclasses import asdict
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from coordinator.http.desk import Desk, Remembered
+from coordinator.context import RunContext
+from coordinator.http.desk import Remembered
 from coordinator.http.response_cache import KEPT, UNAVAILABLE, kept
 from coordinator.http.schemas.people import CountryAnswer, DeviceAnswer, MachinesAnswer, ModeAnswer
 
 MOST_DEVICES = 100  # kinds of them
 
 
-def machine_routes(desk: Desk) -> APIRouter:
+def machine_routes(context: RunContext) -> APIRouter:
     """GET alone. What costs the ledger something is found at most once in `KEPT` seconds."""
     router = APIRouter(tags=["machines"], responses=UNAVAILABLE)
-    machines = Remembered(lambda: _machines(desk), KEPT)
+    machines = Remembered(lambda: _machines(context), KEPT)
 
     @router.get("/api/machines", response_model=MachinesAnswer)
     def all_machines() -> Response:
@@ -26,8 +27,8 @@ def machine_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _machines(desk: Desk) -> Callable[[], Response]:
-    census = desk.ledger.census
+def _machines(context: RunContext) -> Callable[[], Response]:
+    census = context.ledger.census
     modes = {
         one.client_mode: ModeAnswer(sessions=one.sessions, present=one.present, samples=one.samples)
         for one in census.modes()

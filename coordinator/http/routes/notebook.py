@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from coordinator.http.desk import Desk
+from coordinator.context import RunContext
 from coordinator.http.errors import Problem, answer_problem
 from coordinator.http.response_cache import KEPT_LONGER, NOT_FOUND, kept_headers
 from coordinator.http.routes.public import link, link_kept_for
@@ -11,7 +11,7 @@ from coordinator.notebook.build import FILE_NAME, notebook_for
 from coordinator.notebook.wheel import this_program
 
 
-def notebook_routes(desk: Desk) -> APIRouter:
+def notebook_routes(context: RunContext) -> APIRouter:
     """GET alone; what is served does not change while the coordinator runs."""
     router = APIRouter(tags=["join"])
     ours = this_program()  # as it is now: its files may change while the coordinator runs
@@ -19,8 +19,10 @@ def notebook_routes(desk: Desk) -> APIRouter:
     @router.get(f"/{FILE_NAME}", response_class=Response)
     def notebook(request: Request) -> Response:
         """A notebook for Colab, Kaggle or Jupyter that joins this run."""
-        content = notebook_for(link(desk.run, str(request.base_url)) or "", ours, run=desk.run.name)
-        headers = kept_headers(link_kept_for(desk.run)) | {"Content-Disposition": f'attachment; filename="{FILE_NAME}"'}
+        content = notebook_for(link(context.run, str(request.base_url)) or "", ours, run=context.run.name)
+        headers = kept_headers(link_kept_for(context.run)) | {
+            "Content-Disposition": f'attachment; filename="{FILE_NAME}"'
+        }
         return Response(content, headers=headers, media_type="application/x-ipynb+json")
 
     @router.get("/program/{name}", response_class=Response, responses=NOT_FOUND)

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from coordinator.context import RunContext
 from coordinator.http.badges import badge, thanks
-from coordinator.http.desk import Desk, People, Remembered
+from coordinator.http.desk import People, Remembered
 from coordinator.http.errors import Problem, answer_problem
 from coordinator.http.response_cache import (
     KEPT,
@@ -39,14 +40,14 @@ User = Annotated[str, Query(max_length=100, description="a name as the leaderboa
 Ranking = dict[str, tuple[int, Leader]]  # by user, in the order of the ranks
 
 
-def people_routes(desk: Desk, people: People) -> APIRouter:
+def people_routes(context: RunContext, people: People) -> APIRouter:
     """GET alone. What costs the ledger something is found at most once in `KEPT` seconds."""
     router = APIRouter(tags=["people"], responses=UNAVAILABLE)
-    ranking = Remembered(lambda: _ranking(desk.ledger.leaderboard()), KEPT)
-    leaders = {period: Remembered(partial(_leaderboard, desk, people, period, ranking), KEPT) for period in Period}
-    sessions = Remembered(lambda: _sessions(desk, people), KEPT)
-    persons = RememberedByName(lambda user: _person(desk, people, *ranking()[user]), KEPT, PERSONS_REMEMBERED)
-    everybody = Remembered(lambda: _thanks(desk, ranking()), KEPT)
+    ranking = Remembered(lambda: _ranking(context.ledger.leaderboard()), KEPT)
+    leaders = {period: Remembered(partial(_leaderboard, context, people, period, ranking), KEPT) for period in Period}
+    sessions = Remembered(lambda: _sessions(context, people), KEPT)
+    persons = RememberedByName(lambda user: _person(context, people, *ranking()[user]), KEPT, PERSONS_REMEMBERED)
+    everybody = Remembered(lambda: _thanks(context, ranking()), KEPT)
 
     @router.get("/api/leaderboard", response_model=list[LeaderAnswer])
     def leaderboard(period: Period = Period.RUN) -> Response:
@@ -70,7 +71,9 @@ def people_routes(desk: Desk, people: People) -> APIRouter:
             return _unknown()
         rank, leader = ranking()[user]
         headers = kept_headers(KEPT_LONGER) | NO_CODE
-        return Response(badge(desk.run.name, user, leader.samples, rank), headers=headers, media_type="image/svg+xml")
+        return Response(
+            badge(context.run.name, user, leader.samples, rank), headers=headers, media_type="image/svg+xml"
+        )
 
     @router.get("/api/thanks.md", response_class=Response, responses=_CONTENT["text/markdown"])
     def wall_of_thanks() -> Response:
@@ -90,15 +93,17 @@ def _ranking(leaders: list[Leader]) -> Ranking:
     return {one.user: (rank, one) for rank, one in enumerate(leaders, start=1)}
 
 
-def _leaderboard(desk: Desk, people: People, period: Period, ranking: Callable[[], Ranking]) -> Callable[[], Response]:
+def _leaderboard(
+    context: RunContext, people: People, period: Period, ranking: Callable[[], Ranking]
+) -> Callable[[], Response]:
     since = first_day(period, datetime.datetime.now(datetime.timezone.utc).date())
-    found = [one for _, one in ranking().values()] if since is None else desk.ledger.leaderboard(since=since)
-    return kept([LeaderAnswer(**asdict(one), **_face(desk, people, one)) for one in found[:MOST_LEADERS]], KEPT)
+    found = [one for _, one in ranking().values()] if since is None else context.ledger.leaderboard(since=since)
+    return kept([LeaderAnswer(**asdict(one), **_face(context, people, one)) for one in found[:MOST_LEADERS]], KEPT)
 
 
-def _sessions(desk: Desk, people: People) -> Callable[[], Response]:
-    found = desk.ledger.census.newest_sessions(MOST_SESSIONS)
-    return kept([_session(one, _face(desk, people, one)) for one in found], KEPT)
+def _sessions(context: RunContext, people: People) -> Callable[[], Response]:
+    found = context.ledger.census.newest_sessions(MOST_SESSIONS)
+    return kept([_session(one, _face(context, people, one)) for one in found], KEPT)
 
 
 def _session(one: SessionSummary, face: dict[str, Any]) -> SessionAnswer:
@@ -106,8 +111,8 @@ def _session(one: SessionSummary, face: dict[str, Any]) -> SessionAnswer:
     return SessionAnswer(session=hashlib.sha256(one.session_id.encode()).hexdigest()[:12], **public, **face)
 
 
-def _person(desk: Desk, people: People, rank: int, leader: Leader) -> Callable[[], Response]:
-    face, census = _face(desk, people, leader), desk.ledger.census
+def _person(context: RunContext, people: People, rank: int, leader: Leader) -> Callable[[], Response]:
+    face, census = _face(context, people, leader), context.ledger.census
     answer = PersonAnswer(
         user=leader.user,
         **face,
@@ -125,19 +130,19 @@ def _person(desk: Desk, people: People, rank: int, leader: Leader) -> Callable[[
     return kept(answer, KEPT)
 
 
-def _thanks(desk: Desk, ranking: Ranking) -> Callable[[], Response]:
-    people = [(one.user, _is_verified(desk, one.user)) for _, one in ranking.values() if one.samples]
-    content = thanks(desk.run.name, people)
+def _thanks(context: RunContext, ranking: Ranking) -> Callable[[], Response]:
+    people = [(one.user, _is_verified(context, one.user)) for _, one in ranking.values() if one.samples]
+    content = thanks(context.run.name, people)
     return lambda: Response(content, headers=kept_headers(KEPT), media_type="text/markdown")
 
 
-def _face(desk: Desk, people: People, one: Leader | SessionSummary) -> dict[str, Any]:
-    return {"verified": _is_verified(desk, one.user), "avatar": people.avatar(one.user)}
+def _face(context: RunContext, people: People, one: Leader | SessionSummary) -> dict[str, Any]:
+    return {"verified": _is_verified(context, one.user), "avatar": people.avatar(one.user)}
 
 
-def _is_verified(desk: Desk, user: str) -> bool:
+def _is_verified(context: RunContext, user: str) -> bool:
     """In a run without passes every name is self-chosen."""
-    return desk.run.access is not None and not user.startswith(UNVERIFIED)
+    return context.run.access is not None and not user.startswith(UNVERIFIED)
 
 
 def _unknown() -> Response:

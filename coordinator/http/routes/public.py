@@ -10,7 +10,8 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from coordinator.checkpoints.retention import list_checkpoints
-from coordinator.http.desk import Desk, Remembered, ServedFile
+from coordinator.context import ServiceContext
+from coordinator.http.desk import Remembered, ServedFile
 from coordinator.http.errors import Problem, answer_problem
 from coordinator.http.eta import ProgressAnswer, tell_progress
 from coordinator.http.response_cache import KEPT, KEPT_LONGER, NOT_FOUND, UNAVAILABLE, kept, kept_headers
@@ -28,7 +29,7 @@ from swarm.run_file import RunFile
 
 
 def public_routes(
-    desk: Desk,
+    context: ServiceContext,
     files: dict[str, ServedFile],
     progress: Callable[[], Progress],
     totals: Callable[[], Totals],
@@ -36,20 +37,20 @@ def public_routes(
 ) -> APIRouter:
     """GET alone. What costs the ledger or the disk something is found at most once in `KEPT` seconds."""
     router = APIRouter()
-    about_run = describe_run(desk, files)
-    whole_progress = Remembered(lambda: kept(tell_progress(desk, progress(), totals()), KEPT), KEPT)
-    checkpoints = Remembered(lambda: _checkpoints(desk), KEPT)
+    about_run = describe_run(context, files)
+    whole_progress = Remembered(lambda: kept(tell_progress(context, progress(), totals()), KEPT), KEPT)
+    checkpoints = Remembered(lambda: _checkpoints(context), KEPT)
 
     @router.get("/api/run", response_model=RunAnswer, tags=["run"])
     def run(request: Request) -> Response:
         """What the run is."""
-        here = link(desk.run, str(request.base_url))
+        here = link(context.run, str(request.base_url))
         ways = {
             "join": f"sahaj join {here or 'URL'}",
             "notebook": f"{here}/{FILE_NAME}" if here else "",
-            "notebook_at_hub": desk.notebook_at_hub(),
+            "notebook_at_hub": context.status().notebook_at_hub,
         }
-        return kept(about_run.model_copy(update=ways), link_kept_for(desk.run))()
+        return kept(about_run.model_copy(update=ways), link_kept_for(context.run))()
 
     @router.get("/api/progress", response_model=ProgressAnswer, responses=UNAVAILABLE, tags=["run"])
     def whole_progress_now() -> Response:
@@ -64,9 +65,9 @@ def public_routes(
     @router.get("/api/notices", response_model=NoticesAnswer, tags=["run"])
     def notices() -> Response:
         """What the organizer decided, signed now."""
-        decisions = desk.board.decisions
+        decisions = context.notices.decisions
         answer = NoticesAnswer(
-            signed=base64.b64encode(desk.board.current()).decode(),
+            signed=base64.b64encode(context.notices.current()).decode(),
             announcement=decisions.announcement,
             paused=decisions.paused,
             stopped=decisions.stopped,
@@ -88,9 +89,9 @@ def public_routes(
     @router.get("/healthz", response_model=HealthAnswer, responses={503: {"model": HealthAnswer}}, tags=["operation"])
     def health() -> Response:
         """A sign of life; with status 503 where the coordinator knows why it does not work."""
-        trouble = desk.trouble()
-        answer = kept(HealthAnswer(status=trouble or "ok", step=desk.step()), 0)()
-        answer.status_code = 503 if trouble else 200
+        now = context.status()
+        answer = kept(HealthAnswer(status=now.problem or "ok", step=now.step), 0)()
+        answer.status_code = 503 if now.problem else 200
         return answer
 
     @router.get("/metrics", response_class=Response, tags=["operation"])
@@ -101,12 +102,12 @@ def public_routes(
     return router
 
 
-def describe_run(desk: Desk, files: dict[str, ServedFile]) -> RunAnswer:
+def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAnswer:
     """The public part of the run file; the list of users stays with the organizer and the volunteers.
 
     How to join depends on how one has come here, and is filled in later.
     """
-    run: RunFile = desk.run
+    run: RunFile = context.run
     access = None
     if run.access is not None:
         listed = bool(run.access.users)
@@ -120,7 +121,7 @@ def describe_run(desk: Desk, files: dict[str, ServedFile]) -> RunAnswer:
         description=run.description,
         language=run.language,
         version=program_version(),
-        fingerprint=desk.fingerprint.digest,
+        fingerprint=context.fingerprint.digest,
         access=access,
         total_steps=run.optimizer.total_steps,
         target_batch_size=run.averaging.target_batch_size,
@@ -144,6 +145,6 @@ def link_kept_for(run: RunFile) -> int:
     return KEPT_LONGER if run.access and run.access.url else 0
 
 
-def _checkpoints(desk: Desk) -> Callable[[], Response]:
-    found = [asdict(one.state) for one in list_checkpoints(desk.checkpoints)]
+def _checkpoints(context: ServiceContext) -> Callable[[], Response]:
+    found = [asdict(one.state) for one in list_checkpoints(context.checkpoints)]
     return kept([CheckpointAnswer(**{key: one[key] for key in CheckpointAnswer.model_fields}) for one in found], KEPT)

@@ -40,10 +40,8 @@ class Trained:
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> Trained:
     called = Trained()
-    options, loop = types.ModuleType("trainer.options"), types.ModuleType("trainer.train")
-    options.TrainerOptions = types.SimpleNamespace  # type: ignore[attr-defined]
+    loop = types.ModuleType("trainer.train")
     loop.train = lambda *arguments: called.calls.append(arguments)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "trainer.options", options)
     monkeypatch.setitem(sys.modules, "trainer.train", loop)
     return called
 

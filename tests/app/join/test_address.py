@@ -3,7 +3,8 @@
 import pytest
 
 from app.join.address import coordinator_url, is_private
-from app.join.problems import AddressProblem
+from app.join.problems import Problem
+from tests.support.problems import raises_problem
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_a_url_is_made_whole(given: str, meant: str):
     ],
 )
 def test_what_is_no_url_is_refused_in_one_line(given: str):
-    with pytest.raises(AddressProblem) as problem:
+    with raises_problem(Problem.BAD_URL) as problem:
         coordinator_url(given)
     assert str(problem.value).isprintable()
     assert problem.value.exit_status == 20

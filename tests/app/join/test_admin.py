@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.commands.admin import Action, admin
-from app.join.problems import AdminKeyProblem, CommandRefused, CoordinatorAway, JoinProblem
+from app.join.problems import JoinProblem, Problem
 from tests.app.join.conftest import refused
 from tests.app.join.stand_in import Answer, StandIn
+from tests.support.problems import raises_problem
 
 KEY = "organizers-key"
 
@@ -53,14 +54,14 @@ def test_an_action_is_carried_out(
     + [("restore", wrong) for wrong in (None, "", "last", "-1", "1.5", "1" * 13)],
 )
 def test_a_mistaken_command_is_not_sent(server: StandIn, key_file: Path, action: str, argument: str | None):
-    with pytest.raises(CommandRefused):
+    with raises_problem(Problem.MALFORMED):
         admin(server.url, key_file, action, argument)
     assert not server.heard
 
 
 def test_the_example_can_be_typed(server: StandIn, key_file: Path):
     for action, example in {"ban": "sahaj admin URL ban alice", "announce": "sahaj admin URL announce 'Back"}.items():
-        with pytest.raises(CommandRefused, match=example):
+        with raises_problem(Problem.MALFORMED, match=example):
             admin(server.url, key_file, action)
 
 
@@ -74,7 +75,7 @@ def test_who_stops_a_run_is_told_the_way_back_and_the_end(server: StandIn, key_f
 @pytest.mark.parametrize("answer", [Answer(401, refused("token_rejected")), Answer(403, '{"detail": "no"}')])
 def test_a_wrong_key(server: StandIn, key_file: Path, answer: Answer):
     server.answers["POST /api/admin/stop"] = answer
-    with pytest.raises(AdminKeyProblem) as problem:
+    with raises_problem(Problem.ADMIN_KEY) as problem:
         admin(server.url, key_file, Action.STOP)
     assert str(key_file) in str(problem.value)
     assert KEY not in str(problem.value)
@@ -86,17 +87,17 @@ def test_a_wrong_key(server: StandIn, key_file: Path, answer: Answer):
 def test_a_file_that_holds_no_key(server: StandIn, tmp_path: Path, content: bytes):
     path = tmp_path / "odd.key"
     path.write_bytes(content)
-    with pytest.raises(AdminKeyProblem, match=r"odd\.key"):
+    with raises_problem(Problem.ADMIN_KEY, match=r"odd\.key"):
         admin(server.url, path, "stop")
 
 
 def test_no_key_file(server: StandIn, tmp_path: Path):
-    with pytest.raises(AdminKeyProblem, match=r"no such key file; .* --key NAME-state/admin\.key"):
+    with raises_problem(Problem.ADMIN_KEY, match=r"no such key file; .* --key NAME-state/admin\.key"):
         admin(server.url, tmp_path / "absent", "stop")
 
 
 def test_the_key_does_not_travel_in_the_clear(key_file: Path):
-    with pytest.raises(AdminKeyProblem, match="not encrypted"):
+    with raises_problem(Problem.ADMIN_KEY, match="not encrypted"):
         admin("http://192.0.2.1:8080", key_file, "stop")
 
 
@@ -108,7 +109,7 @@ def test_the_coordinators_refusal_is_told(server: StandIn, key_file: Path):
 
 def test_the_coordinator_is_away(server: StandIn, key_file: Path):
     server.close()
-    with pytest.raises(CoordinatorAway):
+    with raises_problem(Problem.COORDINATOR_AWAY):
         admin(server.url, key_file, "pause")
 
 

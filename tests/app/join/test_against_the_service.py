@@ -9,18 +9,11 @@ import pytest
 
 from app.commands.admin import admin
 from app.join.join import JoinOptions, join
-from app.join.problems import (
-    AdminKeyProblem,
-    Banned,
-    NotAllowed,
-    RunFinished,
-    RunPaused,
-    TokenRejected,
-    WrongFingerprint,
-)
+from app.join.problems import Problem
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.notice_store import NoticeBoard
-from coordinator.http.app import Desk, make_app
+from coordinator.access.notice_store import NoticeStore
+from coordinator.context import RunStatus, ServiceContext
+from coordinator.http.app import make_app
 from coordinator.http.server import Server
 from coordinator.ledger.ledger import open_ledger
 from swarm.access.passes import load_authority
@@ -28,7 +21,9 @@ from swarm.run_file import load_run
 from swarm.run_file.fingerprint import fingerprint
 from tests.app.join.conftest import RUN, Trained
 from tests.support.hub_stand_in import HubStandIn
+from tests.support.problems import raises_problem
 from tokenizer.loading import read_tokenizer, tokenizer_digest
+from trainer.options import VolunteerOptions
 
 
 @dataclass
@@ -50,22 +45,21 @@ def service(tokenizer_files: dict[str, bytes], tmp_path: Path, monkeypatch: pyte
     ledger = open_ledger("sqlite:///ledger.db", state)
     with HubStandIn() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        desk = Desk(
+        context = ServiceContext(
             run=run,
             fingerprint=fingerprint(run, tokenizer_digest(read_tokenizer(str(folder)))),
-            tokenizer=folder,
-            authority=authority,
-            board=NoticeBoard(state, authority, run.name),
+            folder=state,
             ledger=ledger,
-            addresses=lambda: ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"],
-            step=lambda: 0,
-            gathered=lambda: 12,
-            stepped_at=lambda: 0.0,
-            restore=lambda step: None,
-            checkpoints=state / "checkpoints",
+            say=print,
+            tokenizer_folder=folder,
+            authority=authority,
+            notices=NoticeStore(state, authority, run.name),
             admin_key=load_admin_key(state / "admin.key"),
+            status=lambda: RunStatus(step=0, samples_gathered=12, stepped_at=0.0),
+            addresses=lambda: ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"],
+            order_rollback=lambda step: None,
         )
-        server = Server(make_app(desk), "127.0.0.1", 0)
+        server = Server(make_app(context), "127.0.0.1", 0)
         yield Service(server.url, state / "admin.key", hub)
         server.stop()
     ledger.close()
@@ -78,45 +72,45 @@ def test_from_the_link_to_training_and_out_again(
 
     def come(token: str) -> None:
         monkeypatch.setenv("HF_TOKEN", token)
-        join(service.url, JoinOptions(state=tmp_path / f"peer-{next(homes)}", device="cpu"))
+        join(service.url, JoinOptions(state=tmp_path / f"peer-{next(homes)}", chosen=VolunteerOptions(device="cpu")))
 
     alice, bob = service.hub.add("alice"), service.hub.add("bob")
     come(alice)
     [(_, trainer, _, _)] = trained.calls
     assert trainer.name == "alice"
     renewal = trainer.when_joined[0].__self__
-    assert renewal._ask().user == "alice"
-    renewal._gate.take_notice(renewal._hear())
+    assert renewal._contact.renew().user == "alice"
+    renewal._gate.take_notice(renewal._contact.fetch_notices())
 
-    with pytest.raises(NotAllowed, match="bob"):
+    with raises_problem(Problem.NOT_ALLOWED, match="bob"):
         come(bob)
     admin(service.url, service.key, "allow", "bob")
     come(bob)
 
     admin(service.url, service.key, "pause")
-    with pytest.raises(RunPaused):
+    with raises_problem(Problem.PAUSED):
         come(alice)
-    assert renewal._ask().user == "alice"  # who is there stays
+    assert renewal._contact.renew().user == "alice"  # who is there stays
     admin(service.url, service.key, "resume")
 
     admin(service.url, service.key, "ban", "alice")
-    with pytest.raises(Banned):
+    with raises_problem(Problem.BANNED):
         come(alice)
-    with pytest.raises(Banned):
-        renewal._ask()
+    with raises_problem(Problem.BANNED):
+        renewal._contact.renew()
     admin(service.url, service.key, "unban", "alice")
     come(alice)
 
     service.hub.revoke(bob)
-    with pytest.raises(TokenRejected):
+    with raises_problem(Problem.TOKEN_REJECTED):
         come(bob)
 
     other = tmp_path / "other.key"
     load_admin_key(other)
-    with pytest.raises(AdminKeyProblem):
+    with raises_problem(Problem.ADMIN_KEY):
         admin(service.url, other, "stop")
     admin(service.url, service.key, "stop")
-    with pytest.raises(RunFinished):
+    with raises_problem(Problem.FINISHED):
         come(alice)
     assert len(trained.calls) == 3
 
@@ -126,8 +120,8 @@ def test_a_volunteer_with_another_optimizer_is_refused_and_told_what_differs(
 ):
     monkeypatch.setenv("HF_TOKEN", service.hub.add("alice"))
     monkeypatch.setattr("swarm.run_file.fingerprint.fingerprint", partial(fingerprint, optimizer_version=1))
-    with pytest.raises(
-        WrongFingerprint, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
+    with raises_problem(
+        Problem.WRONG_FINGERPRINT, match=r"optimizer\.version: 2 here, 1 there.*the program that the coordinator"
     ):
-        join(service.url, JoinOptions(state=tmp_path / "peer", device="cpu"))
+        join(service.url, JoinOptions(state=tmp_path / "peer", chosen=VolunteerOptions(device="cpu")))
     assert not trained.calls

@@ -1,4 +1,4 @@
-"""Every failure at the door has a line and an exit status of its own."""
+"""Every failure of the coordinator's HTTP client has a line and an exit status of its own."""
 
 import datetime
 import socket
@@ -12,11 +12,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from app.join import problems
-from app.join.coordinator_client import LONGEST_ANSWER, Door
+from app.join.coordinator_client import LONGEST_ANSWER, CoordinatorClient
+from app.join.problems import LONGEST_LINE, Problem
 from swarm.access.join_messages import JoinRequest, Refusal
 from tests.app.join.conftest import refused
 from tests.app.join.stand_in import Answer, StandIn
+from tests.support.problems import raises_problem
 from tests.support.waiting import PATIENCE
 
 TOKEN = "hf_secret"
@@ -40,46 +41,35 @@ STATUS = {
 def test_each_refusal_has_its_status(refusal: Refusal, coordinator: StandIn, request_to_join: JoinRequest):
     status, exit_status = STATUS[refusal]
     coordinator.answers["POST /api/join"] = Answer(status, refused(refusal.value), {"Retry-After": "7"})
-    with Door(coordinator.url) as door, pytest.raises(problems.JoinProblem) as problem:
-        door.join(request_to_join, TOKEN)
-    assert type(problem.value) is problems.REFUSALS[refusal]
+    with CoordinatorClient(coordinator.url) as client, raises_problem(Problem[refusal.name]) as problem:
+        client.join(request_to_join, TOKEN)
     assert problem.value.exit_status == exit_status
     assert str(problem.value) == "a reason; a way out (try again in 7 s)"
     assert problem.value.retry_after == 7
     assert coordinator.heard[-1].bearer == TOKEN
 
 
-def test_exit_statuses_are_distinct():
-    kinds = [
-        kind
-        for kind in vars(problems).values()
-        if isinstance(kind, type) and issubclass(kind, problems.JoinProblem) and kind is not problems.JoinProblem
-    ]
-    assert len({kind.exit_status for kind in kinds}) == len(kinds)
-    assert min(kind.exit_status for kind in kinds) == 20
-
-
-def expect(url: str, kind: type[problems.JoinProblem], words: str, *, patience: float = PATIENCE) -> None:
-    with Door(url, patience=patience) as door, pytest.raises(kind) as problem:
-        door.describe()
+def expect(url: str, kind: Problem, words: str, *, patience: float = PATIENCE) -> None:
+    with CoordinatorClient(url, patience=patience) as client, raises_problem(kind) as problem:
+        client.access()
     line = str(problem.value)
     assert words in line
     assert line.isprintable()
 
 
 def test_no_such_host():
-    expect("https://no-such-host.invalid", problems.NoSuchHost, "no such host")
+    expect("https://no-such-host.invalid", Problem.NO_SUCH_HOST, "no such host")
 
 
 def test_nobody_listens():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        expect(f"http://127.0.0.1:{taken.getsockname()[1]}", problems.CoordinatorAway, "nobody listens")
+        expect(f"http://127.0.0.1:{taken.getsockname()[1]}", Problem.COORDINATOR_AWAY, "nobody listens")
 
 
 def test_no_answer_in_time(server: StandIn):
     server.answers["GET /api/run"] = Answer(delay=5.0)
-    expect(server.url, problems.NoAnswer, "no answer in time", patience=0.2)
+    expect(server.url, Problem.NO_ANSWER, "no answer in time", patience=0.2)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +90,7 @@ def test_no_answer_in_time(server: StandIn):
 )
 def test_something_else_answers(answer: Answer, server: StandIn):
     server.answers["GET /api/run"] = answer
-    expect(server.url, problems.NotACoordinator, server.url)
+    expect(server.url, Problem.NOT_A_COORDINATOR, server.url)
 
 
 def test_something_that_speaks_no_http():
@@ -113,67 +103,67 @@ def test_something_that_speaks_no_http():
             connection.close()
 
         threading.Thread(target=greet, daemon=True).start()
-        expect(f"http://127.0.0.1:{listening.getsockname()[1]}", problems.NotACoordinator, "does not speak HTTP")
+        expect(f"http://127.0.0.1:{listening.getsockname()[1]}", Problem.NOT_A_COORDINATOR, "does not speak HTTP")
 
 
 def test_a_coordinator_that_cannot_answer_now(server: StandIn):
     server.answers["GET /api/run"] = Answer(503, {"error": "unavailable", "message": "the ledger is away"})
-    expect(server.url, problems.CoordinatorAway, "the ledger is away")
+    expect(server.url, Problem.COORDINATOR_AWAY, "the ledger is away")
 
 
 def test_a_run_that_gives_no_passes(server: StandIn):
     server.answers["GET /api/run"] = Answer(body={"access": None})
-    expect(server.url, problems.NotAllowed, "sahaj train")
+    expect(server.url, Problem.NOT_ALLOWED, "sahaj train")
 
 
 def test_a_proxy_before_a_coordinator_that_is_away(server: StandIn):
     server.answers["GET /api/run"] = Answer(502, "<html>Bad Gateway</html>")
-    expect(server.url, problems.CoordinatorAway, "HTTP 502")
+    expect(server.url, Problem.COORDINATOR_AWAY, "HTTP 502")
 
 
 def test_an_endless_answer_is_cut(server: StandIn):
     server.answers["GET /api/run"] = Answer(200, b" " * (LONGEST_ANSWER + 1))
-    expect(server.url, problems.ManifestProblem, "longer than")
+    expect(server.url, Problem.MANIFEST, "longer than")
 
 
 def test_following_stays_on_the_host(server: StandIn):
     server.answers["GET /api/run"] = Answer(307, "", {"Location": "/below/api/run"})
     server.answers["GET /below/api/run"] = Answer(body={"access": {"open": True}})
-    with Door(server.url) as door:
-        assert door.describe().access.open
-        assert door.base == f"{server.url}/below"
+    with CoordinatorClient(server.url) as client:
+        assert client.access().open
+        assert client.base == f"{server.url}/below"
 
 
 @pytest.mark.parametrize(("offset", "words"), [(300, "5 minutes behind the"), (-45, "4[4-6] s ahead of the")])
 def test_a_wrong_clock(offset: float, words: str, coordinator: StandIn):
     coordinator.clock_offset = offset
-    with Door(coordinator.url) as door, pytest.raises(problems.ClockWrong, match=words):
-        door.describe()
+    with CoordinatorClient(coordinator.url) as client, raises_problem(Problem.CLOCK_WRONG, match=words):
+        client.access()
 
 
 def test_a_clock_that_is_right_enough(coordinator: StandIn):
     coordinator.clock_offset = 20
-    with Door(coordinator.url) as door:
-        assert not door.describe().access.open
+    with CoordinatorClient(coordinator.url) as client:
+        assert not client.access().open
 
 
 def test_https_where_http_is_spoken(server: StandIn):
-    expect(server.url.replace("http", "https"), problems.TlsProblem, f"try {server.url}")
+    expect(server.url.replace("http", "https"), Problem.TLS, f"try {server.url}")
 
 
 def test_a_certificate_of_nobody(server: StandIn, tmp_path: Path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(self_signed(tmp_path / "certificate.pem"))
     server.server.socket = context.wrap_socket(server.server.socket, server_side=True)
-    expect(server.url.replace("http", "https"), problems.TlsProblem, "certificate is not valid")
+    expect(server.url.replace("http", "https"), Problem.TLS, "certificate is not valid")
 
 
 def test_a_message_from_outside_cannot_steer_the_terminal(coordinator: StandIn, request_to_join: JoinRequest):
     coordinator.answers["POST /api/join"] = Answer(403, refused("banned", "go\x1b[2J\naway" + "!" * 5000))
-    with Door(coordinator.url) as door, pytest.raises(problems.Banned) as problem:
-        door.join(request_to_join, None)
+    with CoordinatorClient(coordinator.url) as client, raises_problem(Problem.BANNED) as problem:
+        client.join(request_to_join, None)
     assert str(problem.value).isprintable()
-    assert len(str(problem.value)) <= problems.LONGEST_LINE
+    assert len(str(problem.value)) <= LONGEST_LINE
 
 
 def self_signed(path: Path) -> Path:

@@ -7,14 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from app.join.checks import Computer, Finding, findings, parameters, plan, refuse_if_fatal
-from app.join.current_address import may_follow
-from app.join.home import IDENTITY, cache_folder, default_folder
-from app.join.problems import MachineTooSmall
-from app.join.reachability import addresses_towards, needs_client_mode
+from app.join.coordinator_contact import may_follow
+from app.join.machine_checks import (
+    Computer,
+    Finding,
+    addresses_towards,
+    findings,
+    needs_client_mode,
+    parameters,
+    plan,
+    refuse_if_fatal,
+)
+from app.join.peer_folder import IDENTITY, cache_folder, default_folder
+from app.join.problems import Problem
 from app.join.renewal import LONGEST_PAUSE, pause
 from swarm.dht import known_peers
 from swarm.run_file import ReleaseSection, parse_run
+from tests.support.problems import raises_problem
 
 GB = 1e9
 ROOMY = Computer(50 * GB, 16 * GB, 16 * GB, 8 * GB, "cuda", 16 * GB)
@@ -45,7 +54,7 @@ def test_each_shortage_has_its_line(computer: Computer, word: str, fatal: bool):
     assert word in finding.message
     assert finding.fatal == fatal
     if fatal:
-        with pytest.raises(MachineTooSmall, match=word):
+        with raises_problem(Problem.MACHINE_TOO_SMALL, match=word):
             refuse_if_fatal([Finding("small"), finding])
     else:
         refuse_if_fatal([finding])

@@ -9,22 +9,24 @@ from typing import Any
 
 import pytest
 
-from app.join.coordinator_client import Access, RunInfo
+from app.join.coordinator_client import Access
 from app.join.join import JoinOptions, join, warning_about_token, who
-from app.join.problems import ManifestProblem, NameProblem, TokenMissing, TokenTooStrong, WrongFingerprint
+from app.join.problems import Problem
 from swarm.errors import SwarmError
 from swarm.logging import logs
 from tests.app.join.conftest import RUN, Trained
 from tests.app.join.stand_in import Answer, Heard, StandIn
+from tests.support.problems import raises_problem
 from tests.swarm.logging.conftest import begun as begun
+from trainer.options import VolunteerOptions
 
 SECRET = "hf_very_secret"
-OPEN, CLOSED = RunInfo(access=Access(open=True)), RunInfo(access=Access(open=False))
+OPEN, CLOSED = Access(open=True), Access(open=False)
 MINE = {"name": "alice", "auth": {"accessToken": {"role": "read"}}}
 
 
 def options(tmp_path: Path, **changes: Any) -> JoinOptions:
-    return replace(JoinOptions(state=tmp_path / "peer", device="cpu"), **changes)
+    return replace(JoinOptions(state=tmp_path / "peer", chosen=VolunteerOptions(device="cpu")), **changes)
 
 
 def test_no_secret_is_in_the_log_of_a_join_however_much_is_logged(
@@ -35,7 +37,7 @@ def test_no_secret_is_in_the_log_of_a_join_however_much_is_logged(
     monkeypatch: pytest.MonkeyPatch,
     begun: None,
 ):
-    logs.begin(logs.Level.DEBUG)
+    logs.start(logs.Level.DEBUG)
     hub.answers["GET /api/whoami-v2"] = Answer(body=MINE)
     monkeypatch.setenv("HF_TOKEN", SECRET)
     join(opened.url, options(tmp_path))
@@ -80,7 +82,7 @@ def test_a_renewal_says_what_is_trained(opened: StandIn, trained: Trained, tmp_p
     join(opened.url, options(tmp_path, name="bob"))
     [(_, trainer, _, _)] = trained.calls
     renewal = trainer.when_joined[0].__self__
-    answer = renewal._ask()
+    answer = renewal._contact.renew()
     assert answer.user == "~bob"
     first, last = (heard.body for heard in opened.heard if heard.path == "/api/join")
     assert first["fingerprint"] is None
@@ -97,7 +99,7 @@ def open_to_all(request: pytest.FixtureRequest) -> None:
 
 def test_another_fingerprint_is_refused(opened: StandIn, trained: Trained, tmp_path: Path):
     change_answer(opened, lambda body: body["manifest"].update(fingerprint="0" * 16))
-    with pytest.raises(WrongFingerprint, match="0000000000000000"):
+    with raises_problem(Problem.WRONG_FINGERPRINT, match="0000000000000000"):
         join(opened.url, options(tmp_path, name="bob"))
     assert not trained.calls
 
@@ -111,7 +113,7 @@ def test_a_pass_that_is_somebody_elses_is_not_used(opened: StandIn, trained: Tra
 
 def test_without_a_peer_to_join_by_nothing_begins(opened: StandIn, trained: Trained, tmp_path: Path):
     change_answer(opened, lambda body: body.update(initial_peers=["nonsense"]))
-    with pytest.raises(ManifestProblem, match="names no peer"):
+    with raises_problem(Problem.MANIFEST, match="names no peer"):
         join(opened.url, options(tmp_path, name="bob"))
     assert not trained.calls
 
@@ -122,7 +124,7 @@ def test_local_text_of_a_run_on_this_machine(opened: StandIn, trained: Trained, 
     change_answer(
         opened, lambda body: body["manifest"].update(run=RUN.replace("hub: owner/text", "path: relative.jsonl"))
     )
-    with pytest.raises(ManifestProblem, match="--data"):
+    with raises_problem(Problem.MANIFEST, match="--data"):
         join(opened.url, options(tmp_path, name="bob"))
     # the lock of the peer's identity is held while the process lives
     join(opened.url, options(tmp_path, name="bob", data=own, state=tmp_path / "other"))
@@ -142,13 +144,13 @@ def test_an_open_run_goes_without_the_hub(hub: StandIn, monkeypatch: pytest.Monk
 
 
 def test_a_closed_run_wants_a_token(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.join.token._has_terminal", lambda: False)
-    with pytest.raises(TokenMissing):
+    monkeypatch.setattr("app.join.hub_token._has_terminal", lambda: False)
+    with raises_problem(Problem.TOKEN_MISSING):
         who(CLOSED, JoinOptions(name="bob"))
 
 
 @pytest.mark.parametrize(
-    ("about", "name", "url", "warned"),
+    ("access", "name", "url", "warned"),
     [
         (CLOSED, None, "http://192.0.2.1:8080", True),
         (CLOSED, None, "https://run.example.org", False),
@@ -157,8 +159,8 @@ def test_a_closed_run_wants_a_token(monkeypatch: pytest.MonkeyPatch):
         (OPEN, None, "http://192.0.2.1:8080", True),
     ],
 )
-def test_a_token_that_could_be_read_on_its_way_is_warned_of(about: RunInfo, name: str | None, url: str, warned: bool):
-    said = warning_about_token(about, name, url)
+def test_a_token_that_could_be_read_on_its_way_is_warned_of(access: Access, name: str | None, url: str, warned: bool):
+    said = warning_about_token(access, name, url)
     assert (said is not None) == warned
     assert said is None or (url in said and "https" in said)
 
@@ -168,19 +170,19 @@ def test_a_strong_token_does_not_reach_the_coordinator(
 ):
     hub.answers["GET /api/whoami-v2"] = Answer(body={"name": "alice", "auth": {"accessToken": {"role": "write"}}})
     monkeypatch.setenv("HF_TOKEN", SECRET)
-    with pytest.raises(TokenTooStrong):
+    with raises_problem(Problem.TOKEN_TOO_STRONG):
         join(opened.url, options(tmp_path))
     assert not any(heard.bearer for heard in opened.heard)
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 41, "a\nb"])
 def test_odd_names_are_refused(name: str):
-    with pytest.raises(NameProblem):
+    with raises_problem(Problem.BAD_NAME):
         who(OPEN, JoinOptions(name=name))
 
 
 def change_answer(server: StandIn, change: Callable[[dict[str, Any]], None]) -> None:
-    """Let the coordinator say something else at the door."""
+    """Let the coordinator answer something else to a request to join."""
     usual = server.answers["POST /api/join"]
 
     def changed(heard: Heard) -> Answer:

@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from app.join.manifest import LARGEST_FILE, LONGEST_RUN_FILE, folder_name, read_manifest, write_manifest
-from app.join.problems import ManifestProblem
+from app.join.problems import Problem
 from swarm.access.join_messages import Manifest, TokenizerFile
 from tests.app.join.conftest import RUN
+from tests.support.problems import raises_problem
 
 FILES = {"tokenizer.json": b'{"model": 1}', "tokenizer_config.json": b"{}"}
 
@@ -68,7 +69,7 @@ def test_programs_and_other_files_are_not_fetched(tmp_path: Path):
 
 @pytest.mark.parametrize("content", [b'{"model": 3}', b"", b"longer than what was announced"])
 def test_a_file_that_is_not_the_announced_one_is_not_kept(tmp_path: Path, content: bytes):
-    with pytest.raises(ManifestProblem, match=r"tokenizer\.json"):
+    with raises_problem(Problem.MANIFEST, match=r"tokenizer\.json"):
         write_manifest(manifest(), read_manifest(manifest()), tmp_path, Served({**FILES, "tokenizer.json": content}))
     assert not (tmp_path / "tokenizer" / "tokenizer.json").exists()
 
@@ -90,7 +91,7 @@ def test_a_file_that_is_not_the_announced_one_is_not_kept(tmp_path: Path, conten
     ],
 )
 def test_odd_file_names_are_refused(name: str):
-    with pytest.raises(ManifestProblem) as problem:
+    with raises_problem(Problem.MANIFEST) as problem:
         read_manifest(manifest(tokenizer=[TokenizerFile(name=name, sha256="0" * 64, size=1)]))
     assert str(problem.value).isprintable()
     assert problem.value.exit_status == 38
@@ -108,7 +109,7 @@ def test_odd_file_names_are_refused(name: str):
     ],
 )
 def test_odd_files_are_refused(files: list[TokenizerFile]):
-    with pytest.raises(ManifestProblem):
+    with raises_problem(Problem.MANIFEST):
         read_manifest(manifest(tokenizer=files))
 
 
@@ -135,14 +136,14 @@ BOMB = "a: &a [x, x, x]\n" + "".join(
     ids=lambda run: run[:12],
 )
 def test_odd_run_files_are_refused_in_one_line(run: str):
-    with pytest.raises(ManifestProblem) as problem:
+    with raises_problem(Problem.MANIFEST) as problem:
         read_manifest(manifest(run))
     assert str(problem.value).isprintable()
 
 
 @pytest.mark.parametrize("fingerprint", ["", "../up", "0123", "0123456789abcdef/.."])
 def test_odd_fingerprints_are_refused(fingerprint: str):
-    with pytest.raises(ManifestProblem):
+    with raises_problem(Problem.MANIFEST):
         read_manifest(manifest(fingerprint=fingerprint))
 
 
@@ -155,7 +156,7 @@ def with_source(**source: str) -> str:
 @pytest.mark.parametrize("path", ["/etc", "~/secrets", "text.jsonl"])
 def test_local_text_is_read_only_for_a_coordinator_on_this_machine(path: str, tmp_path: Path):
     foreign = manifest(with_source(path=path))
-    with pytest.raises(ManifestProblem, match="--data"):
+    with raises_problem(Problem.MANIFEST, match="--data"):
         read_manifest(foreign)
     own = tmp_path / "mine.txt"
     own.write_text("text")
@@ -163,7 +164,7 @@ def test_local_text_is_read_only_for_a_coordinator_on_this_machine(path: str, tm
     if Path(path).is_absolute():
         assert read_manifest(foreign, trusted=True).data.train[0].path == path
     else:
-        with pytest.raises(ManifestProblem, match="absolute"):
+        with raises_problem(Problem.MANIFEST, match="absolute"):
             read_manifest(foreign, trusted=True)
 
 
@@ -173,10 +174,10 @@ def test_local_text_is_read_only_for_a_coordinator_on_this_machine(path: str, tm
 def test_a_hub_name_cannot_stand_for_a_local_folder(hub: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "tests").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ManifestProblem):
+    with raises_problem(Problem.MANIFEST):
         read_manifest(manifest(with_source(hub=hub)))
 
 
 def test_own_text_has_to_exist(tmp_path: Path):
-    with pytest.raises(ManifestProblem, match="correct --data"):
+    with raises_problem(Problem.MANIFEST, match="correct --data"):
         read_manifest(manifest(), data=tmp_path / "absent")

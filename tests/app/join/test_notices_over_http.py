@@ -1,4 +1,4 @@
-"""Hearing the organizer over HTTP when the swarm tells nothing any more."""
+"""Notices are fetched over HTTP when none come through the swarm."""
 
 import time
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hivemind.p2p import PeerID
 
-from app.join import notices_over_http
-from app.join.problems import CoordinatorAway
+from app.join import renewal
+from app.join.problems import JoinProblem, Problem
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import Authority, load_authority
@@ -51,15 +51,17 @@ def listen(
     meanwhile: Callable[[float], None] = lambda now: None,
 ) -> None:
     """For five minutes."""
-    looks: Any = Looks(int(300 / notices_over_http.LOOK_EVERY), meanwhile)
-    monkeypatch.setattr(notices_over_http, "time", looks)
-    notices_over_http.keep_hearing(gate, ask, looks)
+    looks: Any = Looks(int(300 / renewal.NOTICES_CHECK_EVERY), meanwhile)
+    monkeypatch.setattr(renewal, "time", looks)
+    renewal.keep_fetching_notices(gate, ask, looks)
 
 
-def test_a_ban_is_heard_when_nothing_else_is(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_ban_is_fetched_when_nothing_else_comes(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     gate = gate_of(authority, tmp_path, heard=time.time() - 60.0)
     ban = sign_notices(Notices(time=time.time(), banned=frozenset({"alice"})), authority, RUN)
-    answers: list[bytes | Exception] = [CoordinatorAway("nobody listens"), b"not notices", ban]
+    answers: list[bytes | Exception] = [JoinProblem(Problem.COORDINATOR_AWAY, "nobody listens"), b"not notices", ban]
 
     def ask() -> bytes:
         answer = answers.pop(0) if answers else ban

@@ -10,17 +10,7 @@ import pytest
 from hivemind.p2p import PeerID
 
 from app.join import renewal as renewals
-from app.join.problems import (
-    Banned,
-    CoordinatorAway,
-    HubAway,
-    JoinProblem,
-    NoAnswer,
-    NotACoordinator,
-    NotAllowed,
-    RunFinished,
-    TooManyAttempts,
-)
+from app.join.problems import JoinProblem, Problem
 from app.join.renewal import Renewal
 from swarm.access.gate import Gate
 from swarm.access.join_messages import JoinAnswer
@@ -30,7 +20,7 @@ from tests.support.waiting import wait_until
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 RUN = "little"
-NOBODY = NoAnswer("nobody answers over libp2p")
+NOBODY = JoinProblem(Problem.NO_ANSWER, "nobody answers over libp2p")
 
 
 def answer_of(authority: Authority, announcement: str = "", lifetime: float = 60.0, peer: PeerID = PEER) -> JoinAnswer:
@@ -80,25 +70,24 @@ def run(
 ) -> Told:
     told = Told()
 
-    def ask() -> JoinAnswer:
-        told.asked += 1
-        answer = answers[min(told.asked, len(answers)) - 1]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    class Contact:
+        def renew(self) -> JoinAnswer:
+            told.asked += 1
+            answer = answers[min(told.asked, len(answers)) - 1]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
 
-    def hear() -> bytes:
-        raise AssertionError("fresh notices are in the gate")
+        def fetch_notices(self) -> bytes:
+            raise AssertionError("fresh notices are in the gate")
 
-    def ask_directly(dht: Any) -> JoinAnswer:
-        told.asked_directly += 1
-        if isinstance(direct, Exception):
-            raise direct
-        return direct
+        def renew_over_libp2p(self, dht: Any) -> JoinAnswer:
+            told.asked_directly += 1
+            if isinstance(direct, Exception):
+                raise direct
+            return direct
 
-    renewal = Renewal(
-        ask, ask_directly, hear, gate, PEER, time.time() + 60, say=told.said.append, ended=told.ended.append
-    )
+    renewal = Renewal(Contact(), gate, PEER, say=told.said.append, ended=told.ended.append)
     renewal.start(None)
     wait_until(lambda: until(told), lambda: f"such thing: {told.said}, {told.ended}, {told.asked}")
     renewal.stop()
@@ -113,7 +102,7 @@ def test_a_new_pass_and_new_notices_reach_the_gate(gate: Gate, authority: Author
 
 
 def test_absence_and_return_are_told_once(gate: Gate, authority: Authority):
-    away = CoordinatorAway("nobody listens")
+    away = JoinProblem(Problem.COORDINATOR_AWAY, "nobody listens")
     answers: list[JoinAnswer | Exception] = [away, away, away, answer_of(authority)]
     told = run(gate, answers, lambda told: told.asked > 5)
     assert len(told.said) == 2
@@ -121,7 +110,9 @@ def test_absence_and_return_are_told_once(gate: Gate, authority: Authority):
     assert "back" in told.said[1]
 
 
-@pytest.mark.parametrize("problem", [Banned("you are banned"), RunFinished("it is over")])
+@pytest.mark.parametrize(
+    "problem", [JoinProblem(Problem.BANNED, "you are banned"), JoinProblem(Problem.FINISHED, "it is over")]
+)
 def test_the_end(gate: Gate, problem: JoinProblem):
     told = run(gate, [problem], lambda told: bool(told.ended))
     assert told.ended == [str(problem)]
@@ -129,7 +120,7 @@ def test_the_end(gate: Gate, problem: JoinProblem):
 
 
 def test_other_refusals_are_told_and_tried_again(gate: Gate):
-    told = run(gate, [NotAllowed("not on the list")], lambda told: told.asked > 3)
+    told = run(gate, [JoinProblem(Problem.NOT_ALLOWED, "not on the list")], lambda told: told.asked > 3)
     assert told.said == ["The pass could not be renewed (not on the list); training goes on, and it is tried again."]
     assert not told.ended
 
@@ -146,25 +137,40 @@ def test_a_pass_of_another_authority_or_for_another_peer_is_not_taken(gate: Gate
     assert gate.own == own
 
 
-@pytest.mark.parametrize("kind", [CoordinatorAway, NoAnswer, NotACoordinator, HubAway, TooManyAttempts])
-def test_what_cannot_be_renewed_over_http_is_renewed_over_libp2p(
-    gate: Gate, authority: Authority, kind: type[JoinProblem]
-):
+@pytest.mark.parametrize("kind", ["COORDINATOR_AWAY", "NO_ANSWER", "NOT_A_COORDINATOR", "HUB_AWAY", "TOO_MANY"])
+def test_what_cannot_be_renewed_over_http_is_renewed_over_libp2p(gate: Gate, authority: Authority, kind: str):
     newer = answer_of(authority, lifetime=600.0)
-    told = run(gate, [kind("the door is shut")], lambda _: gate.own.expires == newer.expires, direct=newer)
+    told = run(
+        gate, [JoinProblem(Problem[kind], "no answer")], lambda _: gate.own.expires == newer.expires, direct=newer
+    )
     assert not told.said
 
 
 def test_a_refusal_over_http_stands(gate: Gate, authority: Authority):
-    told = run(gate, [NotAllowed("not on the list")], lambda told: told.asked > 3, direct=answer_of(authority))
+    told = run(
+        gate,
+        [JoinProblem(Problem.NOT_ALLOWED, "not on the list")],
+        lambda told: told.asked > 3,
+        direct=answer_of(authority),
+    )
     assert told.asked_directly == 0
 
 
 def test_a_ban_over_libp2p_is_the_end(gate: Gate):
-    told = run(gate, [NoAnswer("shut")], lambda told: bool(told.ended), direct=Banned("you are banned"))
+    told = run(
+        gate,
+        [JoinProblem(Problem.NO_ANSWER, "shut")],
+        lambda told: bool(told.ended),
+        direct=JoinProblem(Problem.BANNED, "you are banned"),
+    )
     assert told.ended == ["you are banned"]
 
 
 def test_other_refusals_over_libp2p_leave_the_problem_of_http(gate: Gate):
-    told = run(gate, [HubAway("the Hub is away")], lambda told: told.asked > 3, direct=NotAllowed("no"))
+    told = run(
+        gate,
+        [JoinProblem(Problem.HUB_AWAY, "the Hub is away")],
+        lambda told: told.asked > 3,
+        direct=JoinProblem(Problem.NOT_ALLOWED, "no"),
+    )
     assert told.said == ["The pass could not be renewed (the Hub is away); training goes on, and it is tried again."]

@@ -1,9 +1,9 @@
 """Credit is what headers say: weight times the share of chunks that include it."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from msgspec.structs import replace
 
 from averaging.log.credit import contributions
 from averaging.log.header import Exclusion, Part

@@ -1,9 +1,8 @@
 """Headers have one encoding, and say which of two chains wins."""
 
-from dataclasses import replace
-
 import msgpack
 import pytest
+from msgspec.structs import replace
 
 from averaging.log.header import (
     Ballot,

@@ -3,7 +3,6 @@
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -11,6 +10,7 @@ from unittest.mock import Mock
 
 import msgpack
 import pytest
+from msgspec.structs import replace
 
 from averaging.log import log_file
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part

@@ -1,6 +1,6 @@
 """What conveners tell of their groups is credited once it is on the disk, whoever of the members is still there."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Certificate, Entry, Kind
 from averaging.moshpit.group_keys import GroupSettings

@@ -9,7 +9,7 @@ import torch
 from hivemind.optim.state_averager import dump_optimizer_state, load_optimizer_state
 
 from averaging.optimizers.state_step import learning_rate_at
-from benchmarks.lamb import Lamb
+from benchmarks.learning.lamb import Lamb
 from swarm.run_file import OptimizerSection
 
 SETTINGS = OptimizerSection(learning_rate=0.01, warmup_steps=4, total_steps=20, weight_decay=0.1)

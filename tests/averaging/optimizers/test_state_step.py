@@ -5,7 +5,7 @@ import torch
 
 from averaging.log.state import Layout, State
 from averaging.optimizers.state_step import StateOptimizer, initial_state, learning_rate_at
-from benchmarks.lamb import Lamb
+from benchmarks.learning.lamb import Lamb
 from swarm.run_file import OptimizerSection
 
 SETTINGS = OptimizerSection(learning_rate=0.01, warmup_steps=10, total_steps=60, weight_decay=0.1)

@@ -1,16 +1,16 @@
 """Messages with every field filled in, made from the type hints of their classes."""
 
-import dataclasses
 import hashlib
 import random
 import types
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from averaging.log.packing import Packed
 from averaging.protocol.messages import Message
 from averaging.transport.wire import DIGESTS, SESSIONS
 
-KINDS = get_args(Message)
+KINDS = Message.__subclasses__()
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
@@ -29,9 +29,9 @@ def generated(hint: Any, source: random.Random, name: str = "") -> Any:
         if hints[-1] is Ellipsis:
             hints = (hints[0],) * source.randrange(4)
         return tuple(generated(one, source, name) for one in hints)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and issubclass(hint, Packed):
         types_of = get_type_hints(hint)
-        return hint(*[generated(types_of[field.name], source, field.name) for field in dataclasses.fields(hint)])
+        return hint(*[generated(types_of[name], source, name) for name in hint.__struct_fields__])
     if hint is str:
         return _text(source, name)
     if issubclass(hint, Enum):

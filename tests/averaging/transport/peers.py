@@ -10,8 +10,9 @@ from hivemind.p2p import P2P, PeerID
 
 from averaging.bandwidth.own_line import OwnLine
 from averaging.log.header import Ballot
+from averaging.log.packing import pack
 from averaging.protocol.messages import Chunk, Message, Vote
-from averaging.transport.frames import SLICE, FrameKind, Hello, Lane, frame, message_head, read_hello
+from averaging.transport.frames import SLICE, VERSION, FrameKind, Hello, Lane, frame, message_head, read_hello
 from averaging.transport.limits import Limits
 from averaging.transport.loop import LoopThread
 from averaging.transport.streams import HANDLES, Transport
@@ -182,7 +183,7 @@ class Intruder:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A stream after the hellos; raises EOFError if the other side closes it."""
         reader, writer = await self.opened(at, lane)
-        hello = {"run": RUN, "session": self.session, "shown": b"", **changes}
-        writer.write(frame(FrameKind.HELLO, Hello(**hello).to_bytes()))
+        hello = {"version": VERSION, "run": RUN, "session": self.session, "shown": b"", **changes}
+        writer.write(frame(FrameKind.HELLO, pack(Hello(**hello))))
         await read_hello(reader)
         return reader, writer

@@ -1,10 +1,10 @@
 """Real keys: what was signed counts, what was forged does not, and what it costs."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgpack
 import pytest
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Head, Kind, Reset
 from averaging.protocol import credentials as signed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from averaging.protocol.messages import Report
-from averaging.transport.frames import LONGEST_HELLO, FrameKind, Lane, frame, receipt
+from averaging.transport.frames import LONGEST_HELLO, VERSION, FrameKind, Lane, frame, receipt
 from averaging.transport.limits import Limits
 from averaging.transport.wire import encode, pack
 from swarm.access.refusal_backoff import MOST_REFUSALS
@@ -56,7 +56,7 @@ def test_a_hello_that_is_not_true_is_refused(peers: Peers):
         assert is_refused(intruder, host, lane, session=host.session)
         assert is_refused(intruder, host, lane, session=intruder.session + "0")
         assert is_refused(intruder, host, lane, run="another")
-        assert is_refused(intruder, host, lane, version=2)
+        assert is_refused(intruder, host, lane, version=VERSION + 1)
     assert host.transport.counts.refused == 12
     assert amina.session not in host.transport._remotes
     amina.tells(host)
@@ -185,7 +185,7 @@ def test_a_peer_that_answers_with_a_false_hello_is_not_told_anything(peers: Peer
 
     async def pretend(_: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(await reader.read(2000))
-        writer.write(frame(FrameKind.HELLO, b"\x94\x01\xa8" + amina.run.encode() + b"\xa1x\xc4\x00"))
+        writer.write(frame(FrameKind.HELLO, b"\x94\x02\xa8" + amina.run.encode() + b"\xa1x\xc4\x00"))
         heard.append(await reader.read())
         writer.close()
 

@@ -1,9 +1,9 @@
 """A member with a pass that lies over real libp2p, to a peer that checks with real keys."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, Certificate, Entry, Header, Kind, Reset, SnapshotName

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.access import notice_store
-from coordinator.access.notice_store import Decisions, NoticeBoard
+from coordinator.access.notice_store import Decisions, NoticeStore
 from swarm.access.notices import Notices, read_notices
 from swarm.access.passes import Authority, load_authority
 from swarm.errors import StorageError, SwarmError
@@ -16,19 +16,19 @@ def authority(tmp_path: Path) -> Authority:
     return load_authority(tmp_path / "authority.key")
 
 
-def read(board: NoticeBoard, authority: Authority) -> Notices:
+def read(board: NoticeStore, authority: Authority) -> Notices:
     return read_notices(board.current(), authority.public_key, "a-run")
 
 
 def test_decisions_survive_a_restart(tmp_path: Path, authority: Authority) -> None:
-    board = NoticeBoard(tmp_path, authority, "a-run")
+    board = NoticeStore(tmp_path, authority, "a-run")
     board.ban("asha", "12D3KooW")
     board.ban("~boat")
     board.unban("ASHA")
     board.allow("sea")
     board.announce("Sunday")
     board.pause()
-    again = NoticeBoard(tmp_path, authority, "a-run")
+    again = NoticeStore(tmp_path, authority, "a-run")
     assert again.decisions == board.decisions
     found = read(again, authority)
     assert found.banned == {"12D3KooW", "~boat"}
@@ -38,26 +38,26 @@ def test_decisions_survive_a_restart(tmp_path: Path, authority: Authority) -> No
     assert read(again, authority).stopped
     again.resume()
     again.disallow("Sea")
-    last = NoticeBoard(tmp_path, authority, "a-run").decisions
+    last = NoticeStore(tmp_path, authority, "a-run").decisions
     assert (last.paused, last.stopped, last.allowed) == (False, False, frozenset())
 
 
 def test_notices_are_each_later_than_the_one_before(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board = NoticeBoard(tmp_path, authority, "a-run")
+    board = NoticeStore(tmp_path, authority, "a-run")
     with ThreadPoolExecutor(4) as pool:
         times = [one.result().time for one in [pool.submit(read, board, authority) for _ in range(200)]]
     assert len(set(times)) == 200
     monkeypatch.setattr(notice_store.clock, "now", lambda: 1000.0)  # the clock was set back
     assert read(board, authority).time > max(times)
     board.pause()
-    again = NoticeBoard(tmp_path, authority, "a-run")
+    again = NoticeStore(tmp_path, authority, "a-run")
     assert read(again, authority).time > max(times)
 
 
 def test_the_time_is_noted_now_and_then(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    board = NoticeBoard(tmp_path, authority, "a-run")
+    board = NoticeStore(tmp_path, authority, "a-run")
     monkeypatch.setattr(notice_store.clock, "now", lambda: 5000.0)
     board.current()
     assert json.loads((tmp_path / "notices.json").read_text())["time"] == 5000.0
@@ -69,7 +69,7 @@ def test_the_time_is_noted_now_and_then(tmp_path: Path, authority: Authority, mo
 def test_what_cannot_be_kept_or_spread_is_not_decided(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board = NoticeBoard(tmp_path, authority, "a-run")
+    board = NoticeStore(tmp_path, authority, "a-run")
     board.ban("asha")
     with pytest.raises(SwarmError, match="unban") as caught:
         board.ban(*(f"12D3KooW{number:044}" for number in range(2000)))
@@ -90,10 +90,10 @@ def test_what_cannot_be_kept_or_spread_is_not_decided(
 def test_a_broken_file_is_told_and_left_alone(tmp_path: Path, authority: Authority, content: str) -> None:
     (tmp_path / "notices.json").write_text(content)
     with pytest.raises(SwarmError, match=r"notices\.json") as caught:
-        NoticeBoard(tmp_path, authority, "a-run")
+        NoticeStore(tmp_path, authority, "a-run")
     assert "\n" not in str(caught.value)
     assert (tmp_path / "notices.json").read_text() == content
 
 
 def test_a_new_board_is_empty(tmp_path: Path, authority: Authority) -> None:
-    assert NoticeBoard(tmp_path, authority, "a-run").decisions == Decisions()
+    assert NoticeStore(tmp_path, authority, "a-run").decisions == Decisions()

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from coordinator.access import pass_clock
-from coordinator.access.authority import TELL_EVERY, post_guard
+from coordinator.access.authority import PUBLISH_EVERY, open_access_control
 from coordinator.access.pass_clock import GRACE, PassTime, answers, keep_pass_time
 from coordinator.http.server import Server
 from swarm import clock
@@ -28,28 +28,28 @@ class Run:
         self.now = START
         monkeypatch.setattr(clock, "now", lambda: self.now)
         identity = load_identity(folder / "coordinator.key")
-        self.guard = post_guard(RUN, folder, identity, LIFETIME)
-        self.passes = PassTime(self.guard.board.pass_time)
+        self.access = open_access_control(RUN, folder, identity, LIFETIME)
+        self.passes = PassTime(self.access.notices.pass_time)
         self.trainer = load_identity(folder / "trainer.key").peer_id
         self.go_on(1.0, answers=True)
         own = self.issue("bela")
         (folder / "bela").mkdir()
-        authority = self.guard.authority.public_key
-        self.gates = [self.guard.gate, Gate(folder / "bela", RUN, authority, own, self.guard.board.current())]
+        authority = self.access.authority.public_key
+        self.gates = [self.access.gate, Gate(folder / "bela", RUN, authority, own, self.access.notices.current())]
 
     def issue(self, user: str) -> Pass:
         """A new pass for the trainer."""
-        return self.guard.authority.issue(RUN, user, self.trainer, LIFETIME)
+        return self.access.authority.issue(RUN, user, self.trainer, LIFETIME)
 
     def go_on(self, seconds: float, *, answers: bool) -> None:
         """The coordinator shows signs of life meanwhile, and its service answers or does not."""
         until = self.now + seconds
         while self.now < until:
-            self.now = min(until, self.now + TELL_EVERY)
+            self.now = min(until, self.now + PUBLISH_EVERY)
             self.passes.note(answers, self.now)
-            self.guard.board.pass_time = self.passes.time
-            for gate in getattr(self, "gates", [self.guard.gate]):
-                gate.take_notice(self.guard.board.current())
+            self.access.notices.pass_time = self.passes.time
+            for gate in getattr(self, "gates", [self.access.gate]):
+                gate.take_notice(self.access.notices.current())
 
     def admits(self, shown: Pass) -> list[bool]:
         """Whether the coordinator lets it in, and whether the other peer does."""
@@ -91,7 +91,7 @@ def test_there_is_time_to_renew_when_the_door_is_open_again(run: Run):
     run.go_on(GRACE, answers=True)
     assert run.admits(asha) == [True, True]
     renewed = run.issue("asha")
-    run.go_on(TELL_EVERY, answers=True)
+    run.go_on(PUBLISH_EVERY, answers=True)
     assert run.admits(asha) == [False, False]
     assert run.admits(renewed) == [True, True]
 
@@ -106,7 +106,7 @@ def test_a_pass_that_had_expired_before_does_not_come_back(run: Run):
 def test_who_keeps_the_door_shut_does_not_escape_a_ban(run: Run):
     asha = run.issue("asha")
     run.go_on(600, answers=False)
-    run.guard.board.ban("asha")
+    run.access.notices.ban("asha")
     run.go_on(1, answers=False)
     assert run.admits(asha) == [False, False]
 
@@ -114,13 +114,13 @@ def test_who_keeps_the_door_shut_does_not_escape_a_ban(run: Run):
 def test_a_restart_goes_on_from_where_it_stood(run: Run, tmp_path: Path):
     asha = run.issue("asha")
     run.go_on(600, answers=False)
-    run.guard.board.announce("Back in a minute.")
-    again = post_guard(RUN, tmp_path, load_identity(tmp_path / "trainer.key"), LIFETIME)
-    run.passes = PassTime(again.board.pass_time)
-    run.guard = again
+    run.access.notices.announce("Back in a minute.")
+    again = open_access_control(RUN, tmp_path, load_identity(tmp_path / "trainer.key"), LIFETIME)
+    run.passes = PassTime(again.notices.pass_time)
+    run.access = again
     run.go_on(GRACE, answers=True)
     assert run.admits(asha) == [True, True]
-    run.go_on(TELL_EVERY, answers=True)
+    run.go_on(PUBLISH_EVERY, answers=True)
     assert run.admits(asha) == [False, False]
 
 
@@ -155,7 +155,7 @@ def test_the_service_is_asked_from_outside(
     assert answers(server.url)
     noted: list[bool] = []
     monkeypatch.setattr(PassTime, "note", lambda _, answers, now: noted.append(answers))
-    thread = threading.Thread(target=keep_pass_time, args=(server.url, run.guard.board, stop))
+    thread = threading.Thread(target=keep_pass_time, args=(server.url, run.access.notices, stop))
     thread.start()
     try:
         _wait_for(lambda: noted[-1:] == [True])

@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from benchmarks.lamb import Lamb
+from benchmarks.learning.lamb import Lamb
 from coordinator.checkpoints.store import (
     CheckpointError,
     TrainerState,

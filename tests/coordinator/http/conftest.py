@@ -14,9 +14,10 @@ from hivemind.utils.crypto import RSAPrivateKey
 from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.notice_store import NoticeBoard
+from coordinator.access.notice_store import NoticeStore
 from coordinator.checkpoints.retention import TrainerState
-from coordinator.http.app import Desk, Limits, make_app
+from coordinator.context import JoinLimits, RunStatus, ServiceContext
+from coordinator.http.app import make_app
 from coordinator.http.server import Server
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
 from swarm.access.passes import load_authority
@@ -44,9 +45,9 @@ def make_run(**access: Any) -> RunFile:
 
 @dataclass
 class Service:
-    """A desk behind a real server, and a client that talks to it. `step` may be changed."""
+    """The service on a real server, and a client that talks to it. `step` may be changed."""
 
-    desk: Desk
+    context: ServiceContext
     server: Server
     client: httpx.Client
     peer: dict[str, Any]
@@ -65,7 +66,7 @@ class Service:
         return answer.status_code, body["error"], body["message"]
 
     def admin(self, order: str, key: str | None = None, **body: Any) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {key or self.desk.admin_key}"}
+        headers = {"Authorization": f"Bearer {key or self.context.admin_key}"}
         return self.client.post(f"/api/admin/{order}", json=body, headers=headers)
 
 
@@ -147,38 +148,35 @@ def serve(
     open_services: list[Service] = []
 
     def start(
-        limits: Limits | None = None,
+        limits: JoinLimits | None = None,
         run: RunFile | None = None,
         notebook_at_hub: Callable[[], str] = str,
-        trouble: Callable[[], str] = str,
+        problem: Callable[[], str] = str,
         **access: Any,
     ) -> Service:
         authority = load_authority(state / "authority.key")
         run = run or make_run(**access)
         step = [7]
-        desk = Desk(
+        context = ServiceContext(
             run=run,
             fingerprint=our_fingerprint,
-            tokenizer=tokenizer,
-            authority=authority,
-            board=NoticeBoard(state, authority, run.name),
+            folder=state,
             ledger=ledger,
-            addresses=lambda: [ADDRESS],
-            step=lambda: step[0],
-            gathered=lambda: 12,
-            stepped_at=lambda: 1700000000.0,
-            restore=lambda step: None,
-            checkpoints=state / "checkpoints",
+            say=print,
+            tokenizer_folder=tokenizer,
+            authority=authority,
+            notices=NoticeStore(state, authority, run.name),
             admin_key=load_admin_key(state / "admin.key"),
-            trouble=trouble,
-            notebook_at_hub=notebook_at_hub,
+            status=lambda: RunStatus(step[0], 12, 1700000000.0, problem(), notebook_at_hub()),
+            addresses=lambda: [ADDRESS],
+            order_rollback=lambda step: None,
         )
-        desk = replace(desk, limits=limits) if limits else desk
-        server = Server(make_app(desk), "127.0.0.1", 0)
+        context = replace(context, limits=limits) if limits else context
+        server = Server(make_app(context), "127.0.0.1", 0)
         # no connection is kept: httpcore may close an idle one in the moment in which another thread takes it
         once = httpx.Limits(max_keepalive_connections=0)
         client = httpx.Client(base_url=server.url, timeout=PATIENCE, trust_env=False, limits=once)
-        open_services.append(Service(desk, server, client, as_peer(public_keys[0]), step))
+        open_services.append(Service(context, server, client, as_peer(public_keys[0]), step))
         return open_services[-1]
 
     yield start

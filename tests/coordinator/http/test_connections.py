@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from coordinator.http import connections, server
 from coordinator.http.connections import to_close
 from coordinator.http.server import MOST_CONNECTIONS, OPEN_FILES, Server, most_connections
-from tests.access.crowd import HEAD, Crowd, crowd_at
+from tests.access.attackers.crowd import HEAD, Crowd, crowd_at
 from tests.coordinator.http.conftest import Service
 
 PATIENCE = 60.0  # seconds for anything that should happen, on a busy machine

@@ -49,7 +49,7 @@ def served(month: tuple[RunFile, Path]) -> Iterator[Served]:
 
 
 def test_all_sums_are_of_the_same_samples(served: Served) -> None:
-    ledger = served.desk.ledger
+    ledger = served.context.ledger
     samples = ledger.totals().samples
     assert samples == sum(one.samples for one in ledger.steps())
     assert samples == sum(one.samples for one in ledger.leaderboard())
@@ -68,7 +68,7 @@ def test_the_month_has_all_that_a_page_has_to_show(served: Served) -> None:
     assert all(one["averaging_rounds"] >= one["averaging_failures"] >= 0 for one in history["minutes"])
     losses = [one["loss"] for one in history["steps"]]
     assert losses[0] > 9 > 3 > losses[-1]
-    steps = [one.step for one in served.desk.ledger.steps()]
+    steps = [one.step for one in served.context.ledger.steps()]
     assert [b - a for a, b in pairwise(steps) if b - a > 1] == [5], "the swarm went back once"
     gaps = [b["time"] - a["time"] for a, b in pairwise(history["minutes"])]
     assert max(gaps) > 4 * 3600, "the coordinator was off for some hours"
@@ -118,7 +118,7 @@ def test_the_month_goes_on_while_it_is_served(tmp_path: Path) -> None:
     run = record(tmp_path, people=30, days=2, now=time.time())
     averaging = run.averaging.model_copy(update={"target_batch_size": 20})
     with serving(run.model_copy(update={"averaging": averaging}), tmp_path) as served:
-        ledger = served.desk.ledger
+        ledger = served.context.ledger
         before = ledger.progress()
         wait_until(lambda: ledger.progress().step > before.step, "another global step")
         assert ledger.progress().samples > before.samples

@@ -14,7 +14,7 @@ import pytest
 from hivemind.p2p import P2P, PeerID
 
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals
-from coordinator.access.verified_users import VOUCHED_FOR, Vouched
+from coordinator.access.verified_users import VOUCHED_FOR, VerifiedUsers
 from swarm import clock
 from swarm.access import renewal
 from swarm.access.join_messages import Refused, Renewed
@@ -37,7 +37,7 @@ class Peer:
         )
         assert answer.status_code == 200, answer.text
         self.shown = base64.b64decode(answer.json()["pass"])
-        self.renewals = Renewals(service.desk)
+        self.renewals = Renewals(service.context)
 
     def renew(self, shown: bytes | None = None, caller: PeerID | None = None, **changes: Any) -> Renewed | Refused:
         shown = self.shown if shown is None else shown
@@ -67,20 +67,20 @@ def test_who_was_vouched_for_lately_needs_no_token(
     monkeypatch.setattr(clock, "now", lambda: now + VOUCHED_FOR / 2)  # the pass has expired meanwhile
     answer = asha.renew()
     assert isinstance(answer, Renewed) and answer.user == "asha"
-    desk = asha.service.desk
-    check_pass(read_pass(answer.pass_), desk.authority.public_key, desk.run.name, asha.peer_id)
+    context = asha.service.context
+    check_pass(read_pass(answer.pass_), context.authority.public_key, context.run.name, asha.peer_id)
     assert answer.notices and answer.initial_peers
     monkeypatch.setattr(clock, "now", lambda: now + VOUCHED_FOR + 1)
     assert asha.refusal(shown=answer.pass_) == "token_missing", "a pass begets no passes for ever"
 
 
 def test_the_hubs_word_is_for_one_peer_and_lost_at_a_restart(asha: Peer, public_keys: list[bytes]):
-    desk = asha.service.desk
+    context = asha.service.context
     another = peer_id_of(public_keys[1])
-    stolen = desk.authority.issue(desk.run.name, "asha", another, 3600.0).to_bytes()
+    stolen = context.authority.issue(context.run.name, "asha", another, 3600.0).to_bytes()
     theirs = as_peer(public_keys[1])
     assert asha.refusal(shown=stolen, caller=another, **theirs) == "token_missing"
-    after_restart = replace(desk, vouched=Vouched())
+    after_restart = replace(context, verified_users=VerifiedUsers())
     asha.renewals = Renewals(after_restart)
     assert asha.refusal() == "token_missing"
 
@@ -88,7 +88,7 @@ def test_the_hubs_word_is_for_one_peer_and_lost_at_a_restart(asha: Peer, public_
 def test_who_is_banned_or_not_on_the_list_any_more_is_refused(
     asha: Peer, hub_stand_in: HubStandIn, public_keys: list[bytes]
 ):
-    board = asha.service.desk.board
+    board = asha.service.context.notices
     board.allow("bob")
     bob = Peer(asha.service, public_keys[1], hub_stand_in.add("bob"))
     assert isinstance(bob.renew(), Renewed)
@@ -106,23 +106,23 @@ def test_who_is_banned_or_not_on_the_list_any_more_is_refused(
 def test_a_pass_is_renewed_for_its_own_peer_and_by_its_own_authority(
     asha: Peer, public_keys: list[bytes], tmp_path: Path
 ):
-    desk, name = asha.service.desk, asha.service.desk.run.name
+    context, name = asha.service.context, asha.service.context.run.name
     another = peer_id_of(public_keys[1])
     assert asha.refusal(caller=another) == "malformed"
     assert asha.refusal(caller=another, peer_id=str(another)) == "malformed"
-    theirs = desk.authority.issue(name, "asha", another, 3600.0).to_bytes()
+    theirs = context.authority.issue(name, "asha", another, 3600.0).to_bytes()
     assert asha.refusal(shown=theirs) == "malformed"
     assert asha.refusal(shown=theirs, caller=another) == "malformed", "peer_id is not the caller's"
     foreign = load_authority(tmp_path / "foreign.key").issue(name, "asha", asha.peer_id, 3600.0)
     assert asha.refusal(shown=foreign.to_bytes()) == "malformed"
-    old = desk.authority.issue(name, "asha", asha.peer_id, -VOUCHED_FOR - 1)
+    old = context.authority.issue(name, "asha", asha.peer_id, -VOUCHED_FOR - 1)
     assert asha.refusal(shown=old.to_bytes()) == "malformed"
 
 
 def test_another_name_than_the_hubs_is_not_renewed(asha: Peer):
-    desk = asha.service.desk
+    context = asha.service.context
     for name in ("bob", COORDINATOR):
-        shown = desk.authority.issue(desk.run.name, name, asha.peer_id, 3600.0)
+        shown = context.authority.issue(context.run.name, name, asha.peer_id, 3600.0)
         assert asha.refusal(shown=shown.to_bytes()) == "not_allowed"
 
 
@@ -130,7 +130,7 @@ def test_where_the_run_is_open_a_chosen_name_stays(serve: Serve, public_keys: li
     boat = Peer(serve(open=True), public_keys[0], name="boat")
     answer = boat.renew(name="asha")
     assert isinstance(answer, Renewed) and answer.user == "~boat"
-    boat.service.desk.board.ban("~boat")
+    boat.service.context.notices.ban("~boat")
     assert boat.refusal() == "banned"
 
 
@@ -157,9 +157,9 @@ def test_over_real_libp2p(serve: Serve, tmp_path: Path):
         stranger = await P2P.create(initial_peers=first, host_maddrs=[])
         dht: Any = SimpleNamespace(replicate_p2p=lambda: P2P.replicate(here.daemon_listen_maddr))
         opened = contextlib.ExitStack()
-        await asyncio.to_thread(opened.enter_context, open_renewals(service.desk, dht))
+        await asyncio.to_thread(opened.enter_context, open_renewals(service.context, dht))
         try:
-            handle, coordinator = renewal.renewal_handle(service.desk.run.name), str(here.peer_id)
+            handle, coordinator = renewal.renewal_handle(service.context.run.name), str(here.peer_id)
             nodes: list[Any] = [SimpleNamespace(p2p=one) for one in (trainer, stranger)]
             return [await renewal._ask(None, node, coordinator, handle, body) for node in nodes]
         finally:

@@ -58,7 +58,7 @@ def test_no_secret_reaches_a_log_an_answer_or_the_disk(
     answers += [service.admin("pause"), service.admin("pause", "f" * 64)]
     service.server.stop()
     secrets += [*hub_stand_in.accounts, "f" * 64]
-    key = service.desk.admin_key
+    key = service.context.admin_key
     told = caplog.text + "".join(capfd.readouterr()) + "".join(answer.text for answer in answers)
     assert "Traceback" not in told
     assert not [secret for secret in [*secrets, key] if secret in told]

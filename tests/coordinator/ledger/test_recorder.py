@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from msgspec import structs
 from sqlalchemy import select
 
 from averaging.log.credit import session_id
@@ -51,7 +52,7 @@ def report(session: str, **fields: object) -> SessionReport:
 
 
 def update(step: int, *sessions: str, without: str = "") -> Header:
-    members = tuple(replace(member(one, 20, one.partition(".")[0]), samples=10, loss=6.0) for one in sessions)
+    members = tuple(structs.replace(member(one, 20, one.partition(".")[0]), samples=10, loss=6.0) for one in sessions)
     exclusions = (Exclusion(without, 0),) if without else ()
     return header(step, members=members, parts=(Part(sessions[0], ("a", "b")),), exclusions=exclusions)
 
@@ -180,9 +181,9 @@ def test_a_chain_that_has_lost_keeps_its_credit_and_its_successor_has_its_own(tm
     """A reset was beaten by a voted header; both chains went on from the same step."""
     common = update(1, ASHA)
     reset = Reset(2, Ballot(9, "coordinator.0"))
-    lost = replace(update(2, BELA), previous=common.digest, kind=Kind.RESET, resets=(reset,))
-    after = replace(update(3, BELA), previous=lost.digest, resets=(reset,))
-    won = replace(update(2, ASHA, BELA), previous=common.digest)
+    lost = structs.replace(update(2, BELA), previous=common.digest, kind=Kind.RESET, resets=(reset,))
+    after = structs.replace(update(3, BELA), previous=lost.digest, resets=(reset,))
+    won = structs.replace(update(2, ASHA, BELA), previous=common.digest)
     ledger = open_ledger("sqlite:///ledger.db", tmp_path)
     one = record(ledger)
     log.write(common, lost, after)
@@ -228,8 +229,8 @@ def test_headers_that_the_disk_has_lost_are_asked_for(tmp_path: Path):
 
 def test_a_flag_is_raised_once_however_often_its_headers_are_read(tmp_path: Path, log: Log, record: Make):
     def with_odd_loss(step: int) -> Header:
-        others = (replace(member(f"p{number}.0"), samples=10, loss=5.0) for number in range(4))
-        odd = replace(member("eve.0", user="eve"), samples=10, loss=9.0)
+        others = (structs.replace(member(f"p{number}.0"), samples=10, loss=5.0) for number in range(4))
+        odd = structs.replace(member("eve.0", user="eve"), samples=10, loss=9.0)
         return header(step, members=(odd, *others), parts=(Part("p0.0", ("a",)),))
 
     ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), [with_odd_loss(step) for step in range(1, 5)]

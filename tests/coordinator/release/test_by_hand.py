@@ -4,14 +4,13 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import pytest
-
-from app.join.problems import AddressProblem
+from app.join.problems import Problem
 from app.release.release import release_by_hand
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.release import Release
 from coordinator.state_folder import AUTHORITY, UNNAMED, URL
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint
+from tests.support.problems import raises_problem
 
 Prepare = Callable[..., Release]
 
@@ -27,7 +26,7 @@ def test_the_notebook_goes_with_a_release_by_hand_while_others_can_join(
     assert "https://run.example.org" in text_in(files, "join.ipynb") and "colab-badge" in text_in(files, "README.md")
     files = release_by_hand(path, REPO, [], None, "other.example.org").files
     assert "https://other.example.org" in text_in(files, "join.ipynb")
-    with pytest.raises(AddressProblem, match="works on this machine only"):
+    with raises_problem(Problem.BAD_URL, match="works on this machine only"):
         release_by_hand(path, REPO, [], None, "localhost:8080")
     last = release_by_hand(make_checkpoint(1000).path, REPO, [], None)
     assert "join.ipynb" not in last.files and "colab" not in text_in(last.files, "README.md"), "the run is over"

@@ -16,9 +16,9 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Logging has begun, and ends with the test."""
     for owner, hook in ((logging, "raiseExceptions"), (threading, "excepthook"), (sys, "unraisablehook")):
         monkeypatch.setattr(owner, hook, getattr(owner, hook))
-    logs.begin()
+    logs.start()
     yield
-    logs.end()
+    logs.stop()
     if hivemind := sys.modules.get("hivemind.utils.logging"):
         hivemind.use_hivemind_log_handler("in_hivemind")
 

@@ -13,12 +13,12 @@ import logging, sys
 from pathlib import Path
 from swarm.logging import logs
 
-logs.begin(logs.Level(sys.argv[2]), verbose=sys.argv[3] == "verbose")
+logs.start(logs.Level(sys.argv[2]), verbose=sys.argv[3] == "verbose")
 from hivemind.utils import get_logger
 from hivemind.utils.logging import loglevel
 
 logs.write_to(Path(sys.argv[1]), "trainer")
-logs.adopt_hivemind()
+logs.capture_hivemind()
 try:
     raise TimeoutError
 except TimeoutError as error:

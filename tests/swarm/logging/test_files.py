@@ -33,7 +33,7 @@ def write():
     for number in range(300):
         logger.error("%d %s", number, "x" * 100)
 
-logs.begin(logs.Level.DEBUG)  # at which nothing is left out
+logs.start(logs.Level.DEBUG)  # at which nothing is left out
 logs.write_to(Path(sys.argv[1]), "trainer")
 threads = [threading.Thread(target=write) for _ in range(2)]
 for thread in threads:
@@ -63,7 +63,7 @@ def test_old_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_file, "LARGEST", 5000)
     logs.write_to(tmp_path, "trainer")
     for number in range(500):
-        logs.said(f"{number} {'x' * 100}")
+        logs.console_line(f"{number} {'x' * 100}")
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(sizes) == log_file.KEPT + 1 and max(sizes) <= 5000
     assert messages(tmp_path / "trainer.jsonl")[-1].startswith("499 ")
@@ -80,16 +80,16 @@ def test_what_was_said_before_the_folder_was_known_is_in_the_log(tmp_path: Path)
 
 
 def test_no_more_is_kept_in_memory_than_somebody_would_read(tmp_path: Path) -> None:
-    for number in range(2 * logs.WAITING):
-        logs.said(str(number))
+    for number in range(2 * logs.BUFFERED):
+        logs.console_line(str(number))
     logs.write_to(tmp_path, "trainer")
-    assert messages(tmp_path / "trainer.jsonl")[-2:] == [str(logs.WAITING - 1), "the log begins, at level info"]
+    assert messages(tmp_path / "trainer.jsonl")[-2:] == [str(logs.BUFFERED - 1), "the log begins, at level info"]
 
 
 def test_levels_are_found_by_what_the_console_says(tmp_path: Path) -> None:
     logs.write_to(tmp_path, "coordinator")
     for line in ("global step 3: saved", "problem: the disk is full", "attention: asha claimed too much"):
-        logs.said(line)
+        logs.console_line(line)
     told = lines(tmp_path / "coordinator.jsonl")[1:]
     assert [(line["logger"], line["level"]) for line in told] == [
         ("sahaj", "INFO"),
@@ -105,9 +105,9 @@ def test_the_log_has_the_traceback_of_what_the_console_says_in_a_line(
     try:
         raise ZeroDivisionError("by nothing")
     except ZeroDivisionError as error:
-        logs.keep_story(error, "the books could not be kept")
+        logs.log_failure(error, "the ledger was not written")
     told = lines(tmp_path / "coordinator.jsonl")[-1]
-    assert told["message"] == "the books could not be kept" and "by nothing" in told["exception"]
+    assert told["message"] == "the ledger was not written" and "by nothing" in told["exception"]
     assert capfd.readouterr() == ("", "")
 
 
@@ -127,8 +127,7 @@ def test_a_folder_that_cannot_be_written_is_told_once_and_stops_nothing(
         logger.error("in vain")
     folder.unlink()
     logger.info("there is room now")
-    told = messages(folder / "trainer.jsonl")
-    assert told[0].startswith("11 messages are missing here") and told[1] == "there is room now"
+    assert messages(folder / "trainer.jsonl") == ["there is room now"]
     assert capfd.readouterr() == ("", "")
 
 
@@ -141,7 +140,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
         pytest.skip("a small disk can only be mounted by root")
     yield place
-    logs.end()
+    logs.stop()
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
@@ -150,13 +149,10 @@ def test_a_full_disk_loses_messages_and_nothing_else(small_disk: Path, capfd: py
     filling = small_disk / "filling"
     filling.write_bytes(bytes(32 * 1024))
     for number in range(400):
-        logs.said(f"{number} {'x' * 100}")
+        logs.console_line(f"{number} {'x' * 100}")
     full = messages(small_disk / "trainer.jsonl")
     assert 0 < len(full) < 400
     filling.unlink()
-    logs.said("there is room now")
-    told = messages(small_disk / "trainer.jsonl")
-    missing = 401 - len(full)  # with the line that says that the log begins
-    assert told[-2].startswith(f"{missing} messages are missing here: ") and "No space left" in told[-2]
-    assert told[-1] == "there is room now"
+    logs.console_line("there is room now")
+    assert messages(small_disk / "trainer.jsonl") == [*full, "there is room now"], "whole lines, and no others"
     assert capfd.readouterr() == ("", "")

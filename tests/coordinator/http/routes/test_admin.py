@@ -25,9 +25,9 @@ ORDERS = {
 
 def test_orders_need_the_key(serve: Serve) -> None:
     service = serve(open=True)
-    key = service.desk.admin_key
+    key = service.context.admin_key
     for order, body in ORDERS.items():
-        path, before = f"/api/admin/{order}", service.desk.board.decisions
+        path, before = f"/api/admin/{order}", service.context.notices.decisions
         bare = service.client.post(path, json=body)
         assert (bare.status_code, bare.json()["error"]) == (401, "token_missing"), order
         for wrong in ("0" * 64, key[:-1], key + "0"):
@@ -35,7 +35,7 @@ def test_orders_need_the_key(serve: Serve) -> None:
             assert (answer.status_code, answer.json()["error"]) == (401, "token_rejected"), order
         assert service.client.post(path, auth=("admin", key), json=body).status_code == 401, order
         assert service.client.get(path).status_code == 405, order
-        assert service.desk.board.decisions == before, order
+        assert service.context.notices.decisions == before, order
         assert service.admin(order, **body).status_code == 200, order
 
 
@@ -55,7 +55,7 @@ def test_orders_count_at_once_and_survive_a_restart(serve: Serve, hub_stand_in: 
     }
     service.server.stop()
     again = serve(users=["asha"])
-    assert again.desk.admin_key == service.desk.admin_key
+    assert again.context.admin_key == service.context.admin_key
     assert again.join(boat).status_code == 200
     assert again.refusal(asha)[1] == "banned"
     assert again.client.get("/api/notices").json()["announcement"] == "Sunday at noon"
@@ -98,7 +98,7 @@ def test_malformed_orders_are_refused(serve: Serve) -> None:
         for body in bodies:
             answer = service.admin(order, **body)
             assert (answer.status_code, answer.json()["error"]) == (422, "malformed"), (order, body)
-    assert not service.desk.board.decisions.banned
+    assert not service.context.notices.decisions.banned
 
 
 def test_the_key_file_is_the_organizers_alone(tmp_path: Path) -> None:
@@ -121,11 +121,11 @@ def test_the_key_file_is_the_organizers_alone(tmp_path: Path) -> None:
 
 def test_flags_are_for_the_organizer_alone(serve: Serve) -> None:
     service = serve(open=True)
-    key = {"Authorization": f"Bearer {service.desk.admin_key}"}
+    key = {"Authorization": f"Bearer {service.context.admin_key}"}
     assert service.client.get("/api/admin/flags").status_code == 401
     assert service.client.get("/api/admin/flags", headers=key).json() == []
     flag = Flag(Kind.LOSS, "~eve", "peer-e", 4, "its training loss is 9.50, the others' about 6.20")
-    service.desk.ledger.rounds.write([], [flag], now=50.0)
+    service.context.ledger.rounds.write([], [flag], now=50.0)
     answer = service.client.get("/api/admin/flags", headers=key)
     assert answer.headers["cache-control"] == "no-store"
     about = {"user": "~eve", "peer_id": "peer-e", "kind": "loss", "what": flag.what, "step": 4}

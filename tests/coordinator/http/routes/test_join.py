@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from coordinator.context import JoinLimits
 from coordinator.http import request_limits
-from coordinator.http.app import Limits
 from swarm.access.join_messages import JoinAnswer
 from swarm.access.notices import read_notices
 from swarm.access.passes import check_pass, read_pass
@@ -27,7 +27,7 @@ def test_a_listed_user_gets_a_pass_for_their_peer_and_the_manifest(
     assert (answered.status_code, answered.headers["cache-control"]) == (200, "no-store")
     answer = JoinAnswer.model_validate_json(answered.content)
     assert (answer.user, answer.initial_peers) == ("asha", [ADDRESS])
-    authority = service.desk.authority.public_key
+    authority = service.context.authority.public_key
     assert answer.authority == authority
     its = read_pass(answer.pass_)
     check_pass(its, authority, "test-run", peer_id_of(public_keys[0]))
@@ -37,7 +37,7 @@ def test_a_listed_user_gets_a_pass_for_their_peer_and_the_manifest(
     copy.write_text(answer.manifest.run)
     assert load_run(copy).name == "test-run"
     assert "hidden-word" not in answer.manifest.run
-    assert answer.manifest.fingerprint == service.desk.fingerprint.digest
+    assert answer.manifest.fingerprint == service.context.fingerprint.digest
     assert [one.name for one in answer.manifest.tokenizer] == ["tokenizer.json", "tokenizer_config.json"]
 
 
@@ -104,15 +104,15 @@ def test_other_settings_are_refused_with_the_fields_named(serve: Serve, our_fing
 
 def test_a_pause_is_for_newcomers_and_a_stop_for_all(serve: Serve, our_fingerprint: Fingerprint) -> None:
     service = serve(open=True)
-    service.desk.board.pause()
+    service.context.notices.pause()
     paused = service.join(name="asha")
     assert (paused.status_code, paused.json()["error"]) == (503, "paused")
     assert int(paused.headers["retry-after"]) > 0
     known = dict(our_fingerprint.values)
     assert service.join(name="asha", fingerprint=known).status_code == 200
-    service.desk.board.stop()
+    service.context.notices.stop()
     assert service.refusal(name="asha", fingerprint=known)[:2] == (410, "finished")
-    service.desk.board.resume()
+    service.context.notices.resume()
     assert service.join(name="asha").status_code == 200
     service.step[0] = 100
     assert service.refusal(name="asha")[:2] == (410, "finished")
@@ -121,21 +121,21 @@ def test_a_pause_is_for_newcomers_and_a_stop_for_all(serve: Serve, our_fingerpri
 def test_the_banned_stay_out_by_name_and_by_peer(serve: Serve, hub_stand_in: HubStandIn) -> None:
     service = serve(open=True)
     token = hub_stand_in.add("Asha")
-    service.desk.board.ban("asha")
+    service.context.notices.ban("asha")
     status, error, message = service.refusal(token)
     assert (status, error) == (403, "banned")
     assert "Asha" in message
     assert service.join(name="asha").status_code == 200  # nobody says that this is the same person
-    service.desk.board.ban("~asha")
+    service.context.notices.ban("~asha")
     assert service.refusal(name="asha")[:2] == (403, "banned")
     assert service.join(name="boat").status_code == 200
-    service.desk.board.ban(service.peer["peer_id"])
+    service.context.notices.ban(service.peer["peer_id"])
     assert service.refusal(name="boat")[:2] == (403, "banned")
 
 
 def test_a_run_without_access_gives_no_passes(serve: Serve) -> None:
     service = serve(open=True)
-    bare = service.desk.run.model_copy(update={"access": None})
+    bare = service.context.run.model_copy(update={"access": None})
     assert serve(run=bare).refusal(name="asha")[:2] == (403, "not_allowed")
 
 
@@ -176,7 +176,7 @@ def test_a_slow_hub_holds_up_nobody_else(serve: Serve, hub_stand_in: HubStandIn)
 
 def test_a_slow_hub_counts_as_away(serve: Serve, hub_stand_in: HubStandIn) -> None:
     hub_stand_in.hold()
-    service = serve(users=["asha"], limits=Limits(hub_patience=0.2))
+    service = serve(users=["asha"], limits=JoinLimits(hub_timeout=0.2))
     assert service.refusal(hub_stand_in.add("asha"))[:2] == (503, "hub_away")
 
 
@@ -214,7 +214,7 @@ def test_a_thousand_attempts_are_answered_and_most_refused(
     serve: Serve, hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_limits, "HELD_UP", 0.0)
-    service = serve(users=["asha"], limits=Limits(per_address=20, window=600.0))
+    service = serve(users=["asha"], limits=JoinLimits(per_address=20, window=600.0))
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda number: service.join(f"hf_guess{number}"), range(1000)))
     statuses = [answer.status_code for answer in answers]
@@ -226,7 +226,7 @@ def test_a_thousand_attempts_are_answered_and_most_refused(
 
 
 def test_a_user_has_attempts_of_their_own(serve: Serve, hub_stand_in: HubStandIn) -> None:
-    service = serve(users=["asha", "boat"], limits=Limits(per_user=3))
+    service = serve(users=["asha", "boat"], limits=JoinLimits(per_user=3))
     devices = [hub_stand_in.add("asha") for _ in range(4)]
     assert [service.join(token).status_code for token in devices] == [200, 200, 200, 429]
     assert service.join(hub_stand_in.add("boat")).status_code == 200

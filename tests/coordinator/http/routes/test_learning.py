@@ -63,11 +63,11 @@ def contribute(ledger: Ledger, user: str, step: int, now: float) -> None:
 
 def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(serve: Serve, ledger: Ledger) -> None:
     service = serve(open=True)
-    desk, history = service.desk, ledger.history
+    context, history = service.context, ledger.history
     began = 4_000_000_000.0  # long after what the ledger has counted already
 
     def told(now: float) -> dict:
-        return tell_progress(desk, ledger.progress(now), ledger.totals(), now).model_dump()
+        return tell_progress(context, ledger.progress(now), ledger.totals(), now).model_dump()
 
     assert told(began)["last_hour"] is None
     history.note_minute(2, averaging_seconds=None, now=began)
@@ -91,7 +91,7 @@ def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(se
     assert late["finish"] == pytest.approx(began + 4100 + (100 - 7) * late["last_hour"]["seconds"] / 2)
     assert (late["step_samples"], late["target_batch_size"]) == (12, 4096)
     assert (late["users_ever"], late["sessions_ever"], late["total_steps"]) == (4, 4, 100)
-    desk.board.pause()
+    context.notices.pause()
     assert told(began + 4100)["finish"] is None
 
 

@@ -177,7 +177,7 @@ def test_machines_tell_nobodys_name(serve: Serve, ledger: Ledger) -> None:
 def test_what_is_decided_is_for_whoever_has_the_key(serve: Serve) -> None:
     service = serve(open=True)
     service.admin("ban", name="asha")
-    path, key = "/api/admin/decisions", {"Authorization": f"Bearer {service.desk.admin_key}"}
+    path, key = "/api/admin/decisions", {"Authorization": f"Bearer {service.context.admin_key}"}
     told = service.client.get(path, headers=key)
     assert told.json() == {"banned": ["asha"], "allowed": [], "announcement": "", "paused": False, "stopped": False}
     assert told.headers["cache-control"] == "no-store"

@@ -41,7 +41,7 @@ def test_public_answers_may_be_kept_and_only_read(serve: Serve) -> None:
 
 def test_a_coordinator_that_does_not_work_says_why(serve: Serve) -> None:
     trouble = ["this peer's DHT has not answered for 17 s"]
-    client = serve(open=True, trouble=lambda: trouble[0]).client
+    client = serve(open=True, problem=lambda: trouble[0]).client
     health = client.get("/healthz")
     assert (health.status_code, health.json()["status"]) == (503, trouble[0])
     assert client.get("/api/run").status_code == 200  # what it knows it tells
@@ -152,11 +152,11 @@ def test_tokenizer_files_are_those_of_the_manifest(serve: Serve, tmp_path: Path)
 
 def test_notices_are_signed_and_told_plainly(serve: Serve) -> None:
     service = serve(open=True)
-    service.desk.board.announce("Sunday at noon")
-    service.desk.board.ban("12D3KooWSecretPeer")
+    service.context.notices.announce("Sunday at noon")
+    service.context.notices.ban("12D3KooWSecretPeer")
     first, second = (service.client.get("/api/notices").json() for _ in range(2))
     assert (first["announcement"], first["paused"], first["stopped"]) == ("Sunday at noon", False, False)
-    authority = service.desk.authority.public_key
+    authority = service.context.authority.public_key
     read = [read_notices(base64.b64decode(one["signed"]), authority, "test-run") for one in (first, second)]
     assert read[0].banned == {"12D3KooWSecretPeer"}
     assert read[0].time < read[1].time
@@ -195,8 +195,8 @@ def test_metrics_tell_the_age_of_the_newest_whole_checkpoint(serve: Serve) -> No
     hours = {3: 5, 5: 2, 7: 1}
     for step, ago in hours.items():
         saved = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=ago)
-        small_checkpoint(service.desk.checkpoints, step, saved.isoformat(timespec="seconds"))
-    (service.desk.checkpoints / "checkpoint-7" / "model.safetensors").write_bytes(b"cut sh")
+        small_checkpoint(service.context.checkpoints, step, saved.isoformat(timespec="seconds"))
+    (service.context.checkpoints / "checkpoint-7" / "model.safetensors").write_bytes(b"cut sh")
     found = metrics(serve(open=True))  # another service: figures are remembered for some seconds
     assert found[("sahaj_checkpoint_step",)] == 5
     assert found[("sahaj_checkpoint_age_seconds",)] == pytest.approx(2 * 3600, abs=30)
@@ -205,7 +205,7 @@ def test_metrics_tell_the_age_of_the_newest_whole_checkpoint(serve: Serve) -> No
 def test_operators_are_told_of_every_figure_and_of_no_other(serve: Serve, pytestconfig: pytest.Config) -> None:
     service = serve(open=True)
     service.join(name="boat")
-    small_checkpoint(service.desk.checkpoints, 5, "2026-01-02T03:04:05+00:00")
+    small_checkpoint(service.context.checkpoints, 5, "2026-01-02T03:04:05+00:00")
     served = {name for name, *_ in metrics(service) if not name.endswith("_created")}
     told = set(re.findall(r"sahaj_[a-z_]+", (pytestconfig.rootpath / "docs" / "operations.md").read_text()))
     assert told == served
@@ -241,7 +241,7 @@ def test_a_ledger_that_fails_is_one_line_without_its_place(
     serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = serve(open=True)
-    service.desk.ledger.close()
+    service.context.ledger.close()
     for file in (tmp_path / "state").glob("ledger.db*"):
         file.unlink()
     (tmp_path / "state" / "ledger.db").write_text("no database " * 1000)

@@ -1,0 +1,150 @@
+"""The command lines of `sahaj join` and `sahaj train`, the two ways into a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app import startup
+from app.options import (
+    AnnounceOption,
+    CompileOption,
+    CountryOption,
+    DeviceOption,
+    DownloadOption,
+    GraceOption,
+    ListenOption,
+    LogLevelOption,
+    MicroBatchOption,
+    PeersOption,
+    RelayOption,
+    RunArgument,
+    UploadOption,
+    VerboseOption,
+)
+from app.startup import start_peer
+from swarm.logging import logs
+
+
+def join(
+    url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option(help="a name of your own, where the run is open (then no token is used)")
+    ] = None,
+    allow_write_token: Annotated[
+        bool, typer.Option("--allow-write-token", help="use a Hugging Face token even if it can change things")
+    ] = False,
+    data: Annotated[Path | None, typer.Option(help="text of this machine to train on, instead of the run's")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="folder of this peer's identity and the run's files; by default one per link in ~/.cache/sahaj"
+        ),
+    ] = None,
+    client_mode: Annotated[
+        bool | None,
+        typer.Option("--client-mode/--no-client-mode", help="accept no connections; found out if neither is given"),
+    ] = None,
+    listen: ListenOption = [],  # noqa: B006  (Typer reads the default, nobody changes it)
+    announce: AnnounceOption = [],  # noqa: B006
+    relay: RelayOption = [],  # noqa: B006
+    device: DeviceOption = None,
+    micro_batch: MicroBatchOption = None,
+    compile: CompileOption = False,
+    country: CountryOption = None,
+    max_upload: UploadOption = None,
+    max_download: DownloadOption = None,
+    grace: GraceOption = None,
+    spot: Annotated[
+        bool,
+        typer.Option("--spot", help="leave in time when Amazon or Google takes this spot instance away"),
+    ] = False,
+    notebook: Annotated[
+        bool, typer.Option("--notebook", hidden=True, help="show pages for a notebook to display, one JSON line each")
+    ] = False,
+    verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
+) -> None:
+    """Join the run behind a link, and train until it is done or you leave (Ctrl-C)."""
+    start_peer(verbose=verbose, log_level=log_level)
+    from app.join.join import JoinOptions
+    from app.join.join import join as join_run
+    from trainer.options import VolunteerOptions
+
+    chosen = VolunteerOptions(
+        client_mode=client_mode,
+        listen=tuple(listen),
+        announce=tuple(announce),
+        relays=tuple(relay),
+        device=device,
+        micro_batch=micro_batch,
+        compile=compile,
+        country=country,
+        max_upload=max_upload,
+        max_download=max_download,
+        grace=grace,
+    )
+    options = JoinOptions(
+        name=name,
+        allow_write_token=allow_write_token,
+        data=data,
+        state=state,
+        spot=spot,
+        notebook=notebook,
+        verbose=verbose,
+        process_started=startup.PROCESS_STARTED,
+        chosen=chosen,
+    )
+    join_run(url, options)
+
+
+def train(
+    run: RunArgument,
+    initial_peers: PeersOption,
+    name: Annotated[
+        str | None, typer.Option(help="the name in the coordinator's ledger; by default your user name")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="folder of this peer's identity; by default one for this process alone"),
+    ] = None,
+    client_mode: Annotated[
+        bool, typer.Option("--client-mode", help="accept no connections (behind a firewall)")
+    ] = False,
+    listen: ListenOption = [],  # noqa: B006
+    announce: AnnounceOption = [],  # noqa: B006
+    relay: RelayOption = [],  # noqa: B006
+    device: DeviceOption = None,
+    micro_batch: MicroBatchOption = None,
+    compile: CompileOption = False,
+    country: CountryOption = None,
+    max_upload: UploadOption = None,
+    max_download: DownloadOption = None,
+    grace: GraceOption = None,
+    verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
+) -> None:
+    """Join a run that gives no passes, by an address, and train until it is done or you leave (Ctrl-C)."""
+    start_peer(verbose=verbose, log_level=log_level)
+    from swarm.run_file import load_run
+
+    loaded = load_run(run)  # a mistake in it is told before what takes seconds to import
+    from app.commands.train import train_by_address
+    from trainer.options import VolunteerOptions
+
+    chosen = VolunteerOptions(
+        client_mode=client_mode,
+        listen=tuple(listen),
+        announce=tuple(announce),
+        relays=tuple(relay),
+        device=device,
+        micro_batch=micro_batch,
+        compile=compile,
+        country=country,
+        max_upload=max_upload,
+        max_download=max_download,
+        grace=grace,
+    )
+    train_by_address(
+        loaded, tuple(initial_peers), name, state, chosen, verbose=verbose, process_started=startup.PROCESS_STARTED
+    )

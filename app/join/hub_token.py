@@ -1,0 +1,166 @@
+"""Finds or asks for the Hugging Face token, and checks that it can do no harm.
+
+The token proves who somebody is, for which it needs no permission. It is kept in memory only; neither the `repr` of a
+`HubToken` nor any message shows it.
+"""
+
+import getpass
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from app.join.address import is_loopback
+from app.join.problems import JoinProblem, Problem
+from swarm.secret_variables import hub_token, secret
+
+TOKEN_PAGE = "https://huggingface.co/settings/tokens"
+HOW_TO_MAKE = f"make one at {TOKEN_PAGE}: Create new token, Fine-grained, no box ticked"
+IN_SHELL = "`export HF_TOKEN=hf_...`, then join again; or insist with --allow-write-token"
+IN_NOTEBOOK = "and type it here, or keep it as the secret HF_TOKEN"
+PATIENCE = 15.0  # seconds to wait for the Hub
+LONGEST = 4096  # characters; some kinds of tokens are long
+
+
+@dataclass(frozen=True)
+class HubToken:
+    """A token and where it came from."""
+
+    value: str = field(repr=False)
+    source: str
+
+
+def find_token() -> HubToken | None:
+    """The token of HF_TOKEN or of the saved login, if there is one.
+
+    Raises:
+        JoinProblem: it cannot be a token.
+    """
+    if given := secret("HF_TOKEN"):
+        return _token(given, "HF_TOKEN")
+    saved = hub_token()
+    return _token(saved, "the saved login") if saved else None
+
+
+def ask_for_token() -> HubToken:
+    """Ask the person, with hidden input in a terminal, and in a notebook with a field that hides what is typed.
+
+    `notebook_login` is not used: its tokens may do nearly everything, and it stores them on disk.
+
+    Raises:
+        JoinProblem: nobody can be asked, nothing was typed, or it cannot be a token.
+    """
+    if not (in_notebook() or _has_terminal()):
+        raise JoinProblem(
+            Problem.TOKEN_MISSING,
+            "this run wants to know who you are, by a Hugging Face token without permissions; "
+            f"{HOW_TO_MAKE}; `export HF_TOKEN=hf_...`, then join again",
+        )
+    try:
+        typed = getpass.getpass(f"Hugging Face token, without permissions ({TOKEN_PAGE}; not shown): ").strip()
+    except EOFError:
+        typed = ""
+    if not typed:
+        raise JoinProblem(Problem.TOKEN_MISSING, f"no token was typed; {HOW_TO_MAKE}")
+    return _token(typed, "what was typed")
+
+
+def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -> str:
+    """Ask the Hub whose token this is; returns the name.
+
+    Args:
+        allow_write: accept a token that may change things on the Hub.
+        notebook: advise what to do in a notebook, which has no command line.
+
+    Raises:
+        JoinProblem: the Hub does not know the token or does not answer, or the token may write.
+    """
+    answer = _whoami(token)
+    may = what_it_may_change(answer)
+    if may and not allow_write:
+        raise JoinProblem(
+            Problem.TOKEN_TOO_STRONG,
+            f"the token of {token.source} {may}, and joining needs no permission: {HOW_TO_MAKE}, "
+            + (IN_NOTEBOOK if notebook else IN_SHELL),
+        )
+    return str(answer["name"])
+
+
+def what_it_may_change(answer: Mapping[str, Any]) -> str | None:
+    """In a few words, what the token may do beyond reading, from the Hub's `whoami-v2`; None if nothing.
+
+    A token whose permissions the Hub does not tell, such as that of a browser login, counts as one that may write.
+    """
+    token = _mapping(_mapping(answer.get("auth")).get("accessToken"))
+    role = token.get("role")
+    if role == "read":
+        return None
+    if role == "fineGrained":
+        permissions = _fine_grained(_mapping(token.get("fineGrained")))
+        writing = sorted({name for name in permissions if not name.endswith(".read")})
+        return f"has permissions beyond reading ({', '.join(writing[:3])})" if writing else None
+    if role in ("write", "admin"):
+        return "has write permission"
+    return "has permissions that the Hub does not tell"
+
+
+def in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook."""
+    from huggingface_hub.utils import is_notebook
+
+    return bool(is_notebook())
+
+
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _token(text: str, source: str) -> HubToken:
+    """Refuse what cannot go into a header: the HTTP library's error would show it."""
+    text = text.strip()
+    if not (text.isascii() and text.isprintable()) or " " in text or len(text) > LONGEST:
+        raise JoinProblem(
+            Problem.TOKEN_REJECTED, f"{source}: not a token (it has spaces or odd characters); {HOW_TO_MAKE}"
+        )
+    return HubToken(text, source)
+
+
+def _whoami(token: HubToken) -> Mapping[str, Any]:
+    hub = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+    try:
+        # not through huggingface_hub, which has no timeout here
+        response = httpx.get(
+            f"{hub}/api/whoami-v2",
+            headers={"Authorization": f"Bearer {token.value}"},
+            timeout=PATIENCE,
+            trust_env=not is_loopback(hub),
+        )
+        if response.status_code in (401, 403):
+            raise JoinProblem(
+                Problem.TOKEN_REJECTED, f"the Hub does not accept the token of {token.source}; {HOW_TO_MAKE}"
+            )
+        answer = response.raise_for_status().json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise JoinProblem(
+            Problem.HUB_AWAY,
+            f"{hub}: the Hub cannot be asked who you are ({type(error).__name__}); "
+            "check your connection, or try again in some minutes",
+        ) from None
+    if not isinstance(answer, dict) or not isinstance(answer.get("name"), str):
+        raise JoinProblem(Problem.HUB_AWAY, f"{hub}: not the Hugging Face Hub; check HF_ENDPOINT")
+    return answer
+
+
+def _fine_grained(granted: Mapping[str, Any]) -> list[str]:
+    """All permissions of a fine-grained token: those for everything, and those for some repositories."""
+    lists = [granted.get("global")]
+    scoped = granted.get("scoped")
+    lists += [_mapping(scope).get("permissions") for scope in scoped] if isinstance(scoped, list) else []
+    return [str(name) for names in lists if isinstance(names, list) for name in names]
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,195 @@
+"""Before training: what this machine has, whether peers can connect to it, and what the volunteer is told.
+
+The figures are estimates, so only what cannot work at all is refused; what may become tight is said.
+"""
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from app.join.problems import JoinProblem, Problem
+from swarm.run_file import RunFile
+
+GB, MB = 1e9, 1e6
+DISK = 200 * MB  # for tokenizer, run file and what libraries cache
+PROGRAM = 1.0 * GB  # Python, torch and the swarm's processes before the first parameter
+COPIES = 8  # of the parameters in memory: weights, gradients, what adds up, LAMB's two averages, averaging
+SHARED_COPIES = 3  # of these in memory that processes share
+DEVICE_COPIES = 3  # on a GPU: weights, gradients and what adds up
+SHARED_MEMORY = Path("/dev/shm")
+SAME_NETWORK = {4: 16, 6: 64}  # bits that addresses of one local network have in common
+
+
+@dataclass(frozen=True)
+class Computer:
+    """What was measured, in bytes; None where the machine has no such thing."""
+
+    disk_free: float
+    memory_available: float
+    memory_total: float
+    shared_memory_free: float | None
+    device: str  # as torch names it
+    device_memory: float | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line about something that is, or may become, a problem."""
+
+    message: str
+    fatal: bool = False
+
+
+def findings(run: RunFile, computer: Computer) -> list[Finding]:
+    """What is worth saying about this machine for this run; mostly nothing."""
+    weights = 4.0 * parameters(run)
+    needed = PROGRAM + COPIES * weights
+    found = []
+    if computer.disk_free < DISK:
+        found.append(
+            Finding(f"The disk has {_size(computer.disk_free)} free, {_size(DISK)} are needed; free some space.", True)
+        )
+    if computer.memory_total < needed:
+        found.append(
+            Finding(
+                f"This machine has {_size(computer.memory_total)} of memory, this model needs about {_size(needed)}; "
+                "take a larger machine.",
+                True,
+            )
+        )
+    elif computer.memory_available < needed:
+        found.append(
+            Finding(
+                f"Only {_size(computer.memory_available)} of memory are free, about {_size(needed)} are needed; "
+                "close other programs if it becomes slow."
+            )
+        )
+    shared = SHARED_COPIES * weights
+    if computer.shared_memory_free is not None and computer.shared_memory_free < shared:
+        found.append(
+            Finding(
+                f"Shared memory ({SHARED_MEMORY}) has {_size(computer.shared_memory_free)} free, about {_size(shared)} "
+                "are needed; start a container with --shm-size=2g."
+            )
+        )
+    if computer.device_memory is not None and computer.device_memory < DEVICE_COPIES * weights:
+        found.append(
+            Finding(
+                f"The GPU has {_size(computer.device_memory)} of memory, about {_size(DEVICE_COPIES * weights)} are "
+                "needed; --device cpu uses the processor."
+            )
+        )
+    if computer.device.startswith("cpu"):
+        found.append(Finding("No GPU is used: this machine helps with its processor, slowly but surely."))
+    return found
+
+
+def refuse_if_fatal(found: list[Finding]) -> None:
+    """Raise a JoinProblem with the first finding that makes training impossible."""
+    for finding in found:
+        if finding.fatal:
+            raise JoinProblem(Problem.MACHINE_TOO_SMALL, finding.message)
+
+
+def parameters(run: RunFile) -> int:
+    """About how many parameters the run's ALBERT has; its layers share them."""
+    model, width = run.model, run.model.hidden_size
+    embeddings = (run.tokenizer.vocab_size + run.data.max_length + 2) * model.embedding_size
+    layer = 4 * width * width + 2 * width * model.intermediate_size
+    return embeddings + 2 * model.embedding_size * width + layer + width * width
+
+
+def measure(folder: Path, device: str | None) -> Computer:
+    """Measure this machine, and the disk that holds `folder`.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    from trainer.precision import pick_device
+
+    memory = psutil.virtual_memory()
+    picked = pick_device(device)
+    on_device = None
+    if picked.type == "cuda":
+        import torch
+
+        on_device = float(torch.cuda.get_device_properties(picked).total_memory)
+    shared = float(psutil.disk_usage(str(SHARED_MEMORY)).free) if SHARED_MEMORY.is_dir() else None
+    return Computer(_disk_free(folder), memory.available, memory.total, shared, str(picked), on_device)
+
+
+def needs_client_mode(own: str, coordinator: str) -> bool:
+    """Whether peers cannot connect to the address `own`, from which this machine reaches the address `coordinator`.
+
+    A guess without flags: a public address can be reached, and so can one in the coordinator's local network; a machine
+    behind a router, as most volunteers have, cannot.
+    """
+    try:
+        ours, theirs = ipaddress.ip_address(own), ipaddress.ip_address(coordinator)
+    except ValueError:
+        return True
+    if ours.is_loopback or ours.is_global:
+        return False
+    if ours.version != theirs.version:
+        return True
+    network = ipaddress.ip_network((theirs, SAME_NETWORK[theirs.version]), strict=False)
+    return ours not in network
+
+
+def addresses_towards(url: str) -> tuple[str, str]:
+    """Our own address and the coordinator's on the way to a URL; empty where there is none."""
+    parts = urlsplit(url)
+    try:
+        family, kind, protocol, _, target = socket.getaddrinfo(
+            parts.hostname, parts.port or (443 if parts.scheme == "https" else 80), type=socket.SOCK_DGRAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(target)  # of UDP: nothing is sent
+            return str(probe.getsockname()[0]), str(target[0])
+    except OSError:
+        return "", ""
+
+
+def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[str]:
+    """The few lines that tell a volunteer what is going to happen."""
+    purpose = f": {run.description.strip()}" if run.description.strip() else "."
+    sources = ", ".join(source.name for source in run.data.train)
+    lines = [
+        f"Joining {run.name}{purpose}",
+        f"An ALBERT of {_count(parameters(run))} parameters learns {run.language} from {sources}.",
+        f"The leaderboard calls you {user}."
+        if verified
+        else f"The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "
+        "permissions and leave out --name.",
+        "Your name, device, address, figures, gradients and the model go to the other peers; your files do not.",
+        "Leave at any moment with Ctrl-C: nothing is lost, what you have brought stays counted.",
+    ]
+    if run.release is not None and (
+        run.release.contributors == "all" or (verified and run.release.contributors != "none")
+    ):
+        public = "" if run.release.private else "public "
+        lines.insert(
+            -1,
+            f"Your name and share will also stand in the {public}model card of {run.release.repo} on the Hub. To stay "
+            "out of it, press Ctrl-C and ask the organizer to put your name on the list of those who are not named.",
+        )
+    if client_mode:
+        lines.insert(3, "This machine accepts no connections from outside; others do that for it.")
+    return lines
+
+
+def _disk_free(folder: Path) -> float:
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    return float(psutil.disk_usage(str(existing)).free)
+
+
+def _size(amount: float) -> str:
+    return f"{amount / GB:.1f} GB" if amount >= 0.95 * GB else f"{amount / MB:.0f} MB"
+
+
+def _count(number: int) -> str:
+    return f"{number / 1e6:.1f} million" if number < 1e9 else f"{number / 1e9:.1f} billion"

@@ -1,0 +1,1 @@
+"""Joining a run behind a thin line: `python -m benchmarks.catching_up`."""

@@ -1,0 +1,1 @@
+"""What a sample teaches: `python -m benchmarks.learning`, and others about learning."""

@@ -1,0 +1,1 @@
+"""Peers that train, reduce or do both: `python -m benchmarks.roles`."""

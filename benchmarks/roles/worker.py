@@ -1,0 +1,168 @@
+"""One peer of `benchmarks.roles`: it trains at a made-up speed on a host of its own; the coordinator gives roles."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from averaging.load_balancing.plan import GlobalStep
+from averaging.load_balancing.planner import plan_round
+from averaging.log.header import Entry
+from averaging.optimizer import CollaborativeOptimizer
+from averaging.protocol.rounds.parts import Line, Planned
+from averaging.reduce.encoding import vector_bytes
+from averaging.reduce.grid import Grid
+from averaging.shell.connection import Membership
+from benchmarks.catching_up.worker import Journal
+from swarm.dht.node import Network, addresses, join_dht
+from swarm.files import write_file
+from swarm.identity import load_identity
+from swarm.leaving import end_process
+from swarm.run_file import RunFile
+from tests.faults.hosts import move_to
+
+ELEMENTS = 2_400_000  # of a vector that travels in one byte each, and some
+BATCH = 700  # samples; computed in about as many seconds as the GPU needs to send its gradients
+BATCHES_PER_SECOND = 4.0
+POLL = 0.02  # seconds
+LONG = 300.0  # seconds of a step, so that no role that was typed in ends before its phase
+RUN = RunFile.model_validate(
+    {
+        "name": "roles",
+        "data": {"train": [{"path": "nothing"}]},
+        "optimizer": {"learning_rate": 1e-3, "warmup_steps": 1, "total_steps": 100_000},
+        "averaging": {"compression": "8bit", "target_batch_size": BATCH, "snapshot_every": 10_000},
+    }
+)
+
+
+class Given(str, Enum):
+    """A role that somebody has typed in."""
+
+    TRAINER = "trains"
+    BOTH = "trains and averages"
+    AGGREGATOR = "averages"
+
+    @property
+    def trains(self) -> bool:
+        """Whether the peer computes gradients."""
+        return self is not Given.AGGREGATOR
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether the peer may reduce a part."""
+        return self is not Given.TRAINER
+
+
+Roles = tuple[Given, ...]  # by peer
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Some global steps in which peers keep their roles."""
+
+    roles: Roles | None  # None: as conveners plan them
+    first: int  # global step
+    end: int  # the first step of the next phase
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one peer is asked to do; the first one is the coordinator."""
+
+    folder: str
+    number: int
+    namespace: str  # see `tests.faults.hosts`
+    address: str  # of the host
+    speed: float  # samples a second
+    peers: int
+    phases: tuple[Phase, ...]
+    known: tuple[str, ...]  # addresses to join by
+
+    def file(self, name: str, number: int | None = None) -> Path:
+        """A file of a peer."""
+        return Path(self.folder) / f"{name}-{self.number if number is None else number}"
+
+    def events(self, what: str) -> list[dict[str, Any]]:
+        """What it has written down of one kind; in each `at`, seconds of the machine's monotonic clock."""
+        file = self.file("events")
+        lines = file.read_text().rpartition("\n")[0].splitlines() if file.exists() else []
+        return [one for one in map(json.loads, lines) if one["what"] == what]
+
+    def roles(self, step: int) -> Roles | None:
+        """In a global step; before the first phase and after the last one they are planned."""
+        return next((one.roles for one in self.phases if one.first <= step < one.end), None)
+
+
+def work(task: Task) -> None:
+    """Train with made-up gradients, at the speed that the task says, until the last phase has ended."""
+    move_to(task.namespace)
+    torch.set_num_threads(1)
+    identity = load_identity(task.file("key"))
+    dht = join_dht(RUN.name, identity, Network(task.known, (f"/ip4/{task.address}/tcp/0",)))
+    parameter = torch.nn.Parameter(torch.zeros(ELEMENTS // 1000, 1000))
+    membership = Membership(
+        RUN,
+        "fingerprint",
+        dht,
+        identity,
+        f"peer{task.number}",
+        is_coordinator=not task.known,
+        folder=None if task.known else task.file("log"),
+    )
+    journal = Journal(task.file("events"))
+
+    def applied(entry: Entry) -> None:
+        samples = {one.user: one.samples for one in entry.header.members}
+        journal.note("applied", step=entry.header.step, samples=samples)
+
+    optimizer = CollaborativeOptimizer(membership, [("matrix", parameter)], applied)
+    optimizer.computes_at(task.speed)
+    optimizer._shell.machine.leading._plan = _planner(task, optimizer)
+    write_file(task.file("here"), json.dumps([str(dht.peer_id), addresses(dht)]))
+    _train(task, optimizer, parameter)
+    time.sleep(5.0)  # others may still fetch the last update
+    end_process()
+
+
+def _train(task: Task, optimizer: CollaborativeOptimizer, parameter: torch.nn.Parameter) -> None:
+    batch = max(1, round(task.speed / BATCHES_PER_SECOND))
+    seconds, due = batch / task.speed, time.monotonic()
+    gradient = torch.full_like(parameter, 1e-3)
+    while optimizer.step < task.phases[-1].end:
+        optimizer.check()
+        if not optimizer.trains:
+            time.sleep(POLL)
+            continue
+        due = max(due, time.monotonic() - seconds / 2) + seconds  # what end and beginning take is a part of it
+        optimizer.begin_batch()
+        parameter.grad = gradient
+        time.sleep(max(0.0, due - time.monotonic()))
+        optimizer.end_batch(batch, samples=batch)
+
+
+def _planner(task: Task, optimizer: CollaborativeOptimizer) -> Any:
+    """Parts and roles as the schedule says."""
+    grid = Grid(ELEMENTS)
+    step = GlobalStep(grid.count, vector_bytes(grid, "8bit"), BATCH)
+
+    def plans(chunks: int, members: Sequence[Line]) -> Planned:
+        head = optimizer._shell.machine.head
+        assert head is not None
+        now, following = task.roles(head.step + 1), task.roles(head.step + 2)
+        ids = [json.loads(task.file("here", number).read_text())[0] for number in range(task.peers)]
+        numbers = [ids.index(one.session.partition(".")[0]) for one in members]
+        allowed = [now is None or now[number].aggregates for number in numbers]
+        lines = [replace(one, reachable=may) for one, may in zip(members, allowed, strict=True)]
+        planned = plan_round(step, chunks, lines)
+        if following is None:
+            return replace(plan_round(step, chunks, members), parts=planned.parts)
+        idle = [one.session for one, number in zip(members, numbers, strict=True) if not following[number].trains]
+        return Planned(planned.parts, tuple(idle), LONG)
+
+    return plans

@@ -1,0 +1,1 @@
+"""Minutes of kills and joins: `python -m benchmarks.soak`."""

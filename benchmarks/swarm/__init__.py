@@ -1,0 +1,1 @@
+"""A small swarm beside as many trainers that do not communicate: `python -m benchmarks.swarm`."""

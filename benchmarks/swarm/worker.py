@@ -1,0 +1,204 @@
+"""One trainer of `benchmarks.swarm`: alone with its own optimizer, or in a swarm; writes what it measured."""
+
+import argparse
+import base64
+import json
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from averaging.log.header import Entry, Kind
+from averaging.optimizer import CollaborativeOptimizer
+from averaging.shell.connection import Membership
+from benchmarks.learning.lamb import Lamb
+from corpus.documents import open_documents
+from swarm.access.gate import Gate
+from swarm.files import write_file
+from swarm.identity import Identity
+from swarm.leaving import end_helpers
+from swarm.program import program_version
+from swarm.run_file import RunFile, load_run
+from swarm.run_file.fingerprint import fingerprint
+from tokenizer.loading import load_tokenizer, tokenizer_digest
+from trainer.data import Batch, Feed
+from trainer.model import PretrainingModel, build_model, parameter_groups
+from trainer.precision import Precision
+
+MICRO_BATCH = 16
+WARM_UP_STEPS = 2  # global steps before the clock starts
+PAUSE = 0.01  # seconds between two looks of a trainer that has nothing to compute
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Samples computed in the window, and how rounds of averaging went."""
+
+    samples: int
+    seconds: float
+    share: float  # of the time in which gradients were computed on a processor; averaging and helpers take the rest
+    steps: int  # global steps since the beginning
+    steps_in_window: int
+    round_seconds: list[float]
+    failures: int
+
+
+def read_measured(path: Path) -> Measured:
+    """What a worker has written."""
+    return Measured(**json.loads(path.read_text()))
+
+
+def main() -> None:
+    """Warm up, compute for so many seconds, write the figures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("run", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--number", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--initial-peer")
+    parser.add_argument("--url", help="of the coordinator, where it gives passes")
+    options = parser.parse_args()
+    run = load_run(options.run)
+    tokenizer = load_tokenizer(run)
+    model = build_model(run, tokenizer)
+    digest = tokenizer_digest(tokenizer)
+    side = Swarm(run, model, digest, options.initial_peer, options.url) if options.initial_peer else Alone(run, model)
+    documents = open_documents(run, run.data.train, seed=options.number, repeat=True)
+    with Feed(documents, tokenizer, run, batch_size=MICRO_BATCH, seed=options.number) as feed:
+        measured = _measure(model, feed, side, options.seconds)
+    write_file(options.output, json.dumps(asdict(measured)))
+    end_helpers()
+    os._exit(0)  # helpers are killed: nothing is left to close in order
+
+
+def _measure(model: PretrainingModel, feed: Feed, side: "Alone | Swarm", seconds: float) -> Measured:
+    precision = Precision(torch.device("cpu"), torch.bfloat16)
+    samples, computed, first_step, first_failures, first_round = 0, 0.0, 0, 0, 0
+    began: float | None = None
+    while began is None or time.monotonic() < began + seconds:
+        if not side.trains():
+            time.sleep(PAUSE)
+            continue
+        turned_to_it = time.thread_time()
+        batch = feed.next()
+        side.begin_batch()
+        model.zero_grad(set_to_none=True)
+        with precision.autocast():
+            loss = model(batch).loss
+        loss.backward()
+        computed += time.thread_time() - turned_to_it
+        side.end_batch(batch, float(loss.detach()))
+        samples += batch.samples
+        if began is None and side.is_warm():
+            began, samples, computed = time.monotonic(), 0, 0.0
+            first_step, first_failures, first_round = side.step, side.failures, len(side.rounds)
+    took = time.monotonic() - began
+    return Measured(
+        samples,
+        took,
+        computed / took,
+        side.step,
+        side.step - first_step,
+        side.rounds[first_round:],
+        side.failures - first_failures,
+    )
+
+
+class Swarm:
+    """A trainer's part in a run."""
+
+    def __init__(self, run: RunFile, model: PretrainingModel, digest: str, address: str, url: str | None):
+        from swarm.dht.node import Network, join_dht
+        from swarm.identity import load_identity
+
+        self.rounds: list[float] = []  # seconds of each
+        self.failures = 0
+        self._newest: Entry | None = None
+        folder = Path(tempfile.mkdtemp())
+        identity = load_identity(folder / "identity.key")
+        gate = _gate(run, url, folder, identity) if url else None
+        network = Network(initial_peers=(address,), listen=("/ip4/127.0.0.1/tcp/0",))
+        dht = join_dht(run.name, identity, network, gate)
+        membership = Membership(run, fingerprint(run, digest).digest, dht, identity, f"worker {os.getpid()}", gate)
+        self._optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), self._applied)
+        self.trains = lambda: self._optimizer.trains
+        self.begin_batch = self._optimizer.begin_batch
+
+    def _applied(self, entry: Entry) -> None:
+        """In another thread."""
+        before, self._newest = self._newest, entry
+        if entry.header.kind is Kind.UPDATE and before is not None:
+            self.failures += max(0, entry.certificate.ballot.number - before.certificate.ballot.number - 1)
+            if (seconds := self._optimizer.round_seconds) is not None:
+                self.rounds.append(seconds)
+
+    @property
+    def step(self) -> int:
+        """The newest one."""
+        return self._optimizer.step
+
+    def is_warm(self) -> bool:
+        """Whether the clock may start."""
+        return self.step >= WARM_UP_STEPS
+
+    def end_batch(self, batch: Batch, loss: float) -> None:
+        """Hand over the gradients."""
+        self._optimizer.end_batch(batch.masked, batch.samples, loss)
+
+
+class Alone:
+    """The same optimizer without peers: gradients add up to the target batch, then a LAMB step."""
+
+    def __init__(self, run: RunFile, model: PretrainingModel):
+        self.step, self.failures, self.rounds = 0, 0, list[float]()
+        self._target, self._warm_until = run.averaging.target_batch_size, time.monotonic() + 5.0
+        self._lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
+        self._parameters = [parameter for group in self._lamb.param_groups for parameter in group["params"]]
+        self._sums = [torch.zeros_like(parameter) for parameter in self._parameters]
+        self._samples = self._batches = 0
+
+    def trains(self) -> bool:
+        """Nobody has to be waited for."""
+        return True
+
+    def is_warm(self) -> bool:
+        """Whether the clock may start."""
+        return time.monotonic() > self._warm_until
+
+    def begin_batch(self) -> None:
+        """The parameters are in the model."""
+
+    @torch.no_grad()
+    def end_batch(self, batch: Batch, _: float) -> None:
+        """Add the gradients up."""
+        torch._foreach_add_(self._sums, [parameter.grad for parameter in self._parameters])
+        self._samples, self._batches = self._samples + batch.samples, self._batches + 1
+        if self._samples >= self._target:
+            for parameter, total in zip(self._parameters, self._sums, strict=True):
+                parameter.grad = total / self._batches
+            self._lamb.step()
+            torch._foreach_zero_(self._sums)
+            self._samples = self._batches = 0
+
+
+def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
+    from app.join.coordinator_client import CoordinatorClient
+    from swarm.access.join_messages import JoinRequest
+    from swarm.access.passes import read_pass
+
+    request = JoinRequest(
+        public_key=base64.b64encode(identity.private_key.get_public_key().to_bytes()),
+        peer_id=str(identity.peer_id),
+        version=program_version(),
+        name=f"worker {os.getpid()}",
+    )
+    with CoordinatorClient(url) as client:
+        answer = client.join(request, None)
+    return Gate(folder, run.name, answer.authority, read_pass(answer.pass_), answer.notices)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""The last peer that has a voted chain can show the others that it is the run's, and they go over to it."""
+
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from averaging.log.chain import Chain
+from averaging.log.header import Ballot, Certificate, Entry, Kind, Reset, SnapshotName
+from averaging.protocol import credentials as signed
+from averaging.protocol.actions import Rejoin, Send
+from averaging.protocol.commit import quorum
+from averaging.protocol.messages import Log, WantLog
+from averaging.protocol.peer import Peer
+from tests.averaging.protocol.guarded_run import COORDINATOR, EVERYTHING, SETTINGS, SNAPSHOT, VOTERS, Run, asks, told
+
+STATE = SnapshotName(SNAPSHOT, "state")
+
+
+def answer(machine: Peer, session: str, want: WantLog) -> Log:
+    """What a peer tells of its log."""
+    machine.take_actions()
+    machine.receive(session, want, 3.0)
+    return next(one.message for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, Log))
+
+
+def test_a_snapshot_is_shown_to_be_the_runs_by_what_came_with_it() -> None:
+    """The header that names it is committed, but all that have its update are gone."""
+    run = Run()
+    entries = tuple(run.entries[: SNAPSHOT + 2])
+    assert entries[-1].header.snapshot == STATE
+    has = [one for one in EVERYTHING if one not in entries[-1].header.needed]
+    zoe = Peer(run.contacts["zoe.0"], SETTINGS, 0.0, has, credentials=run.of["zoe.0"])
+    zoe.contacts(run.contacts.values(), 0.0)
+    assert told(zoe, "ann.0", Log(entries, STATE, run.anchor(entries[-1].header.head))) == entries[SNAPSHOT].header.head
+    coordinator = run.peer(COORDINATOR, run.entries[:3])
+    coordinator.fetching.forget(entries[-1].header.needed)
+    assert coordinator.head is not None
+    log = answer(zoe, COORDINATOR, WantLog(coordinator.head))
+    assert log.snapshot == STATE
+    assert told(coordinator, "zoe.0", log) == zoe.head
+
+
+def test_a_chain_is_told_from_where_it_parts_from_the_readers() -> None:
+    run = Run()
+    zoe, common = run.peer("zoe.0", run.entries), run.entries[:3]
+    tip, ballot = common[-1].header, Ballot(99, COORDINATOR)
+    header = run.next(tip, COORDINATOR, kind=Kind.RESET, parts=(), members=(), ballot=ballot,
+                      resets=(Reset(tip.step + 1, ballot),))  # fmt: skip
+    reset = Entry(signed.ordered(header, run.of[COORDINATOR]), Certificate(ballot))
+    chain = Chain(run.following([*common, reset], 2 * SNAPSHOT, VOTERS[:2], snapshot=tip.snapshot))
+    with patch.object(quorum, "WINDOW", 1):
+        log = answer(zoe, "ann.0", WantLog(chain.head))
+        assert log.anchor is None
+        ann = run.peer("ann.0", chain.since(0))
+        asks(ann, "zoe.0", run.entries[-1].header.head)
+        ann.receive("zoe.0", log, 1.1)
+    assert any(isinstance(one, Rejoin) for one in ann.take_actions())
+    forged = [replace(one, certificate=run.certificate(one.header, one.header.ballot, VOTERS, by="eve.0"))
+              for one in log.entries]  # fmt: skip
+    ann = run.peer("ann.0", chain.since(0))
+    asks(ann, "zoe.0", run.entries[-1].header.head)
+    ann.receive("zoe.0", replace(log, entries=tuple(forged)), 1.1)
+    assert not any(isinstance(one, Rejoin) for one in ann.take_actions())

@@ -1,0 +1,87 @@
+"""For how long a reducer waits for the pieces of a member."""
+
+from msgspec.structs import replace
+
+from averaging.log.header import Ballot
+from averaging.protocol.actions import Action, Average
+from averaging.protocol.messages import Assignment, Contact, Message, Piece, Plan, Reducing
+from averaging.protocol.rounds.reducing import Reduction
+from averaging.protocol.session import Session
+from averaging.protocol.settings import Settings
+
+SETTINGS = Settings("run", target_samples=2, chunks=2, snapshot_every=5)
+TIMING = SETTINGS.timing
+BALLOT = Ballot(1, "convener")
+PLAN = Plan("", BALLOT, (("me", (0,)), ("thin", (0,))), (Assignment(0, 2, "me", 0),), (1, 1))
+
+
+def reduction_of(sent: list[Message], done: list[Action]) -> Reduction:
+    """It has just heard the plan."""
+    session = Session(Contact("me", "me", reachable=True), SETTINGS)
+    session.send = lambda to, message: sent.append(message)  # type: ignore[method-assign]
+    session.act = done.append  # type: ignore[method-assign, assignment]
+    reduction = Reduction(session)
+    reduction.begin(PLAN, 0.0)
+    return reduction
+
+
+def senders_of(actions: list[Action]) -> dict[int, tuple[str, ...]]:
+    """By chunk."""
+    return {one.chunk: one.senders for one in actions if isinstance(one, Average)}
+
+
+def test_a_sender_of_which_nothing_comes_is_left_out_soon() -> None:
+    done: list[Action] = []
+    reduction = reduction_of([], done)
+    reduction.tick(TIMING.pieces - 0.1)
+    assert not done
+    reduction.tick(TIMING.pieces)
+    assert senders_of(done) == {0: ("me",), 1: ("me",)}
+
+
+def test_a_sender_whose_first_piece_is_on_its_way_is_waited_for_and_the_convener_hears_of_it() -> None:
+    sent: list[Message] = []
+    done: list[Action] = []
+    reduction = reduction_of(sent, done)
+    for second in range(1, 30):
+        reduction.moving("thin", float(second))
+        reduction.tick(float(second))
+    assert not done
+    assert sum(isinstance(one, Reducing) for one in sent) == 29
+    reduction.piece("thin", Piece(BALLOT, 0, 0), 29.5)
+    assert senders_of(done) == {0: ("me", "thin")}
+    reduction.tick(29.5 + TIMING.pieces)
+    assert senders_of(done) == {0: ("me", "thin"), 1: ("me",)}
+
+
+def test_bytes_that_never_become_pieces_hold_a_round_up_for_so_long_and_no_longer() -> None:
+    sent: list[Message] = []
+    done: list[Action] = []
+    reduction = reduction_of(sent, done)
+    for second in range(1, int(TIMING.sending)):
+        reduction.moving("thin", float(second))
+        reduction.moving("stranger", float(second))
+        reduction.tick(float(second))
+    assert not done
+    reduction.moving("thin", TIMING.sending)
+    reduction.tick(TIMING.sending)
+    assert senders_of(done) == {0: ("me",), 1: ("me",)}
+    said = len(sent)
+    reduction.moving("thin", TIMING.sending + 2.0)
+    assert len(sent) == said, "the convener is told of pieces that nobody waits for"
+
+
+def test_a_mean_is_not_needed_any_more_by_those_that_take_part_in_the_next_round() -> None:
+    reduction = reduction_of([], [])
+    reduction.averaged(BALLOT, 0, 0, "mean")
+    assert not reduction.has_mean("thin", "mean")
+    reduction.end(BALLOT)
+    assert not reduction.has_mean("thin", "mean")  # it may be behind
+    reduction.begin(replace(PLAN, ballot=Ballot(2, "convener")), 1.0)
+    assert reduction.has_mean("thin", "mean")
+    assert not reduction.has_mean("absent", "mean")
+    assert not reduction.has_mean("thin", "another")
+    reduction.averaged(Ballot(2, "convener"), 0, 0, "newer")
+    assert not reduction.has_mean("thin", "newer")
+    reduction.averaged(Ballot(2, "convener"), 1, 0, "mean")
+    assert not reduction.has_mean("thin", "mean")  # it is one of this round, too

@@ -1,0 +1,217 @@
+"""A member with a real pass that lies about others, or in a round, changes nothing in a guarded run.
+
+Each lie is told to a machine as it is, and would have been believed without the check that the test is about: the same
+lie is told in a run without passes, where it is.
+"""
+
+from msgspec.structs import replace
+
+from averaging.log.chain import Chain
+from averaging.log.header import (
+    Ballot,
+    Entry,
+    Kind,
+    Member,
+    Reset,
+    SnapshotName,
+)
+from averaging.protocol import credentials as signed
+from averaging.protocol.actions import Send
+from averaging.protocol.commit import quorum
+from averaging.protocol.commit.voting import Voter
+from averaging.protocol.messages import (
+    Assignment,
+    Call,
+    Commit,
+    Contact,
+    Goodbye,
+    Meet,
+    Offer,
+    Plan,
+    Propose,
+    Reduced,
+    Refused,
+    Report,
+    Status,
+    Vote,
+)
+from averaging.protocol.rounds.round import Phase
+from tests.averaging.protocol.guarded_run import BOTH, COORDINATOR, SETTINGS, VOTERS, Run
+
+# -- resets and rollbacks
+
+
+@BOTH
+def test_only_the_authority_resets_and_rolls_back(is_guarded: bool) -> None:
+    run = Run(is_guarded)
+    tip = run.entries[-1].header
+    for kind in (Kind.RESET, Kind.ROLLBACK):
+        at = (Reset(tip.step + 1, Ballot(99, "eve.0")),) if kind is Kind.RESET else ()
+        fields = {"kind": kind, "parts": (), "members": (), "resets": at, "ballot": Ballot(99, "eve.0")}
+        header = run.next(tip, "eve.0", voters=("eve.0",), **fields)
+        if kind is Kind.ROLLBACK:
+            header = replace(header, snapshot=SnapshotName(header.step, "state"))
+        replayed = run.of[COORDINATOR].authorize(signed.head(tip.head, None))
+        orders = [b"", run.of["eve.0"].sign(signed.order(header)), replayed]
+        orders = orders if is_guarded else [b""]
+        for order in orders:
+            ann = run.peer("ann.0", run.entries)
+            forged = replace(header, order=order)
+            certificate = run.certificate(forged, forged.ballot, ("eve.0", *VOTERS[:2]))
+            ann.receive("eve.0", Commit(Entry(forged, certificate)), 1.0)
+            assert (ann.head == tip.head) == is_guarded
+        ann = run.peer("ann.0", run.entries)
+        real = signed.ordered(header, run.of[COORDINATOR])
+        ann.receive("bob.0", Commit(Entry(real, run.certificate(real, real.ballot, ("eve.0", *VOTERS[:2])))), 1.0)
+        assert ann.head == real.head
+
+
+# -- goodbyes
+
+
+def test_a_goodbye_counts_from_its_session_alone() -> None:
+    run = Run()
+    tip = run.entries[-1].header
+    said = Goodbye("bob.0", tip.digest, tip.step, None, None)
+    by_eve = replace(said, signature=run.of["eve.0"].sign(signed.farewell(said.farewell)))
+    real = replace(said, signature=run.of["bob.0"].sign(signed.farewell(said.farewell)))
+    ann = run.peer("ann.0", run.entries)
+    for sender, goodbye in (("eve.0", said), ("eve.0", by_eve), ("eve.0", real), ("bob.0", said), ("bob.0", by_eve)):
+        ann.receive(sender, goodbye, 1.0)
+        assert not ann._contacts.goodbyes
+    ann.receive("bob.0", real, 1.0)
+    assert list(ann._contacts.goodbyes) == ["bob.0"]
+
+
+# -- contacts
+
+
+@BOTH
+def test_contacts_that_their_sessions_have_not_signed_give_no_power(is_guarded: bool) -> None:
+    run = Run(is_guarded)
+    tip = run.entries[-1].header
+    eve = run.of["eve.0"]
+    ghosts = [eve.introduced(Contact(f"ghost{one}.0", f"ghost {one}", True)) for one in range(3)]
+    members = tuple(Member(one.session, one.user, (0,), 5, True, 5) for one in ghosts)
+    recent = Chain(run.entries).last(quorum.WINDOW)
+    own = eve.introduced(Contact("eve.1", "eve", True, is_coordinator=True))
+    lies = (
+        (ghosts, run.next(tip, "eve.0", members=members, voters=quorum.choose_voters(members, recent))),
+        ([own], run.next(tip, "eve.0", tie_breaker="eve.1")),
+    )
+    for contacts, header in lies:
+        ann = run.peer("ann.0", run.entries)
+        ann.buffers.add(5, samples=5)
+        ann.buffers.offer()
+        ann.receive("eve.0", Propose(tip.digest, header.ballot, header, tuple(contacts)), 1.0)
+        votes = [one for one in ann.take_actions() if isinstance(one, Send) and isinstance(one.message, Vote)]
+        assert bool(votes) == (not is_guarded)
+
+
+def test_an_honest_proposal_with_the_contacts_of_strangers_is_voted_for() -> None:
+    run = Run()
+    tip = run.entries[-1].header
+    members = tuple(Member(f"{one}.0", one, (0,), 5, True, 5) for one in ("ann", "zoe"))
+    recent = Chain(run.entries).last(quorum.WINDOW)
+    header = run.next(tip, "bob.0", members=members, voters=quorum.choose_voters(members, recent))
+    ann = run.peer("ann.0", run.entries, knows=("bob.0", COORDINATOR))
+    ann.buffers.add(5, samples=5)
+    ann.buffers.offer()
+    ann.receive("bob.0", Propose(tip.digest, header.ballot, header, (run.contacts["zoe.0"],)), 1.0)
+    assert any(isinstance(one, Send) and isinstance(one.message, Vote) for one in ann.take_actions())
+
+
+# -- votes
+
+
+def test_a_voter_accepts_one_header_in_a_ballot() -> None:
+    run = Run()
+    tip = run.entries[-1].header
+    first = run.next(tip, "eve.0")
+    voter = Voter("ann.0", tip.digest)
+    assert voter.accept(first.ballot, first) and voter.accept(first.ballot, first)
+    assert not voter.accept(first.ballot, replace(first, voters=("eve.0",)))
+    assert voter.accept(Ballot(99, "eve.0"), replace(first, voters=("eve.0",)))
+
+
+def test_nobody_uses_up_the_numbers_of_ballots() -> None:
+    run = Run()
+    tip = run.entries[-1].header
+    last = Ballot(2**63 - 1, "eve.0")
+    bob = run.peer("bob.0", run.entries)
+    header = run.next(tip, "eve.0", ballot=last)
+    for lie in (
+        Status(tip.head, last, convenes=False),
+        Meet(tip.digest, tip.step, last),
+        Refused(tip.digest, Ballot(1, "bob.0"), last),
+        Propose(tip.digest, last, header),
+    ):
+        bob.receive("eve.0", lie, 1.0)
+    bob.take_actions()
+    bob.receive("ann.0", Meet(tip.digest, tip.step, Ballot(tip.step + 1, "ann.0")), 2.0)
+    sent = [one.message for one in bob.take_actions() if isinstance(one, Send)]
+    assert any(isinstance(one, Call) for one in sent) and not any(isinstance(one, Refused) for one in sent)
+    assert bob.voting.new_ballot().number < 1000
+
+
+def test_a_round_is_ended_by_no_refusal_of_a_peer_that_is_not_needed_or_lies() -> None:
+    run = Run()
+    tip = run.entries[-1].header
+    coordinator = run.peer(COORDINATOR, run.entries)
+    coordinator.receive("ann.0", Report(tip.head, SETTINGS.target_samples), 1.0)
+    coordinator.tick(1.0)
+    current = coordinator.leading.round
+    assert current is not None
+    for session, promised in (("zoe.0", Ballot(99, "zoe.0")), ("eve.0", Ballot(2**62, "eve.0"))):
+        coordinator.receive(session, Refused(tip.digest, current.ballot, promised), 1.5)
+        assert coordinator.leading.round is current and not current.is_over
+    coordinator.receive("eve.0", Refused(tip.digest, current.ballot, Ballot(99, "eve.0")), 1.5)
+    assert coordinator.leading.round is not current
+
+
+def test_a_plan_counts_that_comes_from_the_convener_of_a_ballot_that_was_promised() -> None:
+    run = Run()
+    tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
+    members, parts = (("ann.0", (0,)), ("bob.0", ())), (Assignment(0, 1, "ann.0", 0),)
+    real = Plan(tip.digest, Ballot(tip.step + 1, "ann.0"), members, parts, (1, 0))
+    higher = replace(real, ballot=Ballot(2**62, "eve.0"))
+    bob.receive("eve.0", higher, 1.0)
+    bob.receive("ann.0", Meet(tip.digest, tip.step, real.ballot), 1.5)
+    bob.receive("eve.0", higher, 2.0)
+    bob.receive("eve.0", replace(real, parts=(Assignment(0, 1, "eve.0", 1),)), 2.0)
+    assert bob.reducing.plan is None
+    bob.receive("ann.0", real, 2.5)
+    assert bob.reducing.plan == real
+
+
+def test_a_mean_counts_that_comes_from_a_reducer_that_was_asked_for_it() -> None:
+    run = Run()
+    tip, coordinator = run.entries[-1].header, run.peer(COORDINATOR, run.entries)
+    for session in VOTERS:
+        coordinator.receive(session, Report(tip.head, SETTINGS.target_samples), 1.0)
+    coordinator.tick(1.0)
+    current = coordinator.leading.round
+    assert current is not None
+    for session in VOTERS:
+        offer = Offer(0, 1, SETTINGS.target_samples, 1.0)
+        coordinator.receive(session, Call(tip.digest, current.ballot, (offer,), None), 1.5)
+    (part,) = next(
+        one.message.parts
+        for one in coordinator.take_actions()
+        if isinstance(one, Send) and isinstance(one.message, Plan)
+    )
+    assert part.reducer == "ann.0"
+    coordinator.receive("eve.0", Reduced(current.ballot, part, ("hers",), ()), 2.0)
+    coordinator.receive("ann.0", Reduced(current.ballot, part, ("one", "too many"), ()), 2.0)
+    assert current.phase is Phase.REDUCING
+    coordinator.receive("ann.0", Reduced(current.ballot, part, ("right",), ()), 2.0)
+    assert current.header is not None and current.header.chunks == ("right",)
+
+
+def test_nobody_is_asked_to_promise_in_the_name_of_another_convener() -> None:
+    run = Run()
+    tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)
+    bob.receive("eve.0", Meet(tip.digest, tip.step, Ballot(tip.step + 50, "ann.0")), 1.0)
+    bob.receive("ann.0", Meet(tip.digest, tip.step, Ballot(tip.step + 1, "ann.0")), 1.5)
+    calls = [one.message for one in bob.take_actions() if isinstance(one, Send) and isinstance(one.message, Call)]
+    assert [call.ballot.number for call in calls] == [tip.step + 1]
