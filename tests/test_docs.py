@@ -5,11 +5,15 @@ import re
 import runpy
 import subprocess
 import sys
+import textwrap
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
+
+from swarm.run_file import parse_run
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -22,6 +26,7 @@ OUTSIDE = ("../../",)  # of a link: pages of the hosting site
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RUN_FILE = re.compile(r"^ *```yaml\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"(?<![\w./~-])[\w.-]+(?:/[\w.-]+)*/?")
 TEST = re.compile(r"\btest_\w+\b(?!\.py)")
 MODULE = re.compile(r"python -m ([\w.]+)")
@@ -116,6 +121,15 @@ def test_examples_type_check(tmp_path: Path):
     command = [sys.executable, "-m", "mypy", f"--config-file={settings}", "--cache-dir=/dev/null", *map(str, examples)]
     checked = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@each_page
+def test_parts_of_run_files_are_valid(page: Path):
+    for text in RUN_FILE.findall(page.read_text(encoding="utf-8")):
+        part = yaml.safe_load(textwrap.dedent(text))
+        if "groups" not in part:  # rules for Prometheus
+            access = {"access": {"open": True} | part["access"]} if "access" in part else {}
+            parse_run({"name": "run", "data": {"train": [{"path": "text"}]}} | part | access, ROOT / "run.yaml")
 
 
 def test_the_picture_of_the_architecture_shows_the_imports_that_there_are():
