@@ -1,15 +1,22 @@
-"""What the documentation names is there, and its Python examples type-check."""
+"""What the documentation names is there, and its examples are valid."""
 
 import ast
 import re
 import runpy
 import subprocess
 import sys
+import textwrap
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
+import yaml
+
+from app.cli import app
+from swarm.run_file import parse_run
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -22,8 +29,10 @@ OUTSIDE = ("../../",)  # of a link: pages of the hosting site
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RUN_FILE = re.compile(r"^ *```yaml\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"(?<![\w./~-])[\w.-]+(?:/[\w.-]+)*/?")
 TEST = re.compile(r"\btest_\w+\b(?!\.py)")
+COMMAND = re.compile(r"(?:^|`)sahaj ([a-z][^`\n#]*)", re.MULTILINE)
 MODULE = re.compile(r"python -m ([\w.]+)")
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
@@ -78,12 +87,15 @@ def headings(page: Path) -> set[str]:
 
 
 @each_page
-def test_each_test_and_module_exists(page: Path):
+def test_each_test_module_and_target_exists(page: Path):
     text = page.read_text(encoding="utf-8")
     named = {name for code in CODE.findall(text) for name in TEST.findall(code)}
     assert not named - all_tests()
     modules = [name.replace(".", "/") for name in MODULE.findall(text) if name.split(".")[0] in ("benchmarks", "tests")]
     assert not [one for one in modules if not {f"{one}.py", f"{one}/__main__.py"} & set(tracked())]
+    targets = re.findall(r"(?:^|`|&& )make ([a-z-]+)", text, re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert not [target for target in targets if f"\n{target}:" not in makefile]
 
 
 @cache
@@ -116,6 +128,29 @@ def test_examples_type_check(tmp_path: Path):
     command = [sys.executable, "-m", "mypy", f"--config-file={settings}", "--cache-dir=/dev/null", *map(str, examples)]
     checked = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@each_page
+def test_each_command_and_its_options_exist(page: Path):
+    text = re.sub(r" \\\n\s*", " ", page.read_text(encoding="utf-8"))
+    unknown = []
+    for words in (line.split() for line in COMMAND.findall(text)):
+        command: Any = typer.main.get_command(app)
+        while words and words[0] in (commands := getattr(command, "commands", {})):
+            command = commands[words.pop(0)]
+        options = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        unknown += [f"{command.name} {word}" for word in words if word.startswith("--") and word not in options]
+        unknown += words[:1] if commands else []  # it stands where a command should
+    assert not unknown
+
+
+@each_page
+def test_parts_of_run_files_are_valid(page: Path):
+    for text in RUN_FILE.findall(page.read_text(encoding="utf-8")):
+        part = yaml.safe_load(textwrap.dedent(text))
+        if "groups" not in part:  # rules for Prometheus
+            access = {"access": {"open": True} | part["access"]} if "access" in part else {}
+            parse_run({"name": "run", "data": {"train": [{"path": "text"}]}} | part | access, ROOT / "run.yaml")
 
 
 def test_the_picture_of_the_architecture_shows_the_imports_that_there_are():
