@@ -151,4 +151,4 @@ def own_anchor(member: Member, head: Head) -> Anchor:
 def goodbye_of(member: Member, session: str, tip: Header) -> Goodbye:
     """Of another session, which has not left."""
     said = Farewell(session, tip.digest, tip.step, None)
-    return Goodbye(session, tip.digest, tip.step, None, None, member.credentials.sign(signed.farewell(said)))
+    return Goodbye(signed.signed_farewell(said, member.credentials), None)
