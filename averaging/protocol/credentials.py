@@ -7,10 +7,10 @@ authority. In a run without passes everybody may take part under any name, so no
 
 from typing import Protocol
 
-import msgpack
 from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Farewell, Head, Header, SnapshotName
+from averaging.log.packing import pack
 from averaging.protocol.messages import Anchor, Contact
 
 
@@ -104,7 +104,7 @@ def head(one: Head, snapshot: SnapshotName | None) -> bytes:
 
 
 def _content(kind: str, *fields: object) -> bytes:
-    return bytes(msgpack.packb([f"sahaj {kind} 1", *fields]))
+    return pack([f"sahaj {kind} 1", *fields])
 
 
 # -- with signatures

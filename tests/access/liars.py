@@ -1,8 +1,9 @@
 """Members that lie about the log: where it stands, what was committed, who has left, and what they bring."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Head, Header, HeaderKind, Reset, SnapshotName
 from averaging.log.header import Member as Brought
