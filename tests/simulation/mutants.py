@@ -93,9 +93,7 @@ def _tie_breaker_forgets() -> Any:
 
     def without_own(self: Meeting, own: Accepted | None) -> Header | None:
         me = self.situation.me.session
-        calls = {
-            session: replace(call, accepted=None) if session == me else call for session, call in self.calls.items()
-        }
+        calls = {one: replace(call, accepted=None) if one == me else call for one, call in self.calls.items()}
         with patch.object(self, "calls", calls):
             return original(self, None)
 
