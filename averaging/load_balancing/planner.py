@@ -7,13 +7,13 @@ from itertools import accumulate
 from averaging.bandwidth.cap import MEGABIT
 from averaging.load_balancing.plan import GlobalStep, Node, make_plan
 from averaging.protocol.messages import Assignment
-from averaging.protocol.rounds.parts import Line, Planned, equal_parts
+from averaging.protocol.rounds.parts import MemberProfile, Planned, equal_parts
 
 FASTER = 16.0  # than the usual peer: what is believed of a processor
 FEWEST = 2  # trainers, if so many can: peers that bring nothing have no vote, and one voter alone may be gone at once
 
 
-def plan_round(step: GlobalStep, chunks: int, members: Sequence[Line]) -> Planned:
+def plan_round(step: GlobalStep, chunks: int, members: Sequence[MemberProfile]) -> Planned:
     """The best parts for those that send gradients, and the best trainers for the next step; see `plan.py`.
 
     While most lines are not known, parts are equal and all train.
@@ -37,7 +37,7 @@ def plan_round(step: GlobalStep, chunks: int, members: Sequence[Line]) -> Planne
     return Planned(parts, tuple(one.session for one in resting[needed:]), plan.step_seconds)
 
 
-def _peers(members: Sequence[Line]) -> list[Node] | None:
+def _peers(members: Sequence[MemberProfile]) -> list[Node] | None:
     """As plans see them; one of whose line or processor nothing is known counts as a usual peer.
 
     None: of most lines nothing is known.
@@ -60,7 +60,7 @@ def _peers(members: Sequence[Line]) -> list[Node] | None:
     ]
 
 
-def runs(sizes: Sequence[int], members: Sequence[Line]) -> tuple[Assignment, ...]:
+def runs(sizes: Sequence[int], members: Sequence[MemberProfile]) -> tuple[Assignment, ...]:
     """So many chunks for each member, one run after the other."""
     return tuple(
         Assignment(end - size, size, one.session, attempt=0)

@@ -8,15 +8,14 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeGuard
 
-import msgpack
 import numpy as np
 import torch
 from torch import Tensor
 
 from averaging.log.codec import SIGNED, check_finite, decode, encode
 from averaging.log.header import SnapshotName
+from averaging.log.packing import pack, unpack
 from averaging.log.state import Layout, State
 
 FORMAT = 2  # of manifests and chunks
@@ -24,6 +23,7 @@ CHUNK = 1 << 20  # bytes; the last chunk of each vector may be shorter
 LARGEST = 1 << 53  # of the counts in a manifest
 
 _DIGEST = 32  # bytes
+_FIELDS = tuple[int, str, str, int, int, int, int, int, bytes]  # as a manifest is encoded
 _PARAMETER, _MOMENT = 4, 2  # bytes of an element
 
 
@@ -44,7 +44,7 @@ class Manifest:
         """The bytes that are hashed and sent."""
         digests = b"".join(bytes.fromhex(one) for one in self.chunks)
         fields = [self.run, self.header, self.step, self.updates, self.elements, *self.moments, digests]
-        return bytes(msgpack.packb([FORMAT, *fields]))
+        return pack([FORMAT, *fields])
 
     @cached_property
     def digest(self) -> str:
@@ -63,16 +63,10 @@ class Manifest:
         Raises:
             ValueError: they are no manifest of this format.
         """
-        try:
-            version, *fields = msgpack.unpackb(encoded)
-            if version != FORMAT:
-                raise ValueError(f"format {version} of a manifest is not known, only {FORMAT}")
-            run, header, step, updates, elements, first, second, digests = fields
-        except (TypeError, msgpack.exceptions.UnpackException) as error:
-            raise ValueError(f"no manifest: {error}") from error
-        if not (isinstance(run, str) and isinstance(header, str) and isinstance(digests, bytes)):
-            raise ValueError("no manifest: run and header are text, digests are bytes")
-        if not (all(map(_is_count, (step, updates, elements, first, second))) and updates <= step):
+        version, run, header, step, updates, elements, first, second, digests = unpack(_FIELDS, encoded)
+        if version != FORMAT:
+            raise ValueError(f"format {version} of a manifest is not known, only {FORMAT}")
+        if not (all(0 <= one < LARGEST for one in (step, updates, elements, first, second)) and updates <= step):
             raise ValueError("no manifest: step, updates and elements are counts, and no step has two updates")
         if len(digests) != _DIGEST * _count(elements, (first, second)):
             raise ValueError(f"a manifest of {elements} elements does not have {len(digests)} bytes of digests")
@@ -175,7 +169,3 @@ def _spans(elements: int, size: int) -> Iterator[tuple[int, int]]:
 def _count(elements: int, moments: tuple[int, int]) -> int:
     """Chunks of a snapshot; rounded up for each vector."""
     return -(-elements * _PARAMETER // CHUNK) + sum(-(-one * _MOMENT // CHUNK) for one in moments)
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    return type(value) is int and 0 <= value < LARGEST

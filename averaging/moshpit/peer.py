@@ -11,9 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from msgspec.structs import replace
-
-from averaging.log.header import Ballot, Entry, Head, SnapshotName
+from averaging.log.header import Ballot, Entry, Farewell, Head, SnapshotName
 from averaging.moshpit.crediting import Crediting
 from averaging.moshpit.gathering import Gathering
 from averaging.moshpit.group_keys import GroupSettings
@@ -25,7 +23,7 @@ from averaging.protocol import messages
 from averaging.protocol.actions import Action, Apply, EncodeParameters, TakeParameters
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.credentials import Credentials, Open, farewell
+from averaging.protocol.credentials import Credentials, Open, is_farewell, signed_farewell
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.resting import Resting
@@ -187,8 +185,8 @@ class GroupPeer:
     def leave(self) -> None:
         """Say goodbye."""
         step = -1 if self.step is None else self.step
-        said = messages.Goodbye(self.me.session, self._instance, step, None, None)
-        said = replace(said, signature=self.session.credentials.sign(farewell(said.farewell)))
+        farewell = Farewell(self.me.session, self._instance, step, None)
+        said = messages.Goodbye(signed_farewell(farewell, self.session.credentials), None)
         for session in self.others:
             self.session.send(session, said)
         self.session.close()
@@ -225,8 +223,7 @@ class GroupPeer:
     # -- messages that concern more than one part
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
-        content = farewell(goodbye.farewell)
-        if sender == goodbye.session and self.session.credentials.verify(sender, content, goodbye.signature):
+        if sender == goodbye.farewell.session and is_farewell(goodbye.farewell, self.session.credentials):
             self._contacts.has_left(goodbye)
             self.lost(sender, now)
 

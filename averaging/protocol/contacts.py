@@ -59,9 +59,10 @@ class Contacts:
 
     def has_left(self, goodbye: Goodbye) -> None:
         """A session has said goodbye. One that is not known is no voter."""
-        if goodbye.session in self._known:
-            self.goodbyes[goodbye.session] = goodbye
-            self.others.pop(goodbye.session, None)
+        session = goodbye.farewell.session
+        if session in self._known:
+            self.goodbyes[session] = goodbye
+            self.others.pop(session, None)
 
     def forget_goodbyes(self, tip: Header) -> None:
         """Drop those that no ballot after `tip` can count.
@@ -71,6 +72,6 @@ class Contacts:
         quorums larger.
         """
         for session, goodbye in list(self.goodbyes.items()):
-            counts = session in tip.voters or goodbye.step >= tip.step
+            counts = session in tip.voters or goodbye.farewell.step >= tip.step
             if session not in self._known or not (counts or session in self._listed):
                 del self.goodbyes[session]

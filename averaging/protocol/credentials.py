@@ -7,10 +7,10 @@ authority. In a run without passes everybody may take part under any name, so no
 
 from typing import Protocol
 
-import msgpack
 from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Farewell, Head, Header, SnapshotName
+from averaging.log.packing import pack
 from averaging.protocol.messages import Anchor, Contact
 
 
@@ -104,15 +104,25 @@ def head(one: Head, snapshot: SnapshotName | None) -> bytes:
 
 
 def _content(kind: str, *fields: object) -> bytes:
-    return bytes(msgpack.packb([f"sahaj {kind} 1", *fields]))
+    return pack([f"sahaj {kind} 1", *fields])
 
 
-# -- headers
+# -- with signatures
 
 
 def ordered(header: Header, credentials: Credentials) -> Header:
     """A reset or a rollback with the authority's signature."""
     return replace(header, order=credentials.authorize(order(header)))
+
+
+def signed_farewell(one: Farewell, credentials: Credentials) -> Farewell:
+    """The same with the signature of its session."""
+    return replace(one, signature=credentials.sign(farewell(one)))
+
+
+def is_farewell(one: Farewell, credentials: Credentials) -> bool:
+    """Whether its session has signed it."""
+    return credentials.verify(one.session, farewell(one), one.signature)
 
 
 def is_anchor(anchor: Anchor, credentials: Credentials) -> bool:

@@ -124,17 +124,8 @@ class Refused(Message, frozen=True):
 class Goodbye(Message, frozen=True):
     """Final for its session: what it has promised and accepted, so that a ballot need not wait for its vote."""
 
-    session: str
-    instance: str
-    step: int  # of the header that the instance is named after
-    promised: Ballot | None
+    farewell: Farewell  # what a convener shows others of it
     accepted: Accepted | None  # not signed: it counts for those that hear it from the session itself
-    signature: bytes = b""
-
-    @property
-    def farewell(self) -> Farewell:
-        """What a convener shows others of it."""
-        return Farewell(self.session, self.instance, self.step, self.promised, self.signature)
 
 
 # -- reducing

@@ -15,7 +15,7 @@ from averaging.log.header import Ballot, Gap, Head, HeaderKind, SnapshotName
 from averaging.protocol import messages
 from averaging.protocol.actions import Action
 from averaging.protocol.components import Components
-from averaging.protocol.credentials import Credentials, Open, farewell
+from averaging.protocol.credentials import Credentials, Open, is_farewell
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
@@ -240,14 +240,13 @@ class LogPeer:
             self.gathering.convening.other_ballot(now)
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
-        content = farewell(goodbye.farewell)
-        if sender != goodbye.session or not self.session.credentials.verify(sender, content, goodbye.signature):
+        if sender != goodbye.farewell.session or not is_farewell(goodbye.farewell, self.session.credentials):
             return
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
         self._forget_goodbyes()
-        self.gathering.views.forget(goodbye.session)
-        self.leading.has_left(goodbye.session, now)
+        self.gathering.views.forget(sender)
+        self.leading.has_left(sender, now)
 
     def _forget_goodbyes(self) -> None:
         if self.log.chain is not None:

@@ -6,15 +6,14 @@ can be checked by anybody. One takes 0.25 ms to make, 0.03 ms to check, and 542 
 
 import base64
 from functools import lru_cache
-from typing import Any
 
-import msgpack
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hivemind.p2p import PeerID
 from hivemind.utils.crypto import RSAPublicKey
 from msgspec.structs import replace
 
+from averaging.log.packing import pack, unpack
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact
 from swarm.access.gate import Gate
@@ -22,6 +21,7 @@ from swarm.access.passes import COORDINATOR, Authority, PassRefused, check_pass,
 from swarm.identity import Identity, peer_id_of
 
 _ALGORITHM = b"ssh-rsa "  # before the key in hivemind's form
+_TWO = tuple[bytes, bytes]  # of a contact: its pass and signature; of a signature: the public key, and what it made
 _WHENEVER = 0.0  # unix time at which no pass has expired: what is true of a session stays true
 
 
@@ -41,11 +41,11 @@ class PassCredentials:
     def introduced(self, contact: Contact) -> Contact:
         """One of our sessions, with what makes others believe it."""
         signature = self.sign(signed.contact(contact))
-        return replace(contact, proof=bytes(msgpack.packb([self._gate.own.to_bytes(), signature])))
+        return replace(contact, proof=pack([self._gate.own.to_bytes(), signature]))
 
     def sign(self, content: bytes) -> bytes:
         """Public key and signature; see `averaging.protocol.credentials`."""
-        return bytes(msgpack.packb([self._public, base64.b64decode(self._key.sign(content))]))
+        return pack([self._public, base64.b64decode(self._key.sign(content))])
 
     def verify(self, session: str, content: bytes, signature: bytes) -> bool:
         """Whether the peer of a session has signed this."""
@@ -72,7 +72,7 @@ class PassCredentials:
 def is_admitted(contact: Contact, authority: bytes, run_name: str) -> bool:
     """Whether a contact is signed by its session, and is what the pass with it says; the pass may have expired."""
     try:
-        shown, signature = _two(contact.proof)
+        shown, signature = unpack(_TWO, contact.proof)
         its, peer_id = read_pass(shown), PeerID.from_base58(contact.session.partition(".")[0])
         check_pass(its, authority, run_name, peer_id, _WHENEVER)
     except (ValueError, PassRefused):
@@ -84,7 +84,7 @@ def is_admitted(contact: Contact, authority: bytes, run_name: str) -> bool:
 def is_signed(session: str, content: bytes, signature: bytes) -> bool:
     """Whether the peer of a session has signed this."""
     try:
-        key, made = _two(signature)
+        key, made = unpack(_TWO, signature)
         public, peer_id = _public_key(key)
     except ValueError:
         return False
@@ -96,13 +96,3 @@ def _public_key(key: bytes) -> tuple[RSAPublicKey, str]:
     """With the peer id that belongs to it, in base58; ValueError: it is none."""
     written = _ALGORITHM + base64.b64encode(key)
     return RSAPublicKey.from_bytes(written), peer_id_of(written).to_base58()
-
-
-def _two(packed: bytes) -> tuple[bytes, bytes]:
-    try:
-        found: Any = msgpack.unpackb(packed)
-    except (ValueError, msgpack.exceptions.UnpackException):
-        raise ValueError("no MessagePack") from None
-    if not isinstance(found, list) or [type(one) for one in found] != [bytes, bytes]:
-        raise ValueError("not two strings of bytes")
-    return found[0], found[1]

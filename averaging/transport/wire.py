@@ -13,7 +13,7 @@ from typing import Any, Union, cast
 
 from averaging.log import packing
 from averaging.log.header import Farewell
-from averaging.protocol.messages import Chunk, Goodbye, Headers, Log, Message, Piece
+from averaging.protocol.messages import Chunk, Headers, Log, Message, Piece
 
 LONGEST_TEXT = 128  # characters of a string
 LONGEST_BYTES = 1200  # of a signature with its key, and a pass
@@ -31,7 +31,7 @@ SESSIONS = frozenset(
     }
 )
 MAY_BE_EMPTY = frozenset({"instance", "previous", "tie_breaker"})
-LEAST: dict[tuple[type, str], int] = {(Goodbye, "step"): -1, (Farewell, "step"): -1}  # of a peer without a state
+LEAST: dict[tuple[type, str], int] = {(Farewell, "step"): -1}  # of a peer without a state
 WITH_PAYLOAD = (Chunk, Piece)
 BULKY = (Chunk, Piece, Log, Headers)  # what must not hold up anything else
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -17,7 +17,7 @@ from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Action, Apply
 from averaging.protocol.messages import Meet, Message
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.parts import Line, Planned
+from averaging.protocol.rounds.parts import MemberProfile, Planned
 from averaging.shell.connection import Membership
 from averaging.transport.stream import Payload
 from benchmarks.catching_up.worker import Journal
@@ -145,7 +145,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
             journal.note("has", step=header.step, members=brought, excluded=len(header.exclusions), upload=upload)
         put(machine, action)
 
-    def plans(chunks: int, members: Sequence[Line]) -> Planned:
+    def plans(chunks: int, members: Sequence[MemberProfile]) -> Planned:
         head = shell.machine.head
         assert head is not None
         planned = replace(_planned(task, task.rule(head.step + 1), step, members), resting=())
@@ -159,7 +159,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
     shell.machine.leading._plan = plans
 
 
-def _planned(task: Task, rule: str, step: GlobalStep, members: Sequence[Line]) -> Planned:
+def _planned(task: Task, rule: str, step: GlobalStep, members: Sequence[MemberProfile]) -> Planned:
     from hivemind.averaging.load_balancing import load_balance_peers
 
     if rule == "ours":
@@ -172,7 +172,7 @@ def _planned(task: Task, rule: str, step: GlobalStep, members: Sequence[Line]) -
     return Planned(runs(whole_parts(shares, step.chunks), members))
 
 
-def _numbers(task: Task, members: Sequence[Line]) -> dict[str, int]:
+def _numbers(task: Task, members: Sequence[MemberProfile]) -> dict[str, int]:
     """Of peers by session."""
     ids = [json.loads(task.file("here", number).read_text())[0] for number in range(len(task.uploads))]
     return {one.session: ids.index(one.session.partition(".")[0]) for one in members}

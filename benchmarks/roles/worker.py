@@ -14,7 +14,7 @@ from averaging.load_balancing.plan import GlobalStep
 from averaging.load_balancing.planner import plan_round
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
-from averaging.protocol.rounds.parts import Line, Planned
+from averaging.protocol.rounds.parts import MemberProfile, Planned
 from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.shell.connection import Membership
@@ -151,7 +151,7 @@ def _planner(task: Task, optimizer: CollaborativeOptimizer) -> Any:
     grid = Grid(ELEMENTS)
     step = GlobalStep(grid.count, vector_bytes(grid, "8bit"), BATCH)
 
-    def plans(chunks: int, members: Sequence[Line]) -> Planned:
+    def plans(chunks: int, members: Sequence[MemberProfile]) -> Planned:
         head = optimizer._shell.machine.head
         assert head is not None
         now, following = task.roles(head.step + 1), task.roles(head.step + 2)

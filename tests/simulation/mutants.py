@@ -93,9 +93,7 @@ def _tie_breaker_forgets() -> Any:
 
     def without_own(self: Meeting, own: Accepted | None) -> Header | None:
         me = self.situation.me.session
-        calls = {
-            session: replace(call, accepted=None) if session == me else call for session, call in self.calls.items()
-        }
+        calls = {one: replace(call, accepted=None) if one == me else call for one, call in self.calls.items()}
         with patch.object(self, "calls", calls):
             return original(self, None)
 
@@ -114,14 +112,14 @@ def _accepts_without_parts() -> Any:
 
 def _empty_goodbye() -> Any:
     def says_nothing(voting: Voting, step: int) -> Goodbye:
-        said = Goodbye(voting.voter.session, voting.instance, step, None, None)
-        return replace(said, signature=voting._credentials.sign(credentials.farewell(said.farewell)))
+        said = header.Farewell(voting.voter.session, voting.instance, step, None)
+        return Goodbye(credentials.signed_farewell(said, voting._credentials), None)
 
     return patch.object(Voting, "goodbye", says_nothing)
 
 
 def _goodbyes_despite_promises() -> Any:
-    def counted(previous: Header, ballot: Ballot, goodbyes: Mapping[str, Goodbye]) -> dict[str, Goodbye]:
+    def counted(previous: Header, ballot: Ballot, goodbyes: Mapping[str, header.Farewell]) -> dict[str, Any]:
         return {session: one for session, one in goodbyes.items() if session in previous.voters}
 
     return patch.object(quorum, "counted_goodbyes", counted)
@@ -237,8 +235,8 @@ def _goodbyes_of_others() -> Any:
     def believes(self: LogPeer, sender: str, goodbye: Goodbye, now: float) -> None:
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
-        self.gathering.views.forget(goodbye.session)
-        self.leading.has_left(goodbye.session, now)
+        self.gathering.views.forget(goodbye.farewell.session)
+        self.leading.has_left(goodbye.farewell.session, now)
 
     return patch.object(LogPeer, "_on_goodbye", believes)
 

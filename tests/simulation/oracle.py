@@ -287,8 +287,8 @@ class Oracle:
         if machine._contacts.goodbyes and machine.log.chain is not None:
             tip, listed = machine.log.chain.tip, {one.session for one in world.contacts()}
             for session, goodbye in machine._contacts.goodbyes.items():
-                if goodbye.step < tip.step and session not in tip.voters and session not in listed:
-                    raise Violation(f"{process.session} remembers that {session} left at step {goodbye.step}")
+                if goodbye.farewell.step < tip.step and session not in tip.voters and session not in listed:
+                    raise Violation(f"{process.session} remembers that {session} left at step {goodbye.farewell.step}")
         if machine.backfilling.gaps and not process.contact.is_coordinator:
             raise Violation(f"{process.session} looks for headers that only a coordinator needs")
         for _, asked_at in machine.catching_up._vain.values():

@@ -3,13 +3,13 @@
 import random
 from collections.abc import Sequence
 
-from averaging.protocol.rounds.parts import Line, Planned, equal_parts
+from averaging.protocol.rounds.parts import MemberProfile, Planned, equal_parts
 
 ALL = 0.2  # share of the plans that have all rest, which no peer may follow
 MOST = 0.5  # of the speed of all members that rests in any other plan
 
 
-def rest_some(draw: random.Random, chunks: int, members: Sequence[Line]) -> Planned:
+def rest_some(draw: random.Random, chunks: int, members: Sequence[MemberProfile]) -> Planned:
     """Equal parts; some members rest."""
     parts = equal_parts(chunks, members).parts
     able = [line for line in members if line.speed]

@@ -13,12 +13,11 @@ it. The quorums are not the usual ones in two ways:
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from averaging.log.header import Ballot, Entry, Farewell, Header, HeaderKind, Member
 from averaging.protocol import credentials as signed
 from averaging.protocol.credentials import Credentials
-from averaging.protocol.messages import Accepted, Goodbye
+from averaging.protocol.messages import Accepted
 
 MOST_VOTERS = 9
 WINDOW = 32  # headers whose credit counts in the choice of voters
@@ -65,13 +64,10 @@ def _is_signed(previous: Header, entry: Entry, said: Mapping[str, Farewell], cre
     return all(
         credentials.verify(session, signed.vote(session, previous.digest, proof.ballot, digest), signature)
         for session, signature in zip(proof.votes, proof.signatures, strict=True)
-    ) and all(credentials.verify(one.session, signed.farewell(one), one.signature) for one in proof.goodbyes)
+    ) and all(signed.is_farewell(one, credentials) for one in proof.goodbyes)
 
 
-Said = TypeVar("Said", Goodbye, Farewell)
-
-
-def counted_goodbyes(previous: Header, ballot: Ballot, goodbyes: Mapping[str, Said]) -> dict[str, Said]:
+def counted_goodbyes(previous: Header, ballot: Ballot, goodbyes: Mapping[str, Farewell]) -> dict[str, Farewell]:
     """The voters on the header after `previous` that have left for good, as a convener with this ballot may count them.
 
     One that had promised a higher ballot may be in the quorum of that one, so it is not counted.

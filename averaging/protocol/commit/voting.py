@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Header
+from averaging.log.header import Ballot, Farewell, Header
 from averaging.protocol import credentials as signed
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
@@ -170,5 +170,5 @@ class Voting:
 
     def goodbye(self, step: int) -> Goodbye:
         """The last word of this session, which stands at a step."""
-        said = Goodbye(self.voter.session, self.instance, step, self.voter.promised, self._accepted)
-        return replace(said, signature=self._credentials.sign(signed.farewell(said.farewell)))
+        said = Farewell(self.voter.session, self.instance, step, self.voter.promised)
+        return Goodbye(signed.signed_farewell(said, self._credentials), self._accepted)

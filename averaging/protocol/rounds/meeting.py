@@ -83,12 +83,15 @@ class Meeting:
     def goodbyes(self) -> dict[str, Goodbye]:
         """Those that this ballot may count, by session."""
         previous, all_said = self.situation.previous, self.situation.contacts.goodbyes
-        said = quorum.counted_goodbyes(previous, self.situation.ballot, all_said)
-        return {session: one for session, one in said.items() if not self._lies(self._accepted_by(one))}
+        farewells = {session: one.farewell for session, one in all_said.items()}
+        counted = quorum.counted_goodbyes(previous, self.situation.ballot, farewells)
+        return {
+            session: all_said[session] for session in counted if not self._lies(self._accepted_by(all_said[session]))
+        }
 
     def _accepted_by(self, goodbye: Goodbye) -> Accepted | None:
         """In this decision."""
-        return goodbye.accepted if goodbye.instance == self.situation.previous.digest else None
+        return goodbye.accepted if goodbye.farewell.instance == self.situation.previous.digest else None
 
     def _lies(self, accepted: Accepted | None) -> bool:
         return accepted is not None and bool(self.situation.objection(accepted.header))

@@ -1,6 +1,6 @@
 """Which member reduces which chunks of the vector, which takes the place of a late reducer, and which compute next.
 
-The process may give a peer another planner: DeDLOC's looks at lines and processors (`averaging/load_balancing/`).
+The process may give a peer another planner: DeDLOC's looks at bandwidths and processors (`averaging/load_balancing/`).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,11 +13,11 @@ from averaging.log.header import Ballot
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Plan, Reduced, Reducing
 from averaging.protocol.session import Session
 
-MOST_PARTS = 4  # that are equal: where nothing is known of lines, a thin one among them would hold up all others
+MOST_PARTS = 4  # that are equal: where no bandwidth is known, a thin line among theirs would hold up all others
 
 
 @dataclass(frozen=True)
-class Line:
+class MemberProfile:
     """What a planner knows of a member."""
 
     session: str
@@ -42,12 +42,12 @@ class Planned:
     step_seconds: float = 0.0  # that the next global step takes then
 
 
-Planner: TypeAlias = Callable[[int, Sequence[Line]], Planned]  # of so many chunks; reachable members reduce
+Planner: TypeAlias = Callable[[int, Sequence[MemberProfile]], Planned]  # of so many chunks; reachable members reduce
 
 
-def equal_parts(chunks: int, members: Sequence[Line]) -> Planned:
+def equal_parts(chunks: int, members: Sequence[MemberProfile]) -> Planned:
     """Runs of chunks of nearly the same length, for the first of the reachable members; all members train."""
-    reducers = [line.session for line in members if line.reachable][:MOST_PARTS]
+    reducers = [one.session for one in members if one.reachable][:MOST_PARTS]
     count = min(chunks, len(reducers))
     bounds = [chunks * index // count for index in range(count + 1)]
     return Planned(
@@ -58,7 +58,7 @@ def equal_parts(chunks: int, members: Sequence[Line]) -> Planned:
     )
 
 
-def checked(parts: Sequence[Assignment], chunks: int, members: Sequence[Line]) -> tuple[Assignment, ...]:
+def checked(parts: Sequence[Assignment], chunks: int, members: Sequence[MemberProfile]) -> tuple[Assignment, ...]:
     """Parts as a planner has dealt them out.
 
     Raises:
@@ -68,7 +68,7 @@ def checked(parts: Sequence[Assignment], chunks: int, members: Sequence[Line]) -
     covers = bool(parts) and parts[0].first == 0 and all(part.count > 0 for part in parts)
     if not covers or any(part.first + part.count != first for part, first in zip(parts, following, strict=True)):
         raise ValueError(f"a plan of parts that are not the {chunks} chunks in their order: {parts}")
-    strangers = {part.reducer for part in parts} - {line.session for line in members if line.reachable}
+    strangers = {part.reducer for part in parts} - {one.session for one in members if one.reachable}
     if strangers:
         raise ValueError(f"a plan with reducers that are no reachable members: {sorted(strangers)}")
     return tuple(parts)
@@ -93,20 +93,20 @@ class Assignments:
         now: float,
     ):
         members = sorted(calls.items())
-        lines = [
-            Line(one, bool(call.buffers), one in reachable, call.bandwidth, call.speed, call.rests)
+        profiles = [
+            MemberProfile(one, bool(call.buffers), one in reachable, call.bandwidth, call.speed, call.rests)
             for one, call in members
         ]
-        fattest = sorted((line for line in lines if line.reachable), key=lambda line: -line.carries)
-        self._stand_ins = [line.session for line in fattest]
+        fattest = sorted((one for one in profiles if one.reachable), key=lambda one: -one.carries)
+        self._stand_ins = [one.session for one in fattest]
         self._me, self._timing, self._send = session.me.session, session.timing, session.send
         self._members, chunks = list(calls), session.settings.chunks
-        planned = planner(chunks, lines)
+        planned = planner(chunks, profiles)
         self.plan = Plan(
             instance=instance,
             ballot=ballot,
             members=tuple((one, tuple(offer.number for offer in call.buffers)) for one, call in members),
-            parts=checked(planned.parts, chunks, lines),
+            parts=checked(planned.parts, chunks, profiles),
             weights=tuple(call.weight for _, call in members),
             resting=planned.resting,
             step_seconds=planned.step_seconds,

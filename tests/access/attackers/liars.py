@@ -1,8 +1,9 @@
 """Members that lie about the log: where it stands, what was committed, who has left, and what they bring."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Head, Header, HeaderKind, Reset, SnapshotName
 from averaging.log.header import Member as Brought
@@ -151,4 +152,4 @@ def own_anchor(member: Member, head: Head) -> Anchor:
 def goodbye_of(member: Member, session: str, tip: Header) -> Goodbye:
     """Of another session, which has not left."""
     said = Farewell(session, tip.digest, tip.step, None)
-    return Goodbye(session, tip.digest, tip.step, None, None, member.credentials.sign(signed.farewell(said)))
+    return Goodbye(signed.signed_farewell(said, member.credentials), None)

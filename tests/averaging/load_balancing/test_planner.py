@@ -7,19 +7,19 @@ import pytest
 from averaging.load_balancing.plan import GlobalStep
 from averaging.load_balancing.planner import plan_round
 from averaging.protocol.messages import Bandwidth
-from averaging.protocol.rounds.parts import Line, Planned, checked, equal_parts
+from averaging.protocol.rounds.parts import MemberProfile, Planned, checked, equal_parts
 
 CHUNKS = 96
 SMALL, LARGE = (GlobalStep(CHUNKS, 12e6, samples) for samples in (200, 20_000))
 
 
-def member(name: str, speed: float, upload: float | None, *, sends: bool = True, rests: bool = False) -> Line:
+def member(name: str, speed: float, upload: float | None, *, sends: bool = True, rests: bool = False) -> MemberProfile:
     """A reachable peer of so many samples a second and Mbit/s (up; five times as many down)."""
     bandwidth = None if upload is None else Bandwidth(upload, 5 * upload)
-    return Line(name, sends, True, bandwidth, speed, rests)
+    return MemberProfile(name, sends, True, bandwidth, speed, rests)
 
 
-def planned(step: GlobalStep, *members: Line) -> Planned:
+def planned(step: GlobalStep, *members: MemberProfile) -> Planned:
     """What comes out, which covers all chunks."""
     found = plan_round(step, CHUNKS, members)
     assert checked(found.parts, CHUNKS, members) == found.parts
@@ -83,7 +83,7 @@ def test_a_peer_that_says_to_compute_more_than_all_others_sends_none_of_them_to_
 
 
 def test_peers_in_client_mode_reduce_nothing() -> None:
-    members = [GPU, HOST, Line("hidden", True, False, Bandwidth(900.0, 900.0), 50.0)]
+    members = [GPU, HOST, MemberProfile("hidden", True, False, Bandwidth(900.0, 900.0), 50.0)]
     assert "hidden" not in {part.reducer for part in planned(LARGE, *members).parts}
 
 

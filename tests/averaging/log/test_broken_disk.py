@@ -9,9 +9,8 @@ from averaging.log.disk import Disk
 from averaging.log.header import HeaderKind, SnapshotName
 from swarm.errors import StorageError
 from tests.averaging.log.course import LIMIT, Course
+from tests.averaging.log.disk_faults import killed_after, small_disk
 from tests.averaging.log.headers import FIRST, header
-from tests.averaging.log.killed import killed_after
-from tests.averaging.log.small_disk import small_disk
 
 
 @pytest.mark.parametrize("name", ["snapshots", "accepted"])

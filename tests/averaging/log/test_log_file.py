@@ -16,9 +16,8 @@ from averaging.log import log_file
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part
 from averaging.log.log_file import LogFile, Record, chain_of, entries_after, framed, missing_in, unframed
 from swarm.errors import StorageError
+from tests.averaging.log.disk_faults import killed_after, small_disk
 from tests.averaging.log.headers import chain_of as headers_of
-from tests.averaging.log.killed import killed_after
-from tests.averaging.log.small_disk import small_disk
 
 LEFT = Farewell("c.2", "x", 3, Ballot(2, "a.0"), b"signed")
 CERTIFICATE = Certificate(Ballot(3, "b.1"), ("a.0", "b.1"), (LEFT,), (b"1", b"2"))

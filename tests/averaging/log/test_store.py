@@ -9,8 +9,7 @@ import pytest
 
 from averaging.log.store import Store
 from swarm.errors import StorageError
-from tests.averaging.log.killed import killed_after
-from tests.averaging.log.small_disk import small_disk
+from tests.averaging.log.disk_faults import killed_after, small_disk
 
 LIMIT = 1000  # bytes
 

@@ -1,5 +1,6 @@
 """What is remembered of sessions that have left: as long as a ballot may count it, and no longer."""
 
+from averaging.log.header import Farewell
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Contact, Goodbye
 from tests.averaging.log.headers import header
@@ -12,7 +13,7 @@ def after_leaving(at: int, tip: int, *, is_voter: bool = False, is_listed: bool 
     """Whether the goodbye of a session that left at a step is remembered when the newest header is that of `tip`."""
     contacts = Contacts(ME)
     contacts.listed([ANN])
-    contacts.has_left(Goodbye(ANN.session, "", at, None, None))
+    contacts.has_left(Goodbye(Farewell(ANN.session, "", at, None), None))
     contacts.listed([ANN] if is_listed else [])
     contacts.forget_goodbyes(header(tip, voters=(ANN.session,) if is_voter else ()))
     return ANN.session in contacts.goodbyes
@@ -28,5 +29,5 @@ def test_a_goodbye_is_forgotten_when_its_session_can_be_no_voter_any_more() -> N
 
 def test_a_session_that_nobody_knows_of_does_not_leave() -> None:
     contacts = Contacts(ME)
-    contacts.has_left(Goodbye(ANN.session, "", 5, None, None))
+    contacts.has_left(Goodbye(Farewell(ANN.session, "", 5, None), None))
     assert not contacts.goodbyes

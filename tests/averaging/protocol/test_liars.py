@@ -10,6 +10,7 @@ from averaging.log.chain import Chain
 from averaging.log.header import (
     Ballot,
     Entry,
+    Farewell,
     HeaderKind,
     Member,
     Reset,
@@ -72,11 +73,18 @@ def test_only_the_authority_resets_and_rolls_back(is_guarded: bool) -> None:
 def test_a_goodbye_counts_from_its_session_alone() -> None:
     run = Run()
     tip = run.entries[-1].header
-    said = Goodbye("bob.0", tip.digest, tip.step, None, None)
-    by_eve = replace(said, signature=run.of["eve.0"].sign(signed.farewell(said.farewell)))
-    real = replace(said, signature=run.of["bob.0"].sign(signed.farewell(said.farewell)))
+    said = Farewell("bob.0", tip.digest, tip.step, None)
+    by_eve = Goodbye(signed.signed_farewell(said, run.of["eve.0"]), None)
+    real = Goodbye(signed.signed_farewell(said, run.of["bob.0"]), None)
     ann = run.peer("ann.0", run.entries)
-    for sender, goodbye in (("eve.0", said), ("eve.0", by_eve), ("eve.0", real), ("bob.0", said), ("bob.0", by_eve)):
+    unsigned = Goodbye(said, None)
+    for sender, goodbye in (
+        ("eve.0", unsigned),
+        ("eve.0", by_eve),
+        ("eve.0", real),
+        ("bob.0", unsigned),
+        ("bob.0", by_eve),
+    ):
         ann.receive(sender, goodbye, 1.0)
         assert not ann._contacts.goodbyes
     ann.receive("bob.0", real, 1.0)

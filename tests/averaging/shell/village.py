@@ -2,9 +2,7 @@
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,61 +30,13 @@ from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Shell
 from swarm.run_file import OptimizerSection
+from tests.averaging.shell.aside import Aside
 from tests.averaging.shell.thin_lines import Lines
 
 LAYOUT = Layout(("matrix", "bias"), ((300, 200), (200,)))
 OPTIMIZER = OptimizerSection(learning_rate=0.05, warmup_steps=1, total_steps=1000)
 TOKENS = 100  # masked tokens of a batch
 RUN = "a run"
-
-
-class Aside(Executor):
-    """Does one thing after the other, each at the end of so many virtual seconds."""
-
-    def __init__(self, seconds: float):
-        self.seconds = seconds
-        self._loop = asyncio.get_running_loop()
-        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._stands_still = False
-
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> "Future[Any]":
-        """See `Executor`."""
-        future: Future[Any] = Future()
-        self._waiting.append((future, partial(work, *arguments, **named)))
-        self._go_on()
-        return future
-
-    def stand_still(self) -> None:
-        """Finish nothing before `go_on`."""
-        self._stands_still = True
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def go_on(self) -> None:
-        """After `stand_still`."""
-        self._stands_still, self._timer = False, None
-        self._go_on()
-
-    def die(self) -> None:
-        """Finish nothing."""
-        self._waiting.clear()
-
-    def _go_on(self) -> None:
-        if self._timer is None and self._waiting and not self._stands_still:
-            self._timer = self._loop.call_later(self.seconds, self._finish_one)
-
-    def _finish_one(self) -> None:
-        self._timer = None
-        if self._waiting:
-            future, work = self._waiting.popleft()
-            try:
-                result = work()
-            except Exception as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-        self._go_on()
 
 
 @dataclass

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Reset, SnapshotName
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Header, HeaderKind, Reset, SnapshotName
 from averaging.protocol import credentials as signed
 from averaging.protocol import peer as protocol
 from averaging.protocol.messages import Commit, Contact, Goodbye, Message, Report
@@ -65,13 +65,13 @@ def test_what_a_member_forges_is_not_believed_and_what_members_sign_is(peers: Pe
     content = {one: signed.vote(one, genesis.digest, header.ballot, header.digest) for one in voters}
     forged = Certificate(header.ballot, voters, signatures=tuple(hers.sign(content[one]) for one in voters))
     at = replace(header, kind=HeaderKind.RESET, resets=(Reset(1, header.ballot),))
-    said = Goodbye(coordinator.session, genesis.digest, 0, None, None)
+    said = Farewell(coordinator.session, genesis.digest, 0, None)
     for lie in (
         Commit(Entry(header, forged)),
         Commit(Entry(header, replace(forged, signatures=(b"", b"")))),
         Commit(Entry(replace(at, order=hers.sign(signed.order(at))), Certificate(header.ballot))),
-        replace(said, signature=hers.sign(signed.farewell(said.farewell))),
-        replace(said, signature=authority.sign(signed.farewell(said.farewell))),  # hers to tell it is not
+        Goodbye(signed.signed_farewell(said, hers), None),
+        Goodbye(signed.signed_farewell(said, authority), None),  # hers to tell it is not
     ):
         tells(liar, lie)
         assert machine.head == genesis.head
@@ -85,5 +85,5 @@ def test_what_a_member_forges_is_not_believed_and_what_members_sign_is(peers: Pe
     reset = signed.ordered(at, authority)
     tells(liar, Commit(Entry(reset, Certificate(at.ballot))))  # whoever passes it on
     assert machine.head == reset.head
-    tells(coordinator, replace(said, signature=authority.sign(signed.farewell(said.farewell))))
+    tells(coordinator, Goodbye(signed.signed_farewell(said, authority), None))
     assert list(machine._contacts.goodbyes) == [coordinator.session]

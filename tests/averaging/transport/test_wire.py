@@ -10,7 +10,7 @@ import msgpack
 import pytest
 from msgspec.structs import force_setattr
 
-from averaging.log.header import Ballot, Certificate, Entry, Head, Header, HeaderKind, Member
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Head, Header, HeaderKind, Member
 from averaging.log.packing import Packed
 from averaging.protocol.messages import Chunk, Commit, Goodbye, Piece, Report, Vote, Want
 from averaging.transport.wire import MOST, decode, encode, fits, is_session_of, pack, unpack
@@ -38,7 +38,7 @@ def test_a_header_keeps_its_digest():
 
 
 def test_a_goodbye_of_a_peer_without_a_state_arrives():
-    goodbye = Goodbye(SESSION, "", -1, None, None)
+    goodbye = Goodbye(Farewell(SESSION, "", -1, None), None)
     assert decode(encode(goodbye)) == goodbye
 
 
@@ -101,7 +101,7 @@ ATTACKS = {
     "string of 2**32 - 1": b"\x91\xdb\xff\xff\xff\xff",
     "not UTF-8": b"\x91\xa2\xff\xff",
     "negative step": encode(Vote(DIGEST, Ballot(-1, SESSION), DIGEST)),
-    "step of -2 in a goodbye": encode(Goodbye(SESSION, DIGEST, -2, None, None)),
+    "step of -2 in a goodbye": encode(Goodbye(Farewell(SESSION, DIGEST, -2, None), None)),
     "huge number": encode(Vote(DIGEST, Ballot(2**63, SESSION), DIGEST)),
     "number that is a bool": encode(Vote(DIGEST, Ballot(True, SESSION), DIGEST)),
     "number that is a float": encode(Vote(DIGEST, Ballot(1.0, SESSION), DIGEST)),  # type: ignore[arg-type]

@@ -118,7 +118,8 @@ class Liar:
     def _goodbye(self, chain: Chain) -> Goodbye:
         """Of a voter that is there."""
         others = [one for one in chain.tip.voters if one != self._me] or [self._me]
-        return Goodbye(self._random.choice(others), chain.tip.digest, chain.tip.step, None, None, self._forged())
+        gone = Farewell(self._random.choice(others), chain.tip.digest, chain.tip.step, None, self._forged())
+        return Goodbye(gone, None)
 
     def _next(self, chain: Chain, **fields: object) -> Header:
         """That nobody can object to, if its contacts are believed."""
@@ -212,7 +213,7 @@ class Liar:
         """With its own vote, since all others have left."""
         header = self._next(chain)
         gone = [Farewell(one, "", -1, None) for one in chain.tip.voters if one != self._me]
-        left = tuple(replace(one, signature=self._process.credentials.sign(signed.farewell(one))) for one in gone)
+        left = tuple(signed.signed_farewell(one, self._process.credentials) for one in gone)
         return Commit(Entry(header, replace(self._certificate(header, header.ballot, (self._me,)), goodbyes=left)))
 
     def _head(self, chain: Chain) -> Status:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Part, Reset, SnapshotName
+from averaging.log.header import Ballot, Exclusion, Farewell, Header, HeaderKind, Part, Reset, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.commit import quorum
@@ -170,7 +170,7 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
     assert current is not None
     said = Accepted(Ballot(8, "eve.0"), bad)
     if says_goodbye:
-        machine.receive("ann.0", Goodbye("ann.0", good.previous, 2, None, said), float(now))
+        machine.receive("ann.0", Goodbye(Farewell("ann.0", good.previous, 2, None), said), float(now))
     else:
         machine.receive("ann.0", Call(good.previous, current.ballot, (), said), float(now))
     assert not current.meeting.has_promises  # neither a promise nor one voter fewer

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Header, HeaderKind
 from averaging.protocol.commit.quorum import (
     MOST_VOTERS,
     WINDOW,
@@ -15,7 +15,7 @@ from averaging.protocol.commit.quorum import (
     is_committed,
 )
 from averaging.protocol.credentials import Open
-from averaging.protocol.messages import Accepted, Goodbye
+from averaging.protocol.messages import Accepted
 from tests.averaging.log.headers import header, member
 
 COORDINATOR = "coordinator.0"
@@ -73,11 +73,11 @@ def test_an_entry_is_committed_by_votes_on_the_header_before_it() -> None:
 def test_a_goodbye_counts_unless_it_has_promised_a_higher_ballot_in_this_decision() -> None:
     previous = decision(4)
     said = {
-        "a": Goodbye("a", previous.digest, 1, None, None),
-        "b": Goodbye("b", previous.digest, 1, Ballot(5, "x"), None),
-        "c": Goodbye("c", previous.digest, 1, Ballot(6, "x"), None),
-        "d": Goodbye("d", "an older decision", 0, Ballot(9, "x"), None),
-        "x": Goodbye("x", previous.digest, 1, None, None),  # no voter
+        "a": Farewell("a", previous.digest, 1, None),
+        "b": Farewell("b", previous.digest, 1, Ballot(5, "x")),
+        "c": Farewell("c", previous.digest, 1, Ballot(6, "x")),
+        "d": Farewell("d", "an older decision", 0, Ballot(9, "x")),
+        "x": Farewell("x", previous.digest, 1, None),  # no voter
     }
     assert counted_goodbyes(previous, Ballot(5, "x"), said).keys() == {"a", "b", "d"}
     assert counted_goodbyes(previous, Ballot(6, "x"), said).keys() == {"a", "b", "c", "d"}
@@ -86,7 +86,7 @@ def test_a_goodbye_counts_unless_it_has_promised_a_higher_ballot_in_this_decisio
 def test_a_goodbye_from_a_later_decision_does_not_count() -> None:
     """It says nothing about what its session has accepted in this one."""
     previous = decision(3)
-    assert not counted_goodbyes(previous, Ballot(5, "x"), {"a": Goodbye("a", "a later one", 2, None, None)})
+    assert not counted_goodbyes(previous, Ballot(5, "x"), {"a": Farewell("a", "a later one", 2, None)})
 
 
 def test_the_header_of_the_highest_ballot_is_proposed_again() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from averaging.log.chain import Chain
-from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, Part
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Header, HeaderKind, Part
 from averaging.protocol.actions import SaveProposal
 from averaging.protocol.catching_up.catching_up import CLAIM, CatchingUp
 from averaging.protocol.catching_up.trust import Trust
@@ -55,8 +55,8 @@ def test_a_commit_is_followed_while_somebody_says_that_it_has_it() -> None:
 def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
     """A ballot of a restarted coordinator; both voters have left, and one of them had accepted an update."""
     goodbyes = {
-        "v1": Goodbye("v1", GENESIS.digest, 0, FIRST, Accepted(FIRST, LOST)),
-        "v2": Goodbye("v2", GENESIS.digest, 0, None, None),
+        "v1": Goodbye(Farewell("v1", GENESIS.digest, 0, FIRST), Accepted(FIRST, LOST)),
+        "v2": Goodbye(Farewell("v2", GENESIS.digest, 0, None), None),
     }
     ballot = Ballot(1, ME.session)
     session, contacts = Session(ME, SETTINGS), Contacts(ME)

@@ -3,9 +3,9 @@
 import pytest
 
 from averaging.protocol.messages import Assignment, Bandwidth
-from averaging.protocol.rounds.parts import MOST_PARTS, Line, checked, equal_parts
+from averaging.protocol.rounds.parts import MOST_PARTS, MemberProfile, checked, equal_parts
 
-LINES = [Line(f"p{index}", True, index != 1, Bandwidth(10.0 * index, 100.0)) for index in range(7)]
+LINES = [MemberProfile(f"p{index}", True, index != 1, Bandwidth(10.0 * index, 100.0)) for index in range(7)]
 
 
 @pytest.mark.parametrize("chunks", [1, 3, 10])

@@ -7,7 +7,7 @@ from averaging.log.header import Ballot, HeaderKind, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.parts import Assignments, Line, Planned
+from averaging.protocol.rounds.parts import Assignments, MemberProfile, Planned
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.log.headers import chain_of
@@ -19,9 +19,9 @@ THIN = Contact("thin.0", "thin", reachable=False)
 
 
 def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
-    asked: list[tuple[int, Sequence[Line]]] = []
+    asked: list[tuple[int, Sequence[MemberProfile]]] = []
 
-    def all_to_the_fattest(chunks: int, members: Sequence[Line]) -> Planned:
+    def all_to_the_fattest(chunks: int, members: Sequence[MemberProfile]) -> Planned:
         asked.append((chunks, members))
         fattest = max(members, key=lambda line: line.bandwidth.upload if line.reachable and line.bandwidth else 0.0)
         return Planned((Assignment(0, chunks, fattest.session, attempt=0),), ("fat.0",), 12.0)
@@ -44,9 +44,9 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
     ((chunks, lines),) = asked
     assert chunks == 3
     assert list(lines) == [
-        Line("coordinator.0", True, True, Bandwidth(50.0, 60.0), 3.0),
-        Line("fat.0", True, True, Bandwidth(1000.0, 900.0), 4.0, rests=True),
-        Line("thin.0", True, False, None),
+        MemberProfile("coordinator.0", True, True, Bandwidth(50.0, 60.0), 3.0),
+        MemberProfile("fat.0", True, True, Bandwidth(1000.0, 900.0), 4.0, rests=True),
+        MemberProfile("thin.0", True, False, None),
     ]
     plans = [one.message for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, Plan)]
     assert {part.reducer for plan in plans for part in plan.parts} == {"fat.0"}
@@ -58,7 +58,7 @@ def test_a_reducer_that_is_lost_is_replaced_by_the_fattest_line_that_is_left() -
     def call(bandwidth: float | None) -> Call:
         return Call("", BALLOT, (), None, None if bandwidth is None else Bandwidth(bandwidth, 2 * bandwidth))
 
-    def all_to_one(chunks: int, members: Sequence[Line]) -> Planned:
+    def all_to_one(chunks: int, members: Sequence[MemberProfile]) -> Planned:
         return Planned((Assignment(0, chunks, "fattest.0", attempt=0),))
 
     calls = {"a.0": call(2.0), "b.0": call(20.0), "c.0": call(None), "fattest.0": call(90.0)}
