@@ -9,20 +9,17 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from transformers import PreTrainedTokenizerFast
-
-from averaging.log.disk import LOG_FILE
-from averaging.log.log_file import newest_step
 from coordinator.access.authority import open_access_control
 from coordinator.access.service import serve
 from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
-from coordinator.checkpoints.store import LoadedCheckpoint, load_newest_checkpoint
+from coordinator.checkpoints.store import LoadedCheckpoint, newest_that_fits
 from coordinator.context import RunContext, RunStatus
 from coordinator.evaluation.evaluator import Evaluator
+from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram_count import UnigramBaseline
-from coordinator.initialization.initialize import initialize
+from coordinator.initialization.initialize import initialize, is_new
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.minutes import Historian
 from coordinator.ledger.recorder import Recorder
@@ -31,9 +28,8 @@ from coordinator.notebook.build import invitation
 from coordinator.release.restore import restore_from_hub
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, set_older_log_aside
-from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
+from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS
 from coordinator.tracking import open_tracker
-from corpus.documents import open_documents
 from swarm.dht import known_peers
 from swarm.dht.multiaddrs import is_loopback
 from swarm.dht.node import Network, addresses, join_dht
@@ -44,17 +40,12 @@ from swarm.identity import load_identity
 from swarm.leaving import end_helpers, end_process, leaving_on_signal
 from swarm.logging import logs
 from swarm.private_folder import keep_private
-from swarm.run_file import RunFile, load_run
-from swarm.run_file.fingerprint import Fingerprint, differences, fingerprint
-from tokenizer.loading import load_tokenizer, read_tokenizer, tokenizer_digest
-from trainer.data import Batch, validation_batches
+from swarm.run_file import RunFile
+from swarm.run_file.fingerprint import fingerprint
+from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.model import build_model
 
-EVALUATION_BATCH = 16  # samples at a time: little memory, and the processor is busy with it
 SHUTDOWN_TIMEOUT = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
-PEERS = "peers.json"  # in the state folder: some peers, to find the swarm by after a restart
-IDENTITY = "identity.key"  # in the state folder, since the run was first opened from it
-ADDRESSES = "addresses.txt"  # in the state folder: where this coordinator can be joined
 
 
 @dataclass(frozen=True)
@@ -223,25 +214,6 @@ def status_of(replica: Replica, watch: DHTWatch, releaser: Releaser | None) -> R
     )
 
 
-def is_new(run: RunFile, folder: Path, newest: LoadedCheckpoint | None) -> bool:
-    """Whether the run begins now: there is no checkpoint, nor a log to go on from, which small groups do not have.
-
-    Raises:
-        StorageError: the log cannot be read.
-    """
-    if newest is not None:
-        return False
-    return run.averaging.target_group_size is not None or newest_step(folder / LOG / LOG_FILE) is None
-
-
-def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Batch]:
-    """The batches of the held-out evaluation; none if the run file names no held-out text."""
-    if not run.data.validation:
-        return []
-    documents = open_documents(run, run.data.validation, seed=0, repeat=False, shuffle=False)
-    return validation_batches(run, documents, tokenizer, EVALUATION_BATCH)
-
-
 def open_releaser(context: RunContext) -> Releaser | None:
     """What uploads checkpoints to the Hub, if the run file asks for it; it knows of those that are there already."""
     run = context.run
@@ -251,27 +223,6 @@ def open_releaser(context: RunContext) -> Releaser | None:
     releaser = Releaser(context, run.release, also=notebook)
     releaser.offer(list_checkpoints(context.checkpoints))
     return releaser
-
-
-def newest_that_fits(folder: Path, ours: Fingerprint) -> LoadedCheckpoint | None:
-    """The newest whole checkpoint, if there is one.
-
-    Raises:
-        CheckpointError: it belongs to a run with another model, tokenizer, optimizer or averaging.
-    """
-    newest = load_newest_checkpoint(folder)
-    if newest is not None and newest.trainer_state.fingerprint != ours.digest:
-        path = folder / f"checkpoint-{newest.trainer_state.step}"
-        theirs = fingerprint(
-            load_run(path / "run.yaml"),
-            tokenizer_digest(read_tokenizer(str(path))),
-            newest.optimizer_state.get("version", 1),  # the first one did not say which it was
-        )
-        raise CheckpointError(
-            f"{path}: belongs to a run with other settings ({'; '.join(differences(ours, theirs)) or 'unknown'}); "
-            "choose another state folder with --state FOLDER, or undo the change"
-        )
-    return newest
 
 
 def warnings_about(run: RunFile, url: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The run file without what is nobody else's business."""
+"""The run file as it may be published: without secrets, people and folders."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tokenizer.loading import is_hub_name
 
 
 def without_secrets(run: RunFile) -> RunFile:
-    """The run file as it may be published: the ledger's address can hold a password, a folder the name of a person."""
+    """The run file without the ledger's URL, which can hold a password, and without the folder of its first model."""
     public = run.coordinator.model_copy(update={"ledger": CoordinatorSection().ledger})
     model = run.model
     if model.start_from is not None and base_model(run) is None:
@@ -16,13 +16,13 @@ def without_secrets(run: RunFile) -> RunFile:
 
 
 def base_model(run: RunFile) -> str | None:
-    """The Hub repository that the run begins with; None where it begins with a folder, or with random weights."""
+    """The Hub repository of the model that the run begins with; None if that is a folder, or random weights."""
     name = run.model.start_from
     return name if name is not None and is_hub_name(name) else None
 
 
 def for_everybody(run: RunFile) -> RunFile:
-    """The run file as it lies in a checkpoint, which may be released: without the people and folders it names."""
+    """The run file of a checkpoint, which may be released: without the people and folders that it names."""
     data = run.data.model_copy(
         update={
             name: [

@@ -1,8 +1,13 @@
-"""What lies where in the coordinator's state folder."""
+"""Names of the files in the coordinator's state folder."""
 
-AUTHORITY = "authority.key"  # signs passes; where it is the run has given some
+ADDRESSES = "addresses.txt"  # multiaddresses of the coordinator
+ADMIN_KEY = "admin.key"  # bearer token of the organizer's orders
+AUTHORITY = "authority.key"  # signs passes; exists if the run has ever given some
 CHECKPOINTS = "checkpoints"
-LEDGER = "ledger.db"  # unless the run file says otherwise
-LOG = "log"  # of updates, with states to begin from
-URL = "url.txt"  # where the HTTP service is
-UNNAMED = "unnamed.txt"  # a user in each line who does not want to be named in model cards
+IDENTITY = "identity.key"  # of the coordinator's peer; exists once a run was opened from the folder
+LEDGER = "ledger.db"  # unless the run file names another database
+LOG = "log"  # updates, and snapshots to replay them from
+NOTICES = "notices.json"  # what the organizer has decided
+PEERS = "peers.json"  # some peers, to find the swarm by after a restart
+UNNAMED = "unnamed.txt"  # users who do not want to be named in model cards, one in a line
+URL = "url.txt"  # of the HTTP service

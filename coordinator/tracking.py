@@ -1,4 +1,4 @@
-"""Mirrors a run's figures to Weights & Biases, without ever holding up or breaking the run."""
+"""Sends a run's figures to Weights & Biases; it never delays the run, and its errors do not end it."""
 
 import importlib.util
 import logging
@@ -17,17 +17,17 @@ from swarm.secret_variables import secret
 logger = logging.getLogger(__name__)
 
 KEY = "WANDB_API_KEY"
-_PENDING = 10_000  # figures to hold while wandb is slow; at a step every few seconds that is hours
-_START_SECONDS = 60.0  # how long to try to reach the server before keeping figures on disk instead
+_PENDING = 10_000  # figures in the queue while wandb is slow: hours, at a step every few seconds
+_START_SECONDS = 60.0  # to reach the server, after which figures are kept on disk
 
 
 class Tracker:
-    """Takes figures and does nothing with them: what a run without wandb has."""
+    """Discards all figures; for runs without wandb."""
 
     failures = 0
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
-        """Mirror figures of a global step; returns at once and never raises."""
+        """Send the figures of a global step; returns at once and never raises."""
 
     def finish(self, timeout: float = 10.0) -> None:
         """Send what is left, for at most `timeout` seconds; never raises."""
@@ -53,7 +53,7 @@ def open_tracker(run: RunFile, state_folder: Path, *, start_seconds: float = _ST
 
 
 class _WandbTracker(Tracker):
-    """All of wandb happens in one background thread, which a queue feeds: it may block there as it likes."""
+    """Calls wandb in one background thread, fed by a queue, for wandb may block."""
 
     def __init__(self, run: RunFile, project: str, state_folder: Path, start_seconds: float) -> None:
         self.failures = 0
@@ -105,7 +105,7 @@ class _WandbTracker(Tracker):
                 in_a_line(error),
                 self._folder / "wandb",
             )
-            wandb.teardown()  # else the id counts as in use by the start that failed
+            wandb.teardown()  # or the id counts as in use by the failed start
             return self._open(wandb, "offline")
 
     def _open(self, wandb: Any, mode: str) -> Any:
@@ -113,7 +113,7 @@ class _WandbTracker(Tracker):
             api_key=secret(KEY) or None,
             init_timeout=self._start_seconds,
             finish_timeout=10.0,
-            # what the machine looks like and the code on it are nobody's business; the console is Rich's
+            # nothing about the machine and its code is sent; the console is Rich's
             console="off",
             silent=True,
             disable_code=True,
@@ -131,7 +131,7 @@ class _WandbTracker(Tracker):
             config=self._run.model_dump(mode="json", exclude={"coordinator"}),  # its database URL holds a password
             settings=settings,
         )
-        mirror.define_metric("*", step_metric="global_step")  # wandb's own counter would refuse a step told late
+        mirror.define_metric("*", step_metric="global_step")  # wandb's own counter refuses a step that comes late
         return mirror
 
     def _count_failure(self, reason: object) -> None:

@@ -35,8 +35,7 @@ from app.demo.demo import DEFAULT_RUN
 from app.demo.peers import Peer, start_peer, wait_for_address
 from benchmarks import command
 from benchmarks.swarm.worker import Measured, read_measured
-from coordinator.main import ADDRESSES
-from coordinator.state_folder import URL
+from coordinator.state_folder import ADDRESSES, URL
 from swarm.files import write_file
 from swarm.run_file import RunFile, dump_run, load_run, parse_run
 from tokenizer.command import train_from_run

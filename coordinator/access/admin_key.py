@@ -7,7 +7,6 @@ from pathlib import Path
 from swarm.errors import SwarmError
 from swarm.files import write_file
 
-FILE = "admin.key"  # in the state folder
 KEY = re.compile(r"[0-9a-f]{64}")  # 32 bytes
 
 

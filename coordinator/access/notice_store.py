@@ -6,13 +6,13 @@ import threading
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from coordinator.state_folder import NOTICES
 from swarm import clock
 from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import Authority
 from swarm.errors import StorageError, SwarmError
 from swarm.files import write_file
 
-FILE = "notices.json"  # in the state folder
 TICK = 1e-6  # seconds between two notices, at least: peers keep the later one
 MARK_EVERY = 60.0  # seconds between two writes of the time, in case the clock is set back before the next start
 
@@ -39,7 +39,7 @@ class NoticeStore:
         Raises:
             SwarmError: the file there holds no decisions.
         """
-        self._path = folder / FILE
+        self._path = folder / NOTICES
         self._authority, self._run_name = authority, run_name
         self._lock = threading.Lock()
         self._decided = _read(self._path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.access.admin_key import FILE, load_admin_key
+from coordinator.access.admin_key import load_admin_key
 from coordinator.access.authority import AccessControl, keep_publishing
 from coordinator.access.pass_clock import keep_pass_time
 from coordinator.access.renewals import open_renewals
@@ -17,7 +17,7 @@ from coordinator.http.app import make_app
 from coordinator.http.desk import Remembered
 from coordinator.http.server import Server
 from coordinator.ledger.peer_records import other_ways_in
-from coordinator.state_folder import URL
+from coordinator.state_folder import ADMIN_KEY, URL
 from swarm.dht.multiaddrs import is_loopback
 from swarm.dht.node import addresses
 from swarm.files import write_file
@@ -53,7 +53,7 @@ def serve(
         tokenizer_folder=_tokenizer_folder(context, tokenizer),
         authority=access.authority,
         notices=access.notices,
-        admin_key=load_admin_key(context.folder / FILE),
+        admin_key=load_admin_key(context.folder / ADMIN_KEY),
         status=status,
         addresses=Remembered(lambda: _addresses(dht, context.run.name, access), ADDRESSES_KEPT),
         order_rollback=order_rollback,

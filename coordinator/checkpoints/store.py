@@ -37,7 +37,9 @@ from coordinator.checkpoints.checksums import check_sums, write_sums
 from swarm.errors import StorageError
 from swarm.files import remove_partials, whole_directory
 from swarm.logging.quiet import silence_hugging_face
-from swarm.run_file import RunFile, dump_run
+from swarm.run_file import RunFile, dump_run, load_run
+from swarm.run_file.fingerprint import Fingerprint, differences, fingerprint
+from tokenizer.loading import read_tokenizer, tokenizer_digest
 
 # what the readers of tensors raise when a file is cut short, garbled or of another kind
 _UNREADABLE = (
@@ -118,6 +120,27 @@ def load_newest_checkpoint(folder: Path) -> LoadedCheckpoint | None:
         with logged_if_broken():
             return load_checkpoint(checkpoint.path)
     return None
+
+
+def newest_that_fits(folder: Path, ours: Fingerprint) -> LoadedCheckpoint | None:
+    """The newest checkpoint in a folder, if there is one.
+
+    Raises:
+        CheckpointError: it belongs to a run with another model, tokenizer, optimizer or averaging.
+    """
+    newest = load_newest_checkpoint(folder)
+    if newest is not None and newest.trainer_state.fingerprint != ours.digest:
+        path = folder / f"checkpoint-{newest.trainer_state.step}"
+        theirs = fingerprint(
+            load_run(path / "run.yaml"),
+            tokenizer_digest(read_tokenizer(str(path))),
+            newest.optimizer_state.get("version", 1),  # the first one did not say which it was
+        )
+        raise CheckpointError(
+            f"{path}: belongs to a run with other settings ({'; '.join(differences(ours, theirs)) or 'unknown'}); "
+            "choose another state folder with --state FOLDER, or undo the change"
+        )
+    return newest
 
 
 def restore_model(model: PreTrainedModel, model_state: Mapping[str, Tensor]) -> None:

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
 
-from trainer.data import Batch
+from corpus.documents import open_documents
+from swarm.run_file import RunFile
+from trainer.data import Batch, validation_batches
 from trainer.model import PretrainingModel
 
+BATCH = 16  # samples: little memory, and enough to keep the processor busy
 LARGEST_EXPONENT = 700.0  # the exponential of more is no float
 
 
@@ -27,6 +31,14 @@ class Evaluation:
     def perplexity(self) -> float:
         """Perplexity of a masked token; infinite where the loss has exploded."""
         return perplexity(self.masked_lm_loss)
+
+
+def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Batch]:
+    """The batches of the held-out evaluation; none if the run file names no held-out text."""
+    if not run.data.validation:
+        return []
+    documents = open_documents(run, run.data.validation, seed=0, repeat=False, shuffle=False)
+    return validation_batches(run, documents, tokenizer, BATCH)
 
 
 def perplexity(loss: float) -> float:

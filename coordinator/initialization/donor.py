@@ -1,4 +1,4 @@
-"""The model that a run begins with: opened, and refused where its shape is not that of the run."""
+"""Opens the trained model that a run begins with, and refuses one of another shape."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +75,7 @@ def open_donor(run: RunFile, name: str) -> Donor:
 
 
 def check_shape(run: RunFile, config: Any, name: str) -> None:
-    """Refuse a model whose tensors, or whose way through them, are not those of the run.
+    """Refuse a model with other tensors than the run's model, or with other computations.
 
     Raises:
         RunFileError: with the field of the run file, both values and the way out.

@@ -1,13 +1,29 @@
-"""Which weights a run begins with."""
+"""Initializes the model of a new run."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
+from averaging.log.disk import LOG_FILE
+from averaging.log.log_file import newest_step
+from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.initialization.counted import begin_with_counts
 from coordinator.initialization.warm_start import warm_start
+from coordinator.state_folder import LOG
 from swarm.run_file import RunFile
 from trainer.model import PretrainingModel
+
+
+def is_new(run: RunFile, folder: Path, newest: LoadedCheckpoint | None) -> bool:
+    """Whether the run begins now: its state folder has no checkpoint and no log. Small groups keep no states in one.
+
+    Raises:
+        StorageError: the log cannot be read.
+    """
+    if newest is not None:
+        return False
+    return run.averaging.target_group_size is not None or newest_step(folder / LOG / LOG_FILE) is None
 
 
 def initialize(

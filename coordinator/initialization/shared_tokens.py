@@ -1,4 +1,4 @@
-"""Which tokens two tokenizers have in common, whatever way each has of writing them."""
+"""Finds the tokens that two tokenizers have in common, also between SentencePiece and WordPiece."""
 
 import json
 
@@ -12,7 +12,7 @@ ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 def shared_tokens(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> dict[int, int]:
     """New token -> old token, in the order of the new ones.
 
-    Special tokens belong together by what they are for; other special tokens, as languages have them, are left out.
+    Special tokens are paired by their roles; those without a role, such as language codes, are left out.
     """
     old_spellings = {spelling: token for token, spelling in spellings(old).items()}
     pairs = {token: old_spellings[text] for token, text in spellings(new).items() if text in old_spellings}
@@ -26,7 +26,7 @@ def shared_tokens(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) ->
 def spellings(tokenizer: PreTrainedTokenizerFast) -> dict[int, str]:
     """Ordinary tokens as SentencePiece writes them: with a mark where a word begins.
 
-    WordPiece marks the tokens that go on with a word instead.
+    WordPiece marks the tokens that continue a word instead.
     """
     model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
     goes_on: str = model.get("continuing_subword_prefix") or ""

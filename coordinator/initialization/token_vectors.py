@@ -1,4 +1,4 @@
-"""Static vectors of tokens from the text that they occur in, by counting which ones are near each other.
+"""Computes static vectors of tokens by counting which tokens are near each other in text.
 
 Positive pointwise mutual information, factorized: about as good as word2vec (Levy, Goldberg and Dagan 2015, "Improving
 Distributional Similarity with Lessons Learned from Word Embeddings"), without anything to train.
@@ -34,7 +34,7 @@ def token_vectors(sentences: Iterable[Sequence[int]], size: int, dimensions: int
 
 
 def co_occurrences(sentences: Iterable[Sequence[int]], size: int) -> Tensor:
-    """A symmetric sparse matrix [size, size]: how often two tokens are near each other in a sentence, by nearness."""
+    """A symmetric sparse matrix [size, size]: how often two tokens are near each other, weighted by nearness."""
     border = [-1] * WINDOW
     flat = torch.tensor([token for sentence in sentences for token in (*sentence, *border)], dtype=torch.int64)
     counts = _sparse(torch.empty(2, 0, dtype=torch.int64), torch.empty(0), size)

@@ -1,7 +1,7 @@
-"""Beginning a run with a trained model instead of random weights (`model.start_from`).
+"""Initializes a run from a trained model (`model.start_from`).
 
-Layers, positions and heads are copied. Where the vocabularies differ, the embedding and the bias of a token that both
-have are copied, too; the other tokens get theirs with the help of static vectors of the run's own text.
+Layers, positions and heads are copied. Where the vocabularies differ, so are the embedding and the bias of each token
+in both; those of the other tokens come from static vectors of the run's own text.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ ENOUGH_SHARED = 0.05
 def warm_start(
     model: PretrainingModel, run: RunFile, tokenizer: PreTrainedTokenizerFast, say: Callable[[str], None]
 ) -> None:
-    """Fill the run's model, in place, with what it takes over from the model that `model.start_from` names.
+    """Fill the run's model in place from the model that `model.start_from` names.
 
     Raises:
         RunFileError: there is no such model, or it does not fit.

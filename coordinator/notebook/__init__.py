@@ -1,1 +1,1 @@
-"""The notebook by which a volunteer joins, and the wheel of this program that it installs."""
+"""The notebook with which a volunteer joins, and the wheel of this program that it installs."""

@@ -1,4 +1,4 @@
-"""The notebook by which a volunteer joins from Colab, Kaggle or any Jupyter: a few words, and one cell to run."""
+"""Builds the notebook with which a volunteer joins from Colab, Kaggle or Jupyter: a short text, and one cell to run."""
 
 import json
 from pathlib import Path
@@ -57,8 +57,8 @@ def notebook_for(url: str, program: Program, *, run: str = "a training run") -> 
     """The notebook of a run, in Jupyter's format 4.5.
 
     Args:
-        url: the run's link; empty: the field is left to whoever opens the notebook, and so is which coordinator's
-            program of this version it installs. With a link it installs this very program and no other.
+        url: the run's link, with which the notebook installs exactly this program. If it is empty, the reader fills it
+            in, and the notebook installs the program of that coordinator, which must have the same version.
         run: its name, for the heading.
     """
     heading = WELCOME.format(run=plain(run), link="" if url else ASKED_LINK)
@@ -89,24 +89,24 @@ def notebook_for(url: str, program: Program, *, run: str = "a training run") -> 
 
 
 def invitation(name: str, link: str | None) -> dict[str, bytes]:
-    """The notebook of a run as a file of a release, by its name; nothing where others cannot use the link."""
+    """The notebook of a run as a file of a release, by its name; empty if others cannot use the link."""
     link = link_for_others(link)
     return {FILE_NAME: notebook_for(link, this_program(), run=name)} if link else {}
 
 
 def at_the_hub(release: ReleaseSection) -> str:
-    """Where the notebook of a release that carries it lies; empty where not everybody can open it."""
+    """URL of the notebook in a release that has one; empty if the release is private."""
     return "" if release.private else f"{HUB}{release.repo}/blob/main/{FILE_NAME}"
 
 
 def link_for_others(url: str | None) -> str:
-    """A run's link, empty where it has none or one that works on this machine alone."""
+    """A run's link; empty if it has none, or one that works only on this machine."""
     host = urlsplit(url or "").hostname or ""
     return "" if not url or is_this_machine(host) else url.rstrip("/")
 
 
 def code(url: str, program: Program) -> str:
-    """The cell, with the run's link and the program in it."""
+    """The source of the cell, with the run's link and the program filled in."""
     pinned = [program.version, program.file_name, program.sha256 if url else ""]
     filled = {
         'URL = ""': f"URL = {json.dumps(url)}",

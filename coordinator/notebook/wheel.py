@@ -19,7 +19,10 @@ from swarm.errors import StorageError
 from swarm.program import DISTRIBUTION
 
 PACKAGES = ("app", "averaging", "coordinator", "corpus", "downstream", "swarm", "tokenizer", "trainer")
-METADATA = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}  # and its other names
+METADATA = {
+    "METADATA": ("METADATA", "PKG-INFO"),
+    "entry_points.txt": ("entry_points.txt",),
+}  # names when installed
 SUFFIXES = (".py", ".jinja")
 TAG = "py3-none-any"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files, so that the same files make the same wheel
@@ -37,7 +40,7 @@ class Program:
 
 @lru_cache(maxsize=1)
 def this_program() -> Program:
-    """The program that runs here, as the wheel that a volunteer installs (binary distribution format, PEP 427).
+    """The program that runs here, as a wheel (binary distribution format, PEP 427).
 
     Raises:
         StorageError: its files cannot be read.
@@ -69,7 +72,7 @@ def _files() -> Iterator[tuple[str, bytes]]:
 
 
 def wheel(files: dict[str, bytes], record: str) -> bytes:
-    """Files by name as a wheel; `record` is the name of the list of them that belongs into it."""
+    """A wheel of these files, by name; `record` is the name of its list of files."""
     lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in files.items()]
     whole = files | {record: "\n".join([*lines, f"{record},,", ""]).encode()}
     buffer = io.BytesIO()

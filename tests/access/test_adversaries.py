@@ -13,9 +13,8 @@ from app.commands.admin import admin
 from app.demo.peers import Peer
 from app.join.problems import ProblemKind
 from averaging.log.header import Header, HeaderKind
-from coordinator.access.admin_key import FILE
 from coordinator.context import JoinLimits
-from coordinator.state_folder import LOG
+from coordinator.state_folder import ADMIN_KEY, LOG
 from tests.access.attackers.join_requests import ATTEMPTS, QUIET
 from tests.access.attackers.noise import FLOOD
 from tests.access.guarded_swarm import TRAINERS, Attack, GuardedSwarm, Peak
@@ -205,7 +204,7 @@ def test_a_ban_reaches_everybody(swarm: GuardedSwarm):
         (first,) = rogue.told("banned")
         for gain in ("a stored record", "a status", "bytes of the state"):
             assert sum(gain in one for one in first["before"]) >= 3, f"a real pass did not open it: {first}"
-        admin(swarm.url, swarm.state / FILE, "ban", "~eve")
+        admin(swarm.url, swarm.state / ADMIN_KEY, "ban", "~eve")
         banned_at = time.time()
         swarm.wait(lambda: eve.process.poll() is not None, "end of the banned trainer", BAN_REACHES)
         assert time.time() - banned_at < BAN_REACHES

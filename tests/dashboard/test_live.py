@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from app.commands.admin import admin
-from coordinator.access.admin_key import FILE
+from coordinator.state_folder import ADMIN_KEY
 from tests.dashboard.browsing import reading
 from tests.dashboard.conftest import Pages
 from tests.peers.conftest import corpus as corpus
@@ -49,7 +49,7 @@ def test_the_pages_follow_a_swarm_from_its_first_step_to_its_end(
         reader.see(AWAY)
         swarm.coordinator()
         expect(reader.page.get_by_text(AWAY)).to_have_count(0)
-        admin(swarm.url, swarm.state / FILE, "stop")
+        admin(swarm.url, swarm.state / ADMIN_KEY, "stop")
         reader.see(OVER)
         assert trainer.process.wait(PATIENCE) == 0
         assert reader.problems == []

@@ -8,7 +8,7 @@ import app.join.pass_renewal
 from app.commands.admin import admin
 from app.join.join import PEERS
 from app.join.problems import ProblemKind
-from coordinator.access.admin_key import FILE
+from coordinator.state_folder import ADMIN_KEY
 from swarm.dht import known_peers
 from tests.support.hub_stand_in import HubStandIn
 from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
@@ -40,7 +40,7 @@ def test_members_train_together_and_others_stay_outside(
         assert all(token not in text_of(peer) for peer in swarm.peers), "a token was shown"
         assert token.encode() not in logged, "a token was logged"
 
-    key = swarm.state / FILE
+    key = swarm.state / ADMIN_KEY
     admin(swarm.url, key, "announce", "Good evening!")
     admin(swarm.url, key, "ban", "bob")
     again = swarm.volunteer("bob-again", token=tokens["bob"])

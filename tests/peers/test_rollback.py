@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from app.commands.admin import admin
-from coordinator.access.admin_key import FILE
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.store import load_checkpoint
+from coordinator.state_folder import ADMIN_KEY
 from tests.support.small_swarm import SmallSwarm, text_of
 
 pytestmark = pytest.mark.swarm
@@ -28,7 +28,7 @@ def test_the_swarm_goes_back_to_a_checkpoint_and_on_from_it(small_swarm: Callabl
     older = load_checkpoint(folder / f"checkpoint-{chosen}").model_state
     swarm.wait_for_step(chosen + 2)
     before = swarm.done()
-    admin(swarm.url, swarm.state / FILE, "restore", str(chosen))
+    admin(swarm.url, swarm.state / ADMIN_KEY, "restore", str(chosen))
 
     swarm.wait(lambda: all("goes back to an older state" in text_of(one) for one in trainers), "notice")
     words = f"goes back to the state of global step {chosen}, as global step "

@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 import runs
-from coordinator.access.admin_key import FILE
+from coordinator.state_folder import ADMIN_KEY
 from swarm.run_file import RunFile, load_run, parse_run
 from tests.recorded_month.people import DAY, sittings
 from tests.recorded_month.serving import serving
@@ -83,7 +83,7 @@ def main(
             board = served.context.notices
             board.announce(ANNOUNCEMENT if state == State.RUNNING else "")
             board.pause() if state == State.PAUSED else board.resume()
-            typer.echo(f"{served.url}  (the admin key is in {place / FILE})")
+            typer.echo(f"{served.url}  (the admin key is in {place / ADMIN_KEY})")
             try:
                 while True:
                     time.sleep(60)

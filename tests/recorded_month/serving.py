@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 from safetensors.numpy import save_file
 
-from coordinator.access.admin_key import FILE, load_admin_key
+from coordinator.access.admin_key import load_admin_key
 from coordinator.access.notice_store import NoticeStore
 from coordinator.checkpoints.checkpoint import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState
 from coordinator.checkpoints.retention import checkpoints_to_remove
@@ -23,6 +23,7 @@ from coordinator.evaluation.held_out import perplexity
 from coordinator.http.app import make_app
 from coordinator.http.server import Server
 from coordinator.ledger.ledger import EvaluationRecord, Ledger, open_ledger
+from coordinator.state_folder import ADMIN_KEY
 from swarm.access.passes import load_authority
 from swarm.run_file import RunFile, dump_run
 from swarm.run_file.fingerprint import fingerprint
@@ -61,7 +62,7 @@ def serving(run: RunFile, folder: Path, port: int = 0, *, going_on: bool = True)
         tokenizer_folder=folder / "tokenizer",
         authority=authority,
         notices=NoticeStore(folder, authority, run.name),
-        admin_key=load_admin_key(folder / FILE),
+        admin_key=load_admin_key(folder / ADMIN_KEY),
         status=lambda: RunStatus(
             swarm.step if ledger.progress().loss is not None else 0, swarm.gathered(), time.time()
         ),

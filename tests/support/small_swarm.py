@@ -17,8 +17,7 @@ import psutil
 import averaging.transport.discovery
 from app.demo.peers import Peer, start_peer, wait_for_address
 from coordinator.ledger.ledger import Ledger, StepSummary, open_ledger
-from coordinator.main import ADDRESSES
-from coordinator.state_folder import URL
+from coordinator.state_folder import ADDRESSES, URL
 from swarm.files import write_file
 from swarm.run_file import dump_run, parse_run
 from tests.support.forked import Forked, run_sahaj, start_function

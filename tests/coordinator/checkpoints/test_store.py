@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -23,31 +23,25 @@ from transformers import (
 from benchmarks.learning.lamb import Lamb
 from coordinator.checkpoints.checkpoint import (
     CheckpointError,
-    TrainerState,
     list_checkpoints,
     newest_checkpoint,
     read_state,
 )
-from coordinator.checkpoints.retention import checkpoints_to_remove, prune
-from coordinator.checkpoints.store import load_checkpoint, load_newest_checkpoint, restore_model, save_checkpoint
-from coordinator.main import newest_that_fits
+from coordinator.checkpoints.store import (
+    load_checkpoint,
+    load_newest_checkpoint,
+    newest_that_fits,
+    restore_model,
+    save_checkpoint,
+)
 from swarm.errors import StorageError
 from swarm.run_file import RunFile, load_run
 from swarm.run_file.fingerprint import fingerprint
+from tests.coordinator.checkpoints.conftest import STATE, Save
 from tests.support.forked import start_function
 from tokenizer.loading import tokenizer_digest
-from trainer.data import Batch
 from trainer.model import PretrainingModel, parameter_groups
 
-STATE = TrainerState(
-    run="test-run",
-    step=1,
-    samples=64,
-    eval_loss=4.5,
-    saved_at="2026-01-01T00:00:00+00:00",
-    fingerprint="0123456789abcdef",
-    software="0.1.0",
-)
 FILES = (
     "config.json",
     "model.safetensors",
@@ -58,32 +52,6 @@ FILES = (
     "trainer_state.json",
     "SHA256SUMS",
 )
-Save = Callable[..., Path]
-
-
-@pytest.fixture
-def save(
-    tmp_path: Path,
-    model: PretrainingModel,
-    batches: list[Batch],
-    tokenizer: PreTrainedTokenizerFast,
-    run: RunFile,
-) -> Save:
-    optimizer = torch.optim.AdamW(model.parameters())
-    model(batches[0]).loss.backward()
-    optimizer.step()
-
-    def save_step(step: int, folder: Path = tmp_path, loss: float | None = STATE.eval_loss) -> Path:
-        return save_checkpoint(
-            folder,
-            model=model,
-            tokenizer=tokenizer,
-            optimizer_state=optimizer.state_dict(),
-            run=run,
-            state=replace(STATE, step=step, eval_loss=loss),
-        )
-
-    return save_step
 
 
 @contextmanager
@@ -258,71 +226,6 @@ def test_an_optimizer_state_that_would_run_code_is_not_loaded(tmp_path: Path, sa
     assert not (tmp_path / "owned").exists()
 
 
-@pytest.mark.parametrize(
-    ("steps", "newest", "removed"),
-    [
-        ([], 3, []),
-        ([5], 1, []),
-        ([10, 5, 20, 15], 2, [5, 10]),
-        ([1, 2, 3], 3, []),
-        ([9, 10, 100], 1, [9, 10]),
-    ],
-)
-def test_the_newest_checkpoints_are_kept(steps: list[int], newest: int, removed: list[int]) -> None:
-    assert checkpoints_to_remove(dict.fromkeys(steps), newest) == removed
-
-
-@pytest.mark.parametrize(
-    ("losses", "removed"),
-    [
-        ({1: 9.0, 2: 3.0, 3: 4.0, 4: 5.0}, [1, 3]),
-        ({1: 9.0, 2: None, 3: float("nan"), 4: 5.0}, [1, 2, 3]),
-        ({1: 3.0, 2: 3.0, 3: 4.0}, [1]),
-        ({1: None, 2: None}, [1]),
-    ],
-)
-def test_the_best_checkpoint_is_kept(losses: dict[int, float | None], removed: list[int]) -> None:
-    assert checkpoints_to_remove(losses, 1) == removed
-
-
-def test_the_first_checkpoint_of_each_span_is_kept() -> None:
-    """Whoever saves every 30 global steps meets 100 at 120, 200 at 210 and 300 at 300."""
-    steps = dict.fromkeys(range(30, 361, 30))
-    assert set(steps) - set(checkpoints_to_remove(steps, 1, every=100)) == {120, 210, 300, 360}
-
-
-def test_what_is_kept_does_not_depend_on_when_older_ones_went() -> None:
-    there: dict[int, float | None] = {}
-    for step in range(30, 361, 30):
-        there[step] = 9.0 - step / 100 if step < 200 else 8.0
-        for gone in checkpoints_to_remove(there, 2, every=100):
-            del there[gone]
-    assert sorted(there) == [120, 180, 210, 300, 330, 360]
-
-
-def test_keeping_no_checkpoint_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1 checkpoint has to be kept, got 0"):
-        checkpoints_to_remove({1: None, 2: None}, 0)
-
-
-def test_pruning_counts_only_whole_checkpoints_as_kept(tmp_path: Path, save: Save) -> None:
-    for step in (1, 2, 3, 4, 5, 6):
-        save(step)
-    for step in (1, 4, 6):
-        (tmp_path / f"checkpoint-{step}" / "model.safetensors").unlink()
-    removed = prune(tmp_path, newest=2)
-    assert [path.name for path in removed] == ["checkpoint-1", "checkpoint-2"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"checkpoint-{step}" for step in (3, 4, 5, 6)]
-
-
-def test_pruning_keeps_the_best_and_the_milestones(tmp_path: Path, save: Save) -> None:
-    for step, loss in ((1, 5.0), (2, 3.0), (3, 4.0), (4, 4.0), (5, 4.5), (6, 4.2)):
-        save(step, loss=loss)
-    (tmp_path / "checkpoint-3" / "model.safetensors").unlink()
-    prune(tmp_path, newest=1, every=4)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"checkpoint-{step}" for step in (2, 4, 6)]
-
-
 def test_the_state_of_an_older_version_says_less(tmp_path: Path, save: Save) -> None:
     path = save(1) / "trainer_state.json"
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -330,12 +233,6 @@ def test_the_state_of_an_older_version_says_less(tmp_path: Path, save: Save) -> 
     path.write_text(json.dumps(content), encoding="utf-8")
     state = read_state(path.parent)
     assert (state.eval_loss, state.perplexity) == (4.5, None)
-
-
-def test_pruning_a_folder_of_broken_checkpoints_removes_nothing(tmp_path: Path, save: Save) -> None:
-    for step in (1, 2):
-        (save(step) / "model.safetensors").unlink()
-    assert prune(tmp_path, newest=1) == []
 
 
 def test_a_second_checkpoint_of_a_step_replaces_the_first(save: Save, model: PretrainingModel) -> None:

@@ -14,9 +14,9 @@ from averaging.log.disk import LOG_FILE
 from averaging.log.log_file import LogFile, Record
 from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.checkpoints.store import LoadedCheckpoint
+from coordinator.initialization.initialize import is_new
 from coordinator.initialization.shared_tokens import shared_tokens
 from coordinator.initialization.warm_start import BIAS, EMBEDDINGS, warm_start
-from coordinator.main import is_new
 from coordinator.public_run import without_secrets
 from coordinator.state_folder import LOG
 from swarm.errors import DataError, RunFileError

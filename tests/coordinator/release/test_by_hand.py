@@ -4,12 +4,16 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
+
+from app.commands.release_by_hand import publish_by_hand, release_by_hand
 from app.join.problems import ProblemKind
-from app.commands.release_by_hand import release_by_hand
 from coordinator.ledger.ledger import Ledger
+from coordinator.release.hub import NotAllowed
 from coordinator.release.publish import Release
 from coordinator.state_folder import AUTHORITY, UNNAMED, URL
-from tests.coordinator.release.conftest import REPO, MakeCheckpoint
+from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
+from tests.support.hub_stand_in import HubStandIn
 from tests.support.problems import raises_problem
 
 Prepare = Callable[..., Release]
@@ -37,6 +41,17 @@ def test_that_there_is_no_ledger_for_the_card_is_said(make_checkpoint: MakeCheck
     files = release_by_hand(make_checkpoint(100).path, REPO, [], None, say=said.append).files
     assert "## Contributors" not in text_in(files, "README.md")
     assert len(said) == 1 and "no ledger here" in said[0] and "--ledger" in said[0]
+
+
+def test_by_hand_a_tag_that_is_elsewhere_already_is_told(hub: HubStandIn, make_checkpoint: MakeCheckpoint):
+    first, second = (release_by_hand(make_checkpoint(step).path, REPO, ["v1"], None) for step in (100, 200))
+    assert "attention" not in publish_by_hand(first, REPO, private=False)
+    there = repository(hub).head.oid
+    told = publish_by_hand(second, REPO, private=False)
+    assert f"attention: the tag v1 is at another commit ({there[:8]}) and stays there" in told
+    assert repository(hub).head.oid != there == repository(hub).tags["v1"]
+    with pytest.raises(NotAllowed, match="was to be private"):
+        publish_by_hand(second, REPO, private=True)
 
 
 def test_the_list_of_those_who_are_not_named_counts_for_a_copied_checkpoint_too(
