@@ -101,7 +101,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         say(problem)
     network = Network(
         initial_peers=options.initial_peers,
-        maybe_there=known_peers.recall(folder / PEERS),  # they go on elsewhere, should this machine be a new one
+        earlier_peers=known_peers.recall(folder / PEERS),  # they go on elsewhere, should this machine be a new one
         listen=options.listen or tuple(run.coordinator.listen),
         announce=options.announce or tuple(run.coordinator.announce),
     )
