@@ -197,7 +197,7 @@ def network(run: RunFile, options: CoordinatorOptions) -> Network:
     """Where this peer listens, and by whom it finds the swarm."""
     return Network(
         initial_peers=options.initial_peers,
-        maybe_there=known_peers.recall(options.state_folder / PEERS),  # they go on elsewhere if this is a new machine
+        earlier_peers=known_peers.recall(options.state_folder / PEERS),  # they go on elsewhere if this is a new machine
         listen=options.listen or tuple(run.coordinator.listen),
         announce=options.announce or tuple(run.coordinator.announce),
     )

@@ -14,8 +14,8 @@ from downstream.heads import Reader, finished, label_names, new_head, open_reade
 from downstream.models import Model
 from downstream.progress import FineTuningProgress
 from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
-from downstream.tasks.task import Encoded, Task
-from downstream.training import Fit, Settings, fit, predict
+from downstream.tasks.task import Encoded, Scores, Task
+from downstream.training import Settings, fit, predict
 from swarm.logging.quiet import silence_hugging_face
 from swarm.program import program_version
 
@@ -116,20 +116,14 @@ class Comparison:
         title = f"{candidate.name}, {candidate.how}, seed {seed}" + (
             f", rate {rate:g}" if len(self._settings.learning_rates) > 1 else ""
         )
+        splits = encoded[TRAIN], encoded[VALIDATION]
         with self._progress.running(title) as callback:
             fitted = fit(
-                model,
-                task,
-                reader,
-                encoded[TRAIN],
-                encoded[VALIDATION],
-                self._settings,
-                learning_rate=rate,
-                seed=seed,
-                callbacks=[callback],
+                model, task, reader, *splits, self._settings, learning_rate=rate, seed=seed, callbacks=[callback]
             )
-        test = task.score(_truth(encoded[TEST]), predict(model, task, reader, encoded[TEST]))
-        result = _seed_result(fitted, test, seed, rate)
+        test = self._test(model, reader, encoded[TEST])
+        seconds = round(fitted.seconds, 1)
+        result = SeedResult(test, fitted.validation, seed, rate, len(fitted.epochs), fitted.best, seconds)
         score = task.scores[0]
         self._progress.say(
             f"{title}: {score} {fitted.validation[score]:.1%} on validation, {test[score]:.1%} on test "
@@ -144,11 +138,12 @@ class Comparison:
         for line in warnings_about_labels(known, (self._data.test,), candidate.name):
             self._progress.say(line)
         encoded = {TEST: self._task.encode(self._data.test.examples, reader.tokenizer, reader.max_length)}
-        test = self._task.score(_truth(encoded[TEST]), predict(model, self._task, reader, encoded[TEST]))
+        test, score = self._test(model, reader, encoded[TEST]), self._task.scores[0]
         self._record(candidate, model, encoded, [SeedResult(test)])
-        self._progress.say(
-            f"{candidate.name}, {candidate.how}: {self._task.scores[0]} {test[self._task.scores[0]]:.1%}"
-        )
+        self._progress.say(f"{candidate.name}, {candidate.how}: {score} {test[score]:.1%}")
+
+    def _test(self, model: PreTrainedModel, reader: Reader, encoded: Encoded) -> Scores:
+        return self._task.score(encoded.truth, predict(model, self._task, reader, encoded))
 
     def _encode(self, reader: Reader) -> dict[str, Encoded]:
         numbers = {label: number for number, label in enumerate(self.labels)}
@@ -204,19 +199,3 @@ def candidates_of(models: Sequence[Model], *, from_scratch: bool) -> list[Candid
     found = [Candidate(model, AS_IT_IS if model.is_fine_tuned else FINE_TUNED) for model in models]
     base = next((one.model for one in found if one.how == FINE_TUNED), None)
     return [Candidate(base, FROM_SCRATCH), *found] if from_scratch and base is not None else found
-
-
-def _truth(encoded: Encoded) -> list[tuple[str, ...]]:
-    return [example.labels for example in encoded.examples]
-
-
-def _seed_result(fitted: Fit, test: dict[str, float], seed: int, rate: float) -> SeedResult:
-    return SeedResult(
-        test=test,
-        validation=fitted.validation,
-        seed=seed,
-        learning_rate=rate,
-        epochs=len(fitted.epochs),
-        best_epoch=fitted.best,
-        seconds=round(fitted.seconds, 1),
-    )

@@ -98,10 +98,9 @@ def fit(
 ) -> Fit:
     """Fine-tune a model in place; it ends with the weights of the epoch that validates best."""
     names = label_names(model)
-    truth = [example.labels for example in validation.examples]
 
     def scores_of(evaluated: Any) -> Scores:
-        return task.score(truth, task.predictions(validation, evaluated.predictions, names))
+        return task.score(validation.truth, task.predictions(validation, evaluated.predictions, names))
 
     kept = _BestEpoch(task.scores, settings.patience)
     steps = -(-len(train.features) // settings.batch_size) * settings.epochs

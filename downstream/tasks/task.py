@@ -36,6 +36,11 @@ class Encoded:
     truncated: int
     """How many examples were cut to the length that the model reads."""
 
+    @property
+    def truth(self) -> list[tuple[str, ...]]:
+        """The labels of each example."""
+        return [example.labels for example in self.examples]
+
 
 class Task(ABC):
     """Named entities or classification; both have examples, labels and a head of Transformers."""

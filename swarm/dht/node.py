@@ -45,7 +45,7 @@ class Network:
     """How a peer is reached. Addresses are libp2p multiaddrs, as /ip4/1.2.3.4/tcp/31337."""
 
     initial_peers: Sequence[str] = ()  # known peers, each ending in /p2p/<peer id>; none: this is the first peer
-    maybe_there: Sequence[str] = ()  # peers of an earlier time; joining does not wait for them
+    earlier_peers: Sequence[str] = ()  # peers of an earlier time; joining does not wait for them
     listen: Sequence[str] = ("/ip4/0.0.0.0/tcp/0",)
     announce: Sequence[str] = ()  # what others are told instead of the addresses that we listen on
     client_mode: bool = False  # accept no connections
@@ -107,7 +107,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
         )
     except (P2PDaemonError, ValidationError, RuntimeError, OSError) as error:
         raise SwarmError(_explain(error, network)) from None
-    if known := (*network.initial_peers, *network.maybe_there):
+    if known := (*network.initial_peers, *network.earlier_peers):
         threading.Thread(target=stay_joined, args=(dht, known), name="stay-joined", daemon=True).start()
     if gate:
         threading.Thread(target=follow_notices, args=(dht, gate), name="notices", daemon=True).start()
