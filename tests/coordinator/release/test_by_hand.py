@@ -4,8 +4,8 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from app.join.problems import ProblemKind
 from app.commands.release_by_hand import release_by_hand
+from app.join.problems import ProblemKind
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.release import Release
 from coordinator.state_folder import AUTHORITY, UNNAMED, URL
