@@ -1,1 +1,1 @@
-"""What a person starts: the command line, the demo, and a look at a checkpoint (floor 5)."""
+"""The command line: joining, training, the demo, plans, and all other commands."""

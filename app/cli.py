@@ -38,7 +38,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="folder for everything the demo makes")] = Path("out/demo"),
     dashboard: Annotated[bool, typer.Option(" /--no-dashboard", help="serve no pages to watch it in a browser")] = True,
 ) -> None:
-    """Watch a whole collaboration on this machine: peers come, go, and leave a model behind."""
+    """Watch a whole collaboration on this machine: peers join, leave, and train a model."""
     set_verbosity(verbose=False)
     from app.demo.demo import DemoOptions, run_demo
 
@@ -69,10 +69,10 @@ def coordinator(
         Path | None, typer.Option(help="folder of identity, ledger and checkpoints; by default NAME-state")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="go on; an error where there is nothing to go on from")
+        bool, typer.Option("--resume", help="resume; an error where there is nothing to resume from")
     ] = False,
     from_hub: Annotated[
-        bool, typer.Option("--from-hub", help="go on from the newest release, if it is newer than what is here")
+        bool, typer.Option("--from-hub", help="resume from the newest release, if it is newer than the local state")
     ] = False,
     initial_peers: PeersOption = [],  # noqa: B006  (Typer reads the default, nobody changes it)
     listen: ListenOption = [],  # noqa: B006
@@ -80,11 +80,11 @@ def coordinator(
     verbose: VerboseOption = False,
     log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
-    """Open a run, or go on with it: the first peer, the ledger, the checkpoints."""
+    """Open a run or resume it: the first peer, the ledger, the checkpoints."""
     start_peer(verbose=verbose, log_level=log_level)
     from swarm.run_file import load_run
 
-    loaded = load_run(run)  # a mistake in it is told at once, before what takes seconds to import
+    loaded = load_run(run)  # reports a mistake in it before the imports, which take seconds
     from coordinator.main import CoordinatorOptions, coordinate
 
     options = CoordinatorOptions(
@@ -125,11 +125,11 @@ def admin(
     ] = Path("admin.key"),
     insecure: Annotated[bool, typer.Option("--insecure", help="send the key without encryption")] = False,
 ) -> None:
-    """Give an order to a running coordinator."""
+    """Send an organizer's command to a running coordinator."""
     set_verbosity(verbose=False)
-    from app.commands.admin import admin as order
+    from app.commands.admin import admin as send_command
 
-    _say(order(url, key, action, argument, insecure=insecure))
+    _say(send_command(url, key, action, argument, insecure=insecure))
 
 
 @app.command()
@@ -144,7 +144,7 @@ def dashboard(
         ),
     ] = None,
 ) -> None:
-    """Show a run to everybody: how the model learns, and who makes it happen."""
+    """Serve a run's public pages: how the model learns, and who contributes."""
     set_verbosity(verbose=False)
     from app.commands.dashboard import run_dashboard
 
@@ -153,7 +153,7 @@ def dashboard(
 
 @app.command()
 def info(checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", show_default=False)]) -> None:
-    """Tell what a checkpoint is and how to load it."""
+    """Show what a checkpoint is and how to load it."""
     set_verbosity(verbose=False)
     from rich.console import Console
 
@@ -178,7 +178,7 @@ def plan(
     set_verbosity(verbose=False)
     from rich.console import Console
 
-    from app.plan.plan import plan as predict
+    from app.plan.forecast_report import plan as predict
 
     console = Console()
     with console.status("planning"):
@@ -193,7 +193,7 @@ app.command()(release.release)
 
 
 def main() -> None:
-    """Run a command; what the program foresees ends in one line and a status, not in a traceback."""
+    """Run a command; a foreseen problem ends in one line and an exit status, not in a traceback."""
     hide_secrets()
     logs.log_uncaught(_unknown_log())
     try:
@@ -205,21 +205,21 @@ def main() -> None:
     except KeyboardInterrupt:
         say_stopped()
         sys.exit(INTERRUPTED)
-    except Exception as error:  # a mistake of ours: threads of hivemind would keep the process from ending
+    except Exception as error:  # a bug: threads of hivemind would keep the process from ending
         typer.echo(f"sahaj: {logs.unexpected(error, 'the program has failed', _unknown_log())}", err=True)
         sys.stderr.flush()
         os._exit(1)
 
 
 def _say(line: str) -> None:
-    """A line at once, also into a pipe."""
+    """Print a line at once, also into a pipe."""
     logs.console_line(line)
     typer.echo(line)
     sys.stdout.flush()
 
 
 def _unknown_log() -> Path:
-    """Folder for the log of what fails before it has one of its own."""
+    """Folder for the log of failures before a command has a log of its own."""
     return cache_folder() / logs.FOLDER
 
 

@@ -19,7 +19,7 @@ ListenOption = Annotated[
 ]
 AnnounceOption = Annotated[
     list[str],
-    typer.Option("--announce", metavar="ADDRESS", help="address that others are told, if it differs"),
+    typer.Option("--announce", metavar="ADDRESS", help="address to announce to other peers, if it differs"),
 ]
 RelayOption = Annotated[list[str], typer.Option(help="relay through which others can reach this peer")]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default the best there is")]

@@ -1,1 +1,1 @@
-"""Text to vocabulary: streams of documents, and the tokenizer that is trained on them."""
+"""Text to vocabulary: the tokenizer, how it is trained, and how well it fits a text."""

@@ -1,4 +1,4 @@
-"""Which characters get a token of their own, and training text cut down to them.
+"""Decides which characters get a token of their own, and replaces all others in the training text.
 
 The Unigram trainer keeps every character that it sees. On a web corpus that spends the vocabulary on foreign
 characters that hardly occur: 9,068 of sahajBERT's 32,000 tokens are single characters. SentencePiece leaves
@@ -38,12 +38,12 @@ def certain_characters(language_alphabet: str, *, lowercase: bool, vocab_size: i
 def with_common_characters(
     texts: Iterable[str], certain: Iterable[str], decided: Callable[[frozenset[str]], None]
 ) -> Iterator[str]:
-    """The texts, with blanks where rare characters stood and inside endless words.
+    """The texts, with blanks in place of rare characters and inside endless words.
 
     Args:
         texts: training text, the beginning of which is taken for a fair sample.
         certain: characters that stay, however rare.
-        decided: called with the alphabet before the first text is yielded; may raise to end it all.
+        decided: called with the alphabet before the first text is yielded; may raise to stop the training.
 
     Raises:
         TokenizerError: there is no text.

@@ -1,4 +1,4 @@
-"""What `sahaj tokenizer train` does: train on the run's text, save the tokenizer, report on held-out text."""
+"""What `sahaj tokenizer train` does: it trains on the run's text, saves the tokenizer, and reports on held-out text."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -39,7 +39,7 @@ def train_from_run(
     console = console or Console()
     run = load_run(run_path)
     folder = (output or run.resolve(run.tokenizer.path)).absolute()
-    # what can be wrong without reading any text is found before
+    # checked before any text is read
     check_replaceable(folder)
     others = [] if compare is None else [(Path(compare).name, read_reference(compare))]
     held_out = validation_documents(run)

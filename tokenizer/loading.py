@@ -1,4 +1,4 @@
-"""The tokenizer of a run on disk: load it, save it whole, and tell whether two are the same."""
+"""Loads and saves the tokenizer of a run, and identifies it by a digest."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ def is_hub_name(name: str) -> bool:
 
 
 def save_tokenizer(tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
-    """Write a folder that `AutoTokenizer.from_pretrained` loads; an older tokenizer there is replaced whole.
+    """Write a folder that `AutoTokenizer.from_pretrained` loads; an older tokenizer there is replaced as a whole.
 
     Raises:
         TokenizerError: there is something else at `folder`.
@@ -77,7 +77,7 @@ def save_tokenizer(tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse to replace what is no tokenizer.
+    """Refuse to replace anything but a tokenizer.
 
     Raises:
         TokenizerError: there is a file, or a folder with other content, at `folder`.
@@ -92,7 +92,7 @@ def check_replaceable(folder: Path) -> None:
 def tokenizer_digest(tokenizer: "PreTrainedTokenizerFast") -> str:
     """SHA-256, in hex, of all that decides how the tokenizer cuts text, and of nothing else."""
     content = json.loads(tokenizer.backend_tokenizer.to_str())
-    # these remember the last call
+    # these depend on the last call
     content.pop("truncation", None)
     content.pop("padding", None)
     canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

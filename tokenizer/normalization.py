@@ -1,4 +1,4 @@
-"""How text is made uniform before it is cut into tokens: the sahajBERT recipe, and rules per language.
+"""Normalizes text before it is cut into tokens: the sahajBERT recipe, and rules for each language.
 
 NMT and NFKC normalization as in SentencePiece (Kudo & Richardson 2018, arXiv:1808.06226), runs of spaces as
 one, digits and punctuation marks apart. A language adds rules about its own characters.
@@ -12,7 +12,7 @@ SPACE = "▁"
 
 
 @dataclass(frozen=True)
-class Rule:
+class ReplacementRule:
     """Replaces what a regular expression (Oniguruma) finds."""
 
     pattern: str
@@ -25,9 +25,9 @@ class Rule:
 class LanguageRules:
     """What is special about the characters of a language."""
 
-    raw: tuple[Rule, ...] = ()
+    raw: tuple[ReplacementRule, ...] = ()
     """Rules on the text as it came; those on zero-width characters, since NMT turns them into spaces."""
-    normal: tuple[Rule, ...] = ()
+    normal: tuple[ReplacementRule, ...] = ()
     """Rules on the text after NMT, NFKC and space collapsing."""
     alphabet: str = ""
     """Characters that are always tokens, however rare they are in the training text."""
@@ -40,33 +40,33 @@ _AFTER_LETTER = f"(?<={_BENGALI_LETTER}|{_BENGALI_LETTER} )"
 _BENGALI_RULES = LanguageRules(
     raw=(
         # before Unicode 4.1 khanda ta was written as ta, hasanta, joiner
-        Rule(r"\u09A4\u09CD\u200D", "\u09ce", ("উত\u09cd\u200dসব", "উ\u09ceসব")),
+        ReplacementRule(r"\u09A4\u09CD\u200D", "\u09ce", ("উত\u09cd\u200dসব", "উ\u09ceসব")),
         # joiners choose between two shapes of the same letters; many texts hold them at random (পা‌‌ইয়া for পাইয়া)
-        Rule(r"[\u200C\u200D]+", "", ("পোস্ট\u09cd\u200cমাস্টার", "পোস্ট\u09cdমাস্টার")),
+        ReplacementRule(r"[\u200C\u200D]+", "", ("পোস্ট\u09cd\u200cমাস্টার", "পোস্ট\u09cdমাস্টার")),
     ),
     normal=(
         # the one joiner that tells two spellings apart: ra with ya-phala against reph with ya (Unicode
         # standard, section 12.2). No word begins with reph, so that at a beginning it is always the former.
-        Rule(
+        ReplacementRule(
             r"(?<![\u0980-\u09FF])\u09B0\u09CD\u09AF",
             "\u09b0\u200d\u09cd\u09af",
             ("র\u200c\u09cdযাব, র\u09cdযাব", "র\u200d\u09cdযাব, র\u200d\u09cdযাব"),
         ),
         # danda: two unassigned code points that fonts draw as dandas, the pipe of a keyboard without danda,
         # and a currency sign of the same shape, which stays behind digits (১৷ is one rupee)
-        Rule(r"\u09E4", "।", ("হয়\u09e4", "হয়।")),
-        Rule(r"\u09E5", "॥", ("হয়\u09e5", "হয়॥")),
-        Rule(rf"{_AFTER_LETTER}(?:\|\||\u09F7\u09F7)", "॥", ("নাই || কা||", "নাই ॥ কা॥")),
-        Rule(rf"{_AFTER_LETTER}[|\u09F7]", "।", ("এম| যাক৷ সে | ১৷ a|b", "এম। যাক। সে । ১৷ a|b")),
-        Rule(r"।{2,}", "॥", ("নাই।। বটে।।।", "নাই॥ বটে॥")),
+        ReplacementRule(r"\u09E4", "।", ("হয়\u09e4", "হয়।")),
+        ReplacementRule(r"\u09E5", "॥", ("হয়\u09e5", "হয়॥")),
+        ReplacementRule(rf"{_AFTER_LETTER}(?:\|\||\u09F7\u09F7)", "॥", ("নাই || কা||", "নাই ॥ কা॥")),
+        ReplacementRule(rf"{_AFTER_LETTER}[|\u09F7]", "।", ("এম| যাক৷ সে | ১৷ a|b", "এম। যাক। সে । ১৷ a|b")),
+        ReplacementRule(r"।{2,}", "॥", ("নাই।। বটে।।।", "নাই॥ বটে॥")),
         # visarga: a colon between letters was typed for it (দু:খ); at the end of a word it may be a colon, and
         # between digits it is one. The other way round a visarga that follows no letter stands for a colon.
-        Rule(
+        ReplacementRule(
             rf"(?<={_BENGALI_LETTER}):(?={_BENGALI_LETTER})",
             "\u0983",
             ("দু:খ বললে: এই ১০:৩০", "দু\u0983খ বললে: এই ১০:৩০"),
         ),
-        Rule(
+        ReplacementRule(
             rf"(?<!{_BENGALI_LETTER})\u0983",
             ":",
             ("মোরে \u0983 তিমির দু\u0983খ ১০\u0983৩০", "মোরে : তিমির দু\u0983খ ১০:৩০"),
@@ -118,5 +118,5 @@ def build_pre_tokenizer() -> pre_tokenizers.PreTokenizer:
     )
 
 
-def _replace(rule: Rule) -> normalizers.Normalizer:
+def _replace(rule: ReplacementRule) -> normalizers.Normalizer:
     return normalizers.Replace(Regex(rule.pattern), rule.replacement)

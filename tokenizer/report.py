@@ -1,4 +1,4 @@
-"""How well a tokenizer fits held-out text, beside another one on the same words."""
+"""Measures how well tokenizers fit held-out text, side by side."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class TokenizerReport:
-    """What a tokenizer does to a text. Words are what white space separates, before any normalization."""
+    """How a tokenizer cuts a text. Words are separated by white space, before any normalization."""
 
     name: str
     vocabulary: int
@@ -42,7 +42,7 @@ class TokenizerReport:
 
 
 def measure(name: str, engine: Tokenizer, documents: Iterable[str]) -> TokenizerReport:
-    """Cut `documents` and count."""
+    """Tokenize `documents` and count."""
     unknown_id = _unknown_id(engine)
     count = words = tokens = unknown = 0
     remaining = iter(documents)

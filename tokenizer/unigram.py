@@ -1,7 +1,7 @@
 """Unigram training (Kudo 2018, arXiv:1804.10959) in a process of its own.
 
-The library trains in one long call that does not hear Ctrl-C and that crashes the process on some texts. In a
-child process both end in something the caller understands, and the trainer's memory is given back.
+The library trains in one long call that ignores Ctrl-C and crashes the process on some texts. In a child process the
+caller can handle both, and the trainer's memory is freed.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_TOKENS
 
 @dataclass(frozen=True)
 class UnigramSettings:
-    """What the trainer has to know besides the text."""
+    """What the trainer needs besides the text."""
 
     language: str
     lowercase: bool
@@ -39,7 +39,7 @@ def train_unigram(settings: UnigramSettings, texts: Iterable[str]) -> Tokenizer:
 
     Raises:
         TokenizerError: the trainer failed on this text.
-        Exception: whatever `texts` raises.
+        Exception: as `texts` raises.
     """
     with subprocess.Popen(
         # in a session of its own a terminal's Ctrl-C does not reach it; it is killed below
@@ -58,12 +58,12 @@ def train_unigram(settings: UnigramSettings, texts: Iterable[str]) -> Tokenizer:
                     child.stdin.write(_line(text))
                 child.stdin.write(_line(None))
             except BrokenPipeError:
-                pass  # it died; its last words tell why
+                pass  # it has died; its standard error says why
             trained, complaint = child.communicate()
         finally:
             child.kill()
             with contextlib.suppress(BrokenPipeError):
-                child.stdin.close()  # what it was still to be sent is sent now, and nobody may be there
+                child.stdin.close()  # flushes what is left, and the child may be gone
     if child.returncode != 0:
         words = complaint.decode(errors="replace").strip().splitlines()
         reason = words[-1] if words else f"it ended with status {child.returncode}"

@@ -17,7 +17,7 @@ from swarm.run_file import RunFile
 from trainer.attention import ATTENTION
 from trainer.data.batch import Batch
 
-LONGEST_WAVE = 10_000  # over 2 pi: positions until the slowest of the sinusoids begins again
+LONGEST_WAVE = 10_000  # period of the slowest sinusoid, in positions, divided by 2 pi
 
 
 class Losses(NamedTuple):
@@ -57,7 +57,7 @@ class PretrainingModel(AlbertForPreTraining):
         embedded = self.albert.embeddings(batch.input_ids, token_type_ids=batch.token_type_ids)
         mask = None
         if batch.attention_mask is not None:
-            # without the skip Transformers looks whether anything is masked, and a GPU has to be waited for
+            # with the skip Transformers checks whether anything is masked, which waits for the GPU
             mask = create_bidirectional_mask(
                 config=self.config,
                 inputs_embeds=embedded,
@@ -65,7 +65,7 @@ class PretrainingModel(AlbertForPreTraining):
                 allow_is_bidirectional_skip=False,
             )
         hidden = self.albert.encoder.embedding_hidden_mapping_in(embedded)
-        # ALBERT's layers share their weights; torch tells the type checker nothing of what a module holds
+        # ALBERT's layers share their weights; torch does not type what a module holds
         layer: Any = self.albert.encoder.get_submodule("albert_layer_groups.0.albert_layers.0")
         for _ in range(self.config.num_hidden_layers - 1):
             hidden = layer(hidden, mask)
@@ -77,7 +77,7 @@ class PretrainingModel(AlbertForPreTraining):
 
 
 def build_model(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> PretrainingModel:
-    """The run's model with its initial weights: the same on every peer, whatever was drawn before.
+    """The run's model with its initial weights, the same on every peer whatever random numbers were drawn before.
 
     Raises:
         TokenizerError: the tokenizer is larger than the run file says.

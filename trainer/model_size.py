@@ -1,10 +1,10 @@
-"""How large the run's model is, without building it: for plans made before there is a tokenizer or text."""
+"""The size of the run's model without building it, for plans made before there is a tokenizer or text."""
 
 from swarm.run_file import RunFile
 
 
 def tensor_sizes(run: RunFile) -> list[int]:
-    """Elements of each tensor of parameters of `PretrainingModel`; ALBERT's layers share theirs."""
+    """Elements of each tensor of parameters of `PretrainingModel`; ALBERT's layers share them."""
     model, vocabulary = run.model, run.tokenizer.vocab_size
     width, inner, narrow = model.hidden_size, model.intermediate_size, model.embedding_size
 

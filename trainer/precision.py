@@ -1,4 +1,4 @@
-"""Which device and which numbers to compute with."""
+"""The device and the number format to compute with."""
 
 import contextlib
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def pick_device(asked: str | None) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """What people call the device."""
+    """The device's name for people."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)[:80]
     threads = torch.get_num_threads()
@@ -67,7 +67,7 @@ def candidate_dtypes(device_type: str, *, has_bfloat16: bool) -> list[torch.dtyp
     """Number formats worth trying on a device, the plainest first; the fastest one is taken.
 
     A GPU without bfloat16 computes in float16, with a gradient scaler. On a processor bfloat16 is
-    faster only where it has instructions for it, which a trial tells better than a list of models.
+    faster only where it has instructions for it, which a trial finds out better than a list of models.
     """
     if device_type == "cuda":
         return [torch.bfloat16] if has_bfloat16 else [torch.float16]

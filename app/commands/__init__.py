@@ -1,1 +1,1 @@
-"""Commands that need no room of their own: train, finetune, evaluate, admin, dashboard, info."""
+"""Commands that have no folder of their own."""

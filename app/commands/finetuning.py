@@ -1,4 +1,4 @@
-"""`sahaj finetune` and `sahaj evaluate`: options of the command line, passed on to `downstream`."""
+"""The command lines of `sahaj finetune` and `sahaj evaluate`."""
 
 from enum import Enum
 from pathlib import Path
@@ -22,7 +22,7 @@ TaskArgument = Annotated[
 ]
 OptionalTaskArgument = Annotated[
     TaskName | None,
-    typer.Argument(metavar="[TASK]", help="ner or classify; a fine-tuned model among the models tells by itself"),
+    typer.Argument(metavar="[TASK]", help="ner or classify; not needed if a model is already fine-tuned"),
 ]
 ModelOption = Annotated[
     str, typer.Option("--model", metavar="PATH_OR_REPO", help="folder or Hub repository of a pretrained model")

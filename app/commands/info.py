@@ -1,4 +1,4 @@
-"""What a checkpoint is and how to load it: `sahaj info CHECKPOINT`."""
+"""`sahaj info CHECKPOINT` shows what a checkpoint is and how to load it."""
 
 import json
 from dataclasses import dataclass

@@ -128,7 +128,7 @@ def train(
     start_peer(verbose=verbose, log_level=log_level)
     from swarm.run_file import load_run
 
-    loaded = load_run(run)  # a mistake in it is told before what takes seconds to import
+    loaded = load_run(run)  # reports a mistake in it before the imports, which take seconds
     from app.commands.train_by_address import train_by_address
     from trainer.options import VolunteerOptions
 

@@ -1,4 +1,4 @@
-"""`sahaj notebook`: the file by which volunteers join from Colab or Kaggle."""
+"""`sahaj notebook` writes the file by which volunteers join from Colab or Kaggle."""
 
 from pathlib import Path
 from typing import Annotated

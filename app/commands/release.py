@@ -1,4 +1,4 @@
-"""`sahaj release`: a checkpoint goes to the Hub by hand, or is shown as it would go."""
+"""The command line of `sahaj release`: release a checkpoint on the Hub by hand, or show what would be released."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,10 @@ RepoArgument = Annotated[
     str, typer.Argument(metavar="REPO", help="repository of a model on the Hub, as owner/name", show_default=False)
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="show what would go, message and model card included, and contact nobody")
+    bool,
+    typer.Option(
+        "--dry-run", help="show what would be released, with message and model card, without contacting the Hub"
+    ),
 ]
 PrivateOption = Annotated[bool, typer.Option("--private", help="make a repository that only its owners see")]
 TagOption = Annotated[list[str], typer.Option("--tag", metavar="NAME", help="a name for this release; may be repeated")]
@@ -51,7 +54,7 @@ def release(
     try:
         done = publish_by_hand(made, repo, private=private)
     except KeyboardInterrupt:
-        typer.echo("sahaj: stopped; nobody sees anything of it, and what has arrived is not sent again", err=True)
+        typer.echo("sahaj: stopped; nothing is visible on the Hub, and what was uploaded is not sent again", err=True)
         raise typer.Exit(INTERRUPTED) from None
     logs.console_line(done)
     typer.echo(done)

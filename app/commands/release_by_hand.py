@@ -1,4 +1,4 @@
-"""What `sahaj release` does: put a release together from a checkpoint and its ledger, and show or publish it."""
+"""What `sahaj release` does: it makes a release of a checkpoint and its ledger, and shows or publishes it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,13 +26,13 @@ def release_by_hand(
     link: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Release:
-    """The release of a checkpoint; contributors and the curve are in its card if there is a ledger.
+    """The release of a checkpoint; its card has the contributors and the curve if there is a ledger.
 
-    While the run goes on it has the notebook, with the link that was given or the one that the coordinator has written.
+    Until the run is over the release holds the notebook, with the given link or the one that the coordinator has saved.
 
     Raises:
-        SahajError: the checkpoint is broken, the repository's name is not one, the link is none for others, or the
-            ledger cannot be read.
+        SahajError: the checkpoint is broken, the repository has no valid name, the link works on this machine only,
+            or the ledger cannot be read.
     """
     check_name(repo)
     path = path.absolute()
@@ -48,7 +48,7 @@ def publish_by_hand(release: Release, repo: str, *, private: bool) -> str:
     """Write it to the Hub; returns what was done, for people.
 
     Raises:
-        NotAllowed, ReleaseError: nobody sees anything of it.
+        NotAllowed, ReleaseError: nothing is visible on the Hub.
     """
     repository = HubRepository(repo, private=private)
     repository.open()

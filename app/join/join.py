@@ -152,7 +152,7 @@ def _enter(
         name=name,
     )
     bearer = token.value if token else None
-    with timer("asking to be let in"):
+    with timer("asking for a pass"):
         answer = client.join(request, bearer)
     manifest = answer.manifest
     run = read_manifest(manifest, data=options.data, trusted=is_loopback(client.base))

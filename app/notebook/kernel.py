@@ -1,7 +1,7 @@
-"""What the cell of a notebook calls: it finds out who you are, starts the peer, and shows what the peer shows.
+"""Called by the cell of a notebook: finds the token, starts the peer as a process, and displays its pages.
 
-This runs in the kernel's own Python, which may not have the program's libraries: the standard library and IPython,
-nothing else. The peer is a process of its own, for hivemind forks, and leaves by ending its process.
+This runs in the kernel's own Python, which may lack the program's libraries, so it uses only the standard library and
+IPython. The peer is a process of its own because hivemind forks.
 """
 
 import getpass
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
 STOPPED = "Stopped. Press the round button to go on."
-LAST_WORDS = {0: "Press the round button to join again.", 130: STOPPED, -signal.SIGTERM: STOPPED}  # by exit status
+CLOSING_LINES = {0: "Press the round button to join again.", 130: STOPPED, -signal.SIGTERM: STOPPED}  # by exit status
 BAD_TOKEN = (27, 28)  # exit statuses: the Hub does not know the token, or it may change things there
 PATIENCE = 10.0  # seconds to wait for the coordinator
 SECRET = "HF_TOKEN"
@@ -37,12 +37,12 @@ def join(python: str, url: str, name: str = "") -> None:
 
     Args:
         python: the interpreter that has the program.
-        name: of one's own choice, for an open run.
+        name: self-chosen, for an open run.
     """
     platform = recognize(os.environ)
     print(f"Joining from {NAMES[platform]}. {LIMITS[platform]}")
-    is_open = lets_everybody_in(url)
-    if is_open:  # a token is not looked for: one that is kept for other work may have to be refused
+    is_open = is_open_run(url)
+    if is_open:  # no token is needed: one that is kept for other work may be too strong
         name = name or platform
     token = "" if is_open else find_token(platform, os.environ)
     if not token and is_open is False:
@@ -50,7 +50,7 @@ def join(python: str, url: str, name: str = "") -> None:
     end = show(start(command(python, url, name, platform), token))
     if end in BAD_TOKEN and not is_open:
         end = show(start(command(python, url, name, platform), ask_for_token()))
-    print(LAST_WORDS.get(end, ""))
+    print(CLOSING_LINES.get(end, ""))
 
 
 def recognize(environment: Mapping[str, str]) -> str:
@@ -76,7 +76,7 @@ def find_token(platform: str, environment: Mapping[str, str]) -> str:
 
 
 def ask_for_token() -> str:
-    """A token that somebody types; ends the cell with a line where nobody does."""
+    """A token that the volunteer types; ends the cell with a line if none is typed."""
     try:
         token = getpass.getpass(f"Hugging Face token, without any permission ({TOKEN_PAGE}; not shown): ").strip()
     except (EOFError, NotImplementedError):  # the latter in a notebook that Kaggle runs by itself
@@ -84,8 +84,8 @@ def ask_for_token() -> str:
     return token or sys.exit("No token was typed. Press the round button to try again.")
 
 
-def lets_everybody_in(url: str) -> bool | None:
-    """Whether the run is open to everybody; None if its coordinator does not say, and the peer will tell why."""
+def is_open_run(url: str) -> bool | None:
+    """Whether anybody may join the run; None if its coordinator does not say, in which case the peer will say why."""
     try:
         with urllib.request.urlopen(f"{with_scheme(url)}/api/run", timeout=PATIENCE) as answer:
             return bool((json.load(answer)["access"] or {}).get("open"))
@@ -94,7 +94,7 @@ def lets_everybody_in(url: str) -> bool | None:
 
 
 def with_scheme(url: str) -> str:
-    """The URL as the standard library wants it."""
+    """The URL with a scheme, which the standard library needs."""
     return (url if "://" in url else f"https://{url}").rstrip("/")
 
 
@@ -106,7 +106,7 @@ def command(python: str, url: str, name: str, platform: str) -> list[str]:
 
 
 def start(command: list[str], token: str) -> "subprocess.Popen[bytes]":
-    """Start the peer in a session of its own: an interrupt reaches it once, by us, and not by the terminal as well."""
+    """Start the peer in a session of its own, so that an interrupt reaches it only through `show`."""
     environment = os.environ | ({SECRET: token} if token else {})
     return subprocess.Popen(
         command,
@@ -119,7 +119,7 @@ def start(command: list[str], token: str) -> "subprocess.Popen[bytes]":
 
 
 def show(peer: "subprocess.Popen[bytes]") -> int:
-    """Show the peer's pages in place until it has ended, and hand interrupts on; returns its exit status."""
+    """Display the peer's pages until it has ended, and forward interrupts to it; returns its exit status."""
     from IPython.display import DisplayHandle
 
     view = DisplayHandle()
@@ -148,7 +148,7 @@ def show(peer: "subprocess.Popen[bytes]") -> int:
 
 
 def follow(output: IO[bytes] | Iterable[bytes], update: Callable[[dict[str, Any]], object]) -> None:
-    """Give each page to `update`; a line that is none is for everybody to read, as that of an error."""
+    """Pass each page to `update`; print every other line, such as an error."""
     for line in output:
         text = line.decode(errors="replace").rstrip()
         try:

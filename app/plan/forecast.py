@@ -1,7 +1,7 @@
-"""What a run will be like with the volunteers of a table: speeds, days, and which change would help most. No effects.
+"""Forecasts a run with the volunteers of a table: its speed, how many days it takes, and what would help most.
 
-Volunteers who take part some hours a day begin at times that are spread over the day; the figures are means over
-`MOMENTS` moments of it. All who are there are one group.
+Volunteers who take part some hours a day start at times spread over the day; the figures are means over `MOMENTS`
+moments of the day. All who are present form one group.
 """
 
 import math
@@ -33,13 +33,13 @@ class Outlook:
     averaging_seconds: float  # of a round
     step_seconds: float
     days: float | None  # until all global steps are done; None: never
-    idle_fraction: float  # of the day in which nobody can average or nobody computes
+    idle_fraction: float  # of the day in which no peer can average or none computes
     waits_for_lines: float  # fraction of the other time in which averaging, not computing, says how long a step takes
 
 
 @dataclass(frozen=True)
 class RowOutlook:
-    """What the volunteers of a row do, as means over the time in which they are there."""
+    """What the volunteers of a row do, as means over the time in which they are present."""
 
     device: str
     count: int
@@ -54,12 +54,12 @@ class Change:
 
     name: str
     outlook: Outlook
-    gain: float  # samples a second beside those without it: 0.5 is half as many more
+    gain: float  # in samples a second, relative to the run without it: 0.5 is half as many more
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What `sahaj plan` tells."""
+    """What `sahaj plan` reports."""
 
     run: str
     volunteers: int
@@ -75,7 +75,7 @@ class Forecast:
 
 
 def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
-    """Predict by the function that plans rounds (`averaging/load_balancing/plan.py`)."""
+    """Forecast with the function that plans the rounds of a real run (`averaging/load_balancing/plan.py`)."""
     step = global_step(run)
     planned, details = _outlook(run, rows, step, make_plan)
     changes = [
@@ -158,7 +158,7 @@ def _outlook(
 
 
 def _moments(rows: Sequence[Volunteers]) -> list[list[tuple[int, Node]]]:
-    """Who is there at each moment of the day, each with the number of the row."""
+    """The peers present at each moment of the day, each with the number of its row."""
     everybody = [(number, row) for number, row in enumerate(rows) for _ in range(row.count)]
     if all(row.hours == 24.0 for row in rows):
         return [[(number, _peer(row)) for number, row in everybody]]

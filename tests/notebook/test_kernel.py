@@ -116,8 +116,8 @@ def test_the_token_goes_to_the_peer_by_its_environment_alone() -> None:
 
 
 def test_a_coordinator_that_does_not_answer_leaves_it_to_the_peer_to_say_why() -> None:
-    assert kernel.lets_everybody_in("http://127.0.0.1:1") is None
-    assert kernel.lets_everybody_in("ftp://") is None
+    assert kernel.is_open_run("http://127.0.0.1:1") is None
+    assert kernel.is_open_run("ftp://") is None
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_an_interrupt_before_the_peer_has_begun_ends_it_quietly(capfd: pytest.Ca
     peer = kernel.start([sys.executable, "-c", "import time; time.sleep(60)"], "")
     before = signal.getsignal(signal.SIGINT)
     threading.Thread(target=interrupt_once_it_is_heard, args=(before,)).start()
-    assert kernel.LAST_WORDS[kernel.show(peer)] == kernel.STOPPED
+    assert kernel.CLOSING_LINES[kernel.show(peer)] == kernel.STOPPED
     assert signal.getsignal(signal.SIGINT) is before
     assert "Traceback" not in capfd.readouterr().out
 

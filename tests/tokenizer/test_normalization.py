@@ -7,7 +7,7 @@ import pytest
 from tokenizer.normalization import (
     LANGUAGES,
     LanguageRules,
-    Rule,
+    ReplacementRule,
     build_normalizer,
     build_pre_tokenizer,
     rules_of,
@@ -17,7 +17,7 @@ ALL_RULES = [(language, rule) for language, rules in LANGUAGES.items() for rule 
 
 
 @pytest.mark.parametrize(("language", "rule"), ALL_RULES, ids=lambda value: getattr(value, "pattern", value))
-def test_each_rule_does_what_its_example_says(language: str, rule: Rule) -> None:
+def test_each_rule_does_what_its_example_says(language: str, rule: ReplacementRule) -> None:
     before, after = rule.example
     normalizer = build_normalizer(language, lowercase=False)
     expected = unicodedata.normalize("NFKC", after)

@@ -1,1 +1,1 @@
-"""What a volunteer looks at: a terminal, plain lines, or a notebook."""
+"""What a volunteer sees: a live view in a terminal, plain lines, or pages in a notebook."""

@@ -1,6 +1,6 @@
-"""What a volunteer looks at in a notebook: pages that take each other's place, one JSON line each.
+"""What a volunteer sees in a notebook: pages that replace each other, written as one JSON line each.
 
-A line is what a notebook displays of a thing: the same text as HTML and plain, by media type.
+A line maps media types to the page, as HTML and as plain text, which is the form in which notebooks display things.
 """
 
 import io
@@ -28,9 +28,9 @@ HTML = (
 
 
 class NotebookView(ConsoleView):
-    """A `ConsoleView` whose pages are written to `output`. When nobody reads them any more, the peer is asked to leave.
+    """A `ConsoleView` whose pages are written to `output`; when that is closed, the peer is asked to leave.
 
-    That is how it ends with its notebook: the kernel may have been restarted, or its machine taken away.
+    So a peer ends with its notebook, whose kernel may have been restarted or its machine taken away.
     """
 
     def __init__(self, output: TextIO | None = None):
@@ -39,11 +39,11 @@ class NotebookView(ConsoleView):
         self._lines: deque[str] = deque(maxlen=LINES)
         self._gone = False
 
-    def _tell(self, text: str) -> None:
+    def _add_message(self, text: str) -> None:
         self._lines.append(f"{time.strftime('%H:%M')}  {text}")
         self._draw()
 
-    def _part(self, text: str) -> None:
+    def _end_with(self, text: str) -> None:
         self._open = False
         self._lines += text.splitlines()
         self._draw()
@@ -61,9 +61,9 @@ class NotebookView(ConsoleView):
         self._output.flush()
         self._shown(REDRAW_EVERY)
 
-    def _lose_sight(self) -> None:
+    def _lose_output(self) -> None:
         self._gone, self._open = True, False
-        _say_nothing_more()
+        _discard_output()
         os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -78,8 +78,8 @@ def page(view: View | None, trend: Sequence[float], lines: Sequence[str]) -> dic
     return {"text/html": console.export_html(inline_styles=True, code_format=HTML), "text/plain": plain}
 
 
-def _say_nothing_more() -> None:
-    """Whatever is written after the reader has gone would be an error of its own."""
+def _discard_output() -> None:
+    """Discard what is written from now on: without a reader, each write would fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)

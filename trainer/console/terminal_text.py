@@ -1,7 +1,7 @@
-"""Text from outside, made safe for a terminal: it neither steers the terminal nor runs over its edge.
+"""Makes text from outside safe for a terminal: no control characters, and no line beyond its edge.
 
-Terminals do not agree on the width of every script: some give the vowel signs of Indic scripts a column,
-others none. Here the wider count holds.
+Terminals disagree on the width of some scripts: some give the vowel signs of Indic scripts a column, others none. The
+wider count is used here.
 """
 
 import unicodedata

@@ -1,4 +1,4 @@
-"""What a volunteer looks at: a calm view in a terminal, a plain line every few seconds elsewhere."""
+"""What a volunteer sees: a live view in a terminal, or a plain line every few seconds elsewhere."""
 
 import contextlib
 import io
@@ -22,11 +22,11 @@ from trainer.console.terminal_text import fit, printable, wrap
 
 TREND = 24  # global steps in the small curve of the loss
 MESSAGES = 3  # newest messages that stay in sight
-WIDEST = 88  # columns; wider lines are harder to read, not richer
+WIDEST = 88  # columns; wider lines are harder to read
 NARROW = 60  # columns; below, one figure a line
 INDENT = "  "  # left free on both sides
 REDRAW_EVERY = 0.25  # seconds; faster than that, figures flicker
-SLOW_DATA = 0.02  # fraction of the time waiting for data above which somebody should look why
+SLOW_DATA = 0.02  # fraction of the time waiting for data that is marked as too much
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -57,7 +57,7 @@ class ConsoleView:
     """Shows the newest `View` while its block runs; `update` and `message` may come from any thread.
 
     In a terminal the view stays in place and is redrawn; its messages stand below it. Elsewhere
-    each message is a line at once, and the view a line every `plain_every` seconds.
+    each message is printed as a line at once, and the view as a line every `plain_every` seconds.
     """
 
     def __init__(self, console: Console | None = None, *, plain_every: float = 5.0):
@@ -99,48 +99,48 @@ class ConsoleView:
             elif self._console.is_terminal:
                 self._draw()
             else:
-                self._say_view()
+                self._print_view()
 
     def message(self, text: str) -> None:
-        """Tell the volunteer something, in one line."""
+        """Show the volunteer one line."""
         console_line(text)
         with self._showing():
-            self._tell(text)
+            self._add_message(text)
 
     def farewell(self, text: str) -> None:
-        """Leave the last view where it is and say goodbye below it."""
+        """End the live view where it stands, and print the text below it."""
         console_line(text)
         with self._showing():
-            self._part(text)
+            self._end_with(text)
 
     @contextlib.contextmanager
     def _showing(self) -> Iterator[None]:
-        """One thread at a time; and when the terminal is gone, the work goes on without a view."""
+        """Let one thread draw at a time; when the terminal is gone, go on without a view."""
         with self._lock:
             try:
                 yield
             except OSError:
-                self._lose_sight()
+                self._lose_output()
 
-    def _lose_sight(self) -> None:
+    def _lose_output(self) -> None:
         self._open, self._live = False, None
 
-    def _tell(self, text: str) -> None:
+    def _add_message(self, text: str) -> None:
         if self._live is None:
-            self._say(text)
+            self._print_line(text)
         else:
             self._messages.append(f"{time.strftime('%H:%M')}  {text}")
             self._draw()
 
-    def _part(self, text: str) -> None:
+    def _end_with(self, text: str) -> None:
         self._close()
         self._console.print()
         for line in text.splitlines():
-            self._say(line)
+            self._print_line(line)
 
     def _close(self) -> None:
         if self._unseen and not self._console.is_terminal:
-            self._say_view()
+            self._print_view()
         if self._live is not None:
             self._draw()
             self._live.stop()
@@ -153,7 +153,7 @@ class ConsoleView:
                 del self._trend[step]
 
     def _draw(self) -> None:
-        """Draw the newest view in place; done on changes alone, so that a quiet view costs nothing."""
+        """Draw the newest view in place; only called on changes, so that an idle view costs nothing."""
         if self._view is None:
             return
         if self._live is None:
@@ -163,15 +163,15 @@ class ConsoleView:
         self._live.update(picture(self._view, trend, self._messages, self._console.width), refresh=True)
         self._shown(REDRAW_EVERY)
 
-    def _say_view(self) -> None:
+    def _print_view(self) -> None:
         if self._view is not None:
-            self._say(plain_line(self._view))
+            self._print_line(plain_line(self._view))
             self._shown(self._plain_every)
 
     def _shown(self, pause: float) -> None:
         self._unseen, self._next_show = False, time.monotonic() + pause
 
-    def _say(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         self._console.print(Text(printable(line)), soft_wrap=True)
 
 

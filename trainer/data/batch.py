@@ -1,4 +1,4 @@
-"""A batch of masked samples, and how instances become one."""
+"""A batch of masked samples, and the collator that makes it of instances."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -15,7 +15,7 @@ from trainer.data.masking import choose_masked, corrupt
 # Few different shapes: each one has kernels of its own that torch prepares once and keeps (megabytes on a processor)
 LENGTHS = 4  # padded lengths: quarters of the longest
 POSITIONS = 64  # the number of masked positions is a multiple of it
-NOT_COUNTED = -100  # label of a position that only fills up; torch's losses leave it out
+NOT_COUNTED = -100  # label of padding among the masked positions; torch's losses ignore it
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,10 @@ class Batch:
     token_type_ids: torch.Tensor  # [B, L] int64: 0 in segment A, 1 in segment B
     attention_mask: torch.Tensor | None  # [B, L] int64: 1 on tokens; None if nothing is padded
     sentence_order_label: torch.Tensor  # [B] int64: 0 in order, 1 swapped
-    masked_positions: torch.Tensor  # [M] int64: indices into the flattened B * L, made where no GPU has to wait
-    masked_labels: torch.Tensor  # [M] int64: the tokens that were there; NOT_COUNTED at the end, to fill up
+    masked_positions: (
+        torch.Tensor
+    )  # [M] int64: indices into the flattened B * L, computed on the CPU, where it blocks no GPU
+    masked_labels: torch.Tensor  # [M] int64: the tokens that were there; NOT_COUNTED where padded
 
     @property
     def samples(self) -> int:

@@ -71,7 +71,7 @@ def test_with_a_token(
     assert len(trainer.when_joined) == 1
     assert run.name == "little"
     shown = capfd.readouterr()
-    assert "asking to be let in:" in shown.out
+    assert "asking for a pass:" in shown.out
     assert "Ctrl-C" in shown.out
     assert SECRET not in shown.out + shown.err
     written = [path for path in tmp_path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from app.plan.forecast import DAY, MEGABIT, Forecast, forecast, global_step
+from app.plan.forecast_report import plan, render
 from app.plan.picture import svg
-from app.plan.plan import plan, render
 from app.plan.table import TableError, Volunteers, read_table
 from averaging.load_balancing.plan import Node, Role, equal_parts, make_plan
 from swarm.run_file import RunFile, load_run, parse_run
@@ -92,7 +92,7 @@ def test_what_would_help_is_found(run: RunFile):
 
 def test_processors_as_the_limit_are_named(run: RunFile):
     report = shown(forecast(run, [volunteers(count=3, samples_per_second=1.0, up=1000.0, down=1000.0)]))
-    assert "processors are the limit" in report
+    assert "computing is the limit" in report
 
 
 def test_a_table_that_nobody_can_average_with_is_told(run: RunFile):
@@ -101,7 +101,7 @@ def test_a_table_that_nobody_can_average_with_is_told(run: RunFile):
     assert found.planned.idle_fraction == 1.0
     report = shown(found)
     assert "never" in report
-    assert "Nobody could average" in report
+    assert "No peer could average" in report
 
 
 def test_the_example_is_planned_and_reported(run: RunFile):
@@ -111,7 +111,7 @@ def test_the_example_is_planned_and_reported(run: RunFile):
     for row in read_table(TABLE):
         assert row.device in report
     assert found.rows[0].role is Role.AGGREGATOR
-    assert "Most would help" in report or "Nothing of this helps" in report
+    assert "Most would help" in report or "None of these helps" in report
 
 
 def test_the_picture_is_an_svg_with_everybody_in_it(run: RunFile):

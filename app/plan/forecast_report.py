@@ -1,4 +1,4 @@
-"""What `sahaj plan` does: a forecast of a run from a table of volunteers, as a report, a picture and JSON."""
+"""What `sahaj plan` does: it forecasts a run from a table of volunteers, as a report, a picture and JSON."""
 
 import json
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from averaging.load_balancing.plan import Role
 from swarm.files import write_file
 from swarm.run_file import load_run
 
-WORTH_NAMING = 0.02  # gain in samples a second below which a change is no help
+WORTH_NAMING = 0.02  # smaller gains in samples a second are not reported as help
 HOUR = 3600.0  # seconds
 
 
@@ -80,14 +80,14 @@ def _remarks(found: Forecast) -> list[str]:
     remarks = []
     best = next((change for change in found.changes if change.gain >= WORTH_NAMING), None)
     if found.planned.days is None:
-        remarks.append("Nobody could average: somebody whom others can reach has to be there, as the coordinator is.")
+        remarks.append("No peer could average: one that others can reach must be present, such as the coordinator.")
     elif best is not None:
         remarks.append(f"Most would help: {best.name} ({best.gain:+.0%} samples a second).")
     else:
-        remarks.append("Nothing of this helps: processors are the limit, and only more of them make the run shorter.")
+        remarks.append("None of these helps: computing is the limit, and only more devices make the run shorter.")
     if found.planned.idle_fraction:
         remarks.append(
-            f"In {found.planned.idle_fraction:.0%} of the day nobody computes, or nobody who is there can be reached."
+            f"In {found.planned.idle_fraction:.0%} of the day no peer computes, or none that is present can be reached."
         )
     if found.planned.waits_for_lines and found.planned.days is not None:
         remarks.append(
@@ -96,7 +96,7 @@ def _remarks(found: Forecast) -> list[str]:
         )
     if any(row.role is Role.LISTENER for row in found.rows):
         remarks.append(
-            "Listeners only follow the model: everybody would wait for their gradients longer than these are worth."
+            "Listeners only follow the model: their gradients would take longer to arrive than they are worth."
         )
     if not any(row.role is Role.AGGREGATOR for row in found.rows):
         remarks.append("Is the coordinator in the table? It averages too: a row with samples_per_second 0.")
