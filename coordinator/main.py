@@ -24,7 +24,7 @@ from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram_count import UnigramBaseline
 from coordinator.initialization.initialize import initialize
 from coordinator.ledger.ledger import Ledger, open_ledger
-from coordinator.ledger.minutes import Historian
+from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder
 from coordinator.main_loop import Bookkeeper, Office
 from coordinator.notebook.build import invitation
@@ -149,7 +149,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             say(f"  {way_in}")
             for warning in warnings:
                 say(warning)
-            historian = Historian(ledger)
+            historian = MinuteRecorder(ledger)
             if releaser:
                 releaser.start()
             baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)

@@ -19,7 +19,7 @@ from coordinator.evaluation.probes import Probe, fill
 from coordinator.evaluation.unigram import below_unigram, compared
 from coordinator.evaluation.unigram_count import UnigramBaseline
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.minutes import Historian
+from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
@@ -52,7 +52,7 @@ class Office:
     tracker: Tracker
     say: Callable[[str], None]
     autocast: bool  # evaluate in bfloat16
-    historian: Historian
+    historian: MinuteRecorder
     probes: list[Probe]  # fixed sentences with masks, to be filled at checkpoints
     releaser: Releaser | None = None  # takes checkpoints to the Hub
 

@@ -1,11 +1,10 @@
 """Where the run is, how it got on in the last hour, and when it will be done."""
 
-from dataclasses import asdict
-
 from coordinator.context import ServiceContext
-from coordinator.http.schemas.public import EvaluationAnswer, LastHourAnswer, ProgressAnswer, StepAnswer
-from coordinator.ledger.history import MINUTE, Minute
+from coordinator.http.schemas.public import LastHourAnswer, ProgressAnswer
+from coordinator.ledger.history import MINUTE
 from coordinator.ledger.ledger import Progress, Totals
+from coordinator.ledger.tables import MinuteRow
 from swarm import clock
 
 __all__ = ["ProgressAnswer", "expected_finish", "tell_progress"]
@@ -28,8 +27,7 @@ def tell_progress(
         hour = _change(then, ledger.history.steps_counted_since(then.time), progress, totals, now)
     status, halted = context.status(), decisions.paused or decisions.stopped
     return ProgressAnswer(
-        **asdict(progress) | {"step": status.step},
-        below_unigram=progress.below_unigram,
+        **dict(progress) | {"step": status.step},
         total_steps=run.optimizer.total_steps,
         step_samples=min(max(0, status.samples_gathered), run.averaging.target_batch_size),
         target_batch_size=run.averaging.target_batch_size,
@@ -42,11 +40,8 @@ def tell_progress(
         paused=decisions.paused,
         stopped=decisions.stopped,
         announcement=decisions.announcement,
-        steps=[StepAnswer(**asdict(one)) for one in ledger.steps(since)],
-        evaluations=[
-            EvaluationAnswer(**asdict(one), below_unigram=one.below_unigram)
-            for one in ledger.history.evaluations(MOST_EVALUATIONS)
-        ],
+        steps=ledger.steps(since),
+        evaluations=ledger.history.evaluations(MOST_EVALUATIONS),
     )
 
 
@@ -57,7 +52,7 @@ def expected_finish(step: int, total: int, hour: LastHourAnswer | None, now: flo
     return now + (total - step) * hour.seconds / hour.steps
 
 
-def _change(then: Minute, steps: int, progress: Progress, totals: Totals, now: float) -> LastHourAnswer:
+def _change(then: MinuteRow, steps: int, progress: Progress, totals: Totals, now: float) -> LastHourAnswer:
     return LastHourAnswer(
         seconds=now - then.time,
         steps=steps,

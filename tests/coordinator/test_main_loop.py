@@ -15,7 +15,7 @@ from coordinator.checkpoints.retention import list_checkpoints
 from coordinator.checkpoints.rollback import Recall, Reins
 from coordinator.evaluation.unigram_count import UnigramBaseline
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.minutes import Historian
+from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.main_loop import Bookkeeper, Office
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import ReleaseOffice, Releaser
@@ -90,7 +90,7 @@ def office_of(
         tracker=Tracker(),
         say=said.append,
         autocast=False,
-        historian=Historian(ledger),
+        historian=MinuteRecorder(ledger),
         probes=[],
         releaser=releaser,
     )

@@ -3,7 +3,6 @@
 import contextlib
 import hmac
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Security
@@ -16,6 +15,7 @@ from coordinator.checkpoints.retention import list_checkpoints
 from coordinator.context import ServiceContext
 from coordinator.http.desk import People
 from coordinator.http.errors import NO_STORE, Problem, bearer
+from coordinator.ledger.answers import KnownFlag
 from coordinator.ledger.ledger import LedgerError
 from swarm.access.join_messages import Refused
 
@@ -59,19 +59,6 @@ class StepOrder(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     step: Annotated[int, Field(ge=0)] = Field(description="global step of a checkpoint that the coordinator holds")
-
-
-class FlagAnswer(BaseModel):
-    """The newest of a kind about a peer; times are unix seconds."""
-
-    user: str
-    peer_id: str
-    kind: str
-    what: str = Field(description="one line, to be read after the user's name")
-    step: int
-    times: int = Field(description="how often there was one")
-    first: float
-    last: float
 
 
 class DecisionsAnswer(BaseModel):
@@ -155,11 +142,10 @@ def admin_routes(context: ServiceContext, people: People) -> APIRouter:
 
 
 def _add_flags(router: APIRouter, context: ServiceContext) -> None:
-    @router.get("/flags", response_model=list[FlagAnswer])
+    @router.get("/flags", response_model=list[KnownFlag])
     def flags() -> Response:
         """What the organizer should know about peers, the newest first."""
-        found = [FlagAnswer(**asdict(one) | {"kind": one.kind.value}) for one in context.ledger.rounds.flags()]
-        return JSONResponse([one.model_dump() for one in found], headers=NO_STORE)
+        return JSONResponse([one.model_dump() for one in context.ledger.rounds.flags()], headers=NO_STORE)
 
 
 def spellings(name: str, known: list[str]) -> set[str]:

@@ -1,8 +1,6 @@
 """The routes about how the model learns: the run's history, and what it puts into fixed sentences."""
 
-import math
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
@@ -11,7 +9,6 @@ from fastapi.responses import Response
 
 from averaging.optimizers.state_step import learning_rate_at
 from coordinator.context import RunContext
-from coordinator.evaluation.held_out import perplexity
 from coordinator.http.desk import Remembered
 from coordinator.http.response_cache import KEPT, UNAVAILABLE, kept
 from coordinator.http.schemas.history import (
@@ -21,11 +18,8 @@ from coordinator.http.schemas.history import (
     HistoricEvaluationAnswer,
     HistoryAnswer,
     LearningRateAnswer,
-    SpanAnswer,
-    StepBucketAnswer,
 )
 from coordinator.ledger.history import Fills
-from coordinator.ledger.ledger import EvaluationRecord
 from swarm.run_file import OptimizerSection
 
 POINTS = (50, 100, 200, 400, 600, 1000, 2000)  # few, so that few answers have to be found and remembered
@@ -62,26 +56,12 @@ def planned_rates(settings: OptimizerSection) -> list[LearningRateAnswer]:
 def _history(context: RunContext, points: int) -> Callable[[], Response]:
     history = context.ledger.history
     answer = HistoryAnswer(
-        steps=[StepBucketAnswer(**asdict(one)) for one in history.steps(points)],
-        evaluations=[_evaluation(one) for one in history.evaluations(points)],
-        minutes=[SpanAnswer(**asdict(one)) for one in history.minutes(points)],
+        steps=history.steps(points),
+        evaluations=[HistoricEvaluationAnswer.model_validate(one) for one in history.evaluations(points)],
+        minutes=history.minutes(points),
         learning_rate=planned_rates(context.run.optimizer),
     )
     return kept(answer, KEPT)
-
-
-def _evaluation(one: EvaluationRecord) -> HistoricEvaluationAnswer:
-    found = perplexity(one.loss)
-    return HistoricEvaluationAnswer(
-        step=one.step,
-        time=one.time,
-        loss=one.loss,
-        perplexity=found if math.isfinite(found) else None,
-        sentence_order_loss=one.sentence_order_loss,
-        sentence_order_accuracy=one.sentence_order_accuracy,
-        unigram_loss=one.unigram_loss,
-        below_unigram=one.below_unigram,
-    )
 
 
 def _fills(one: Fills) -> FillsAnswer:

@@ -1,7 +1,6 @@
 """The route about machines: what the run is computed on, and nobody's name."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 
 from fastapi import APIRouter
 from fastapi.responses import Response
@@ -9,7 +8,7 @@ from fastapi.responses import Response
 from coordinator.context import RunContext
 from coordinator.http.desk import Remembered
 from coordinator.http.response_cache import KEPT, UNAVAILABLE, kept
-from coordinator.http.schemas.people import CountryAnswer, DeviceAnswer, MachinesAnswer, ModeAnswer
+from coordinator.http.schemas.people import MachinesAnswer
 
 MOST_DEVICES = 100  # kinds of them
 
@@ -28,16 +27,12 @@ def machine_routes(context: RunContext) -> APIRouter:
 
 
 def _machines(context: RunContext) -> Callable[[], Response]:
-    census = context.ledger.census
-    modes = {
-        one.client_mode: ModeAnswer(sessions=one.sessions, present=one.present, samples=one.samples)
-        for one in census.modes()
-    }
-    nobody = ModeAnswer(sessions=0, present=0, samples=0)
+    people = context.ledger.people
+    modes = people.modes()
     answer = MachinesAnswer(
-        devices=[DeviceAnswer(**asdict(one)) for one in census.devices(MOST_DEVICES)],
-        client_mode=modes.get(True, nobody),
-        reachable=modes.get(False, nobody),
-        countries=[CountryAnswer(**asdict(one)) for one in census.countries()],
+        devices=people.devices(MOST_DEVICES),
+        client_mode=modes[True],
+        reachable=modes[False],
+        countries=people.countries(),
     )
     return kept(answer, KEPT)

@@ -3,7 +3,6 @@
 import datetime
 import hashlib
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
@@ -23,7 +22,7 @@ from coordinator.http.response_cache import (
     kept,
     kept_headers,
 )
-from coordinator.http.schemas.people import DayAnswer, LeaderAnswer, Period, PersonAnswer, SessionAnswer
+from coordinator.http.schemas.people import LeaderAnswer, Period, PersonAnswer, SessionAnswer
 from coordinator.ledger.ledger import Leader, SessionSummary
 from swarm.access.passes import UNVERIFIED
 
@@ -98,34 +97,26 @@ def _leaderboard(
 ) -> Callable[[], Response]:
     since = first_day(period, datetime.datetime.now(datetime.timezone.utc).date())
     found = [one for _, one in ranking().values()] if since is None else context.ledger.leaderboard(since=since)
-    return kept([LeaderAnswer(**asdict(one), **_face(context, people, one)) for one in found[:MOST_LEADERS]], KEPT)
+    return kept([LeaderAnswer(**dict(one), **_profile(context, people, one)) for one in found[:MOST_LEADERS]], KEPT)
 
 
 def _sessions(context: RunContext, people: People) -> Callable[[], Response]:
-    found = context.ledger.census.newest_sessions(MOST_SESSIONS)
-    return kept([_session(one, _face(context, people, one)) for one in found], KEPT)
+    found = context.ledger.people.newest_sessions(MOST_SESSIONS)
+    return kept([_session(one, _profile(context, people, one)) for one in found], KEPT)
 
 
-def _session(one: SessionSummary, face: dict[str, Any]) -> SessionAnswer:
-    public = {key: value for key, value in asdict(one).items() if key not in ("session_id", "peer_id")}
-    return SessionAnswer(session=hashlib.sha256(one.session_id.encode()).hexdigest()[:12], **public, **face)
+def _session(one: SessionSummary, profile: dict[str, Any]) -> SessionAnswer:
+    return SessionAnswer(session=hashlib.sha256(one.session_id.encode()).hexdigest()[:12], **dict(one), **profile)
 
 
 def _person(context: RunContext, people: People, rank: int, leader: Leader) -> Callable[[], Response]:
-    face, census = _face(context, people, leader), context.ledger.census
+    profile, queries = _profile(context, people, leader), context.ledger.people
+    sessions = queries.newest_sessions(SESSIONS_OF_ONE, leader.user)
     answer = PersonAnswer(
-        user=leader.user,
-        **face,
+        **dict(leader) | profile | {"sessions": [_session(one, profile) for one in sessions]},
         rank=rank,
-        samples=leader.samples,
-        tokens=leader.tokens,
-        hours=leader.hours,
-        share=leader.share,
-        first_seen=leader.first_seen,
-        last_seen=leader.last_seen,
         present=leader.sessions_present > 0,
-        days=[DayAnswer(**asdict(one)) for one in census.days(leader.user)],
-        sessions=[_session(one, face) for one in census.newest_sessions(SESSIONS_OF_ONE, leader.user)],
+        days=queries.days(leader.user),
     )
     return kept(answer, KEPT)
 
@@ -136,7 +127,7 @@ def _thanks(context: RunContext, ranking: Ranking) -> Callable[[], Response]:
     return lambda: Response(content, headers=kept_headers(KEPT), media_type="text/markdown")
 
 
-def _face(context: RunContext, people: People, one: Leader | SessionSummary) -> dict[str, Any]:
+def _profile(context: RunContext, people: People, one: Leader | SessionSummary) -> dict[str, Any]:
     return {"verified": _is_verified(context, one.user), "avatar": people.avatar(one.user)}
 
 

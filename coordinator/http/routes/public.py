@@ -3,7 +3,6 @@
 import base64
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -146,5 +145,5 @@ def link_kept_for(run: RunFile) -> int:
 
 
 def _checkpoints(context: ServiceContext) -> Callable[[], Response]:
-    found = [asdict(one.state) for one in list_checkpoints(context.checkpoints)]
-    return kept([CheckpointAnswer(**{key: one[key] for key in CheckpointAnswer.model_fields}) for one in found], KEPT)
+    found = list_checkpoints(context.checkpoints)
+    return kept([CheckpointAnswer.model_validate(one.state) for one in found], KEPT)

@@ -239,7 +239,7 @@ def test_the_curve_shows_what_there_is(record: Record):
     svg = draw(record.curves, "river-run")
     assert svg is not None and svg.count("<polyline") == 2 and "river-run" in svg
     assert svg.count("stroke-dasharray") == 1 and "a table of word frequencies: 5.50" in svg
-    unknown = [replace(one, unigram_loss=None) for one in record.curves.evaluations]
+    unknown = [one.model_copy(update={"unigram_loss": None}) for one in record.curves.evaluations]
     assert "stroke-dasharray" not in (draw(Curves(record.curves.steps, unknown), "river-run") or "")
     assert draw(Curves([], []), "river-run") is None and picture(Curves([], []), "river-run") == {}
     assert draw(Curves(record.curves.steps[:1], []), "river-run") is not None
