@@ -1,4 +1,4 @@
-"""The coordinator from start to end: the first peer of a run, on which nobody has to wait."""
+"""The coordinator from start to end: the first peer of a run, which convenes it and keeps what it has reached."""
 
 import contextlib
 import queue
@@ -9,28 +9,28 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
 from averaging.log.disk import LOG_FILE
 from averaging.log.log_file import newest_step
-from coordinator.access.authority import AccessControl, open_access_control
+from coordinator.access.authority import open_access_control
 from coordinator.access.service import serve
-from coordinator.checkpoints.rollback import Recall, Reins
-from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint, list_checkpoints, load_newest_checkpoint
+from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
+from coordinator.checkpoints.rollback import Rollback
+from coordinator.checkpoints.store import LoadedCheckpoint, load_newest_checkpoint
 from coordinator.context import RunContext, RunStatus
-from coordinator.evaluation.held_out import bfloat16_is_faster
+from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram_count import UnigramBaseline
 from coordinator.initialization.initialize import initialize
-from coordinator.ledger.ledger import Ledger, open_ledger
+from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder
-from coordinator.main_loop import Bookkeeper, Office
+from coordinator.main_loop import CoordinatorLoop
 from coordinator.notebook.build import invitation
 from coordinator.release.restore import restore_from_hub
-from coordinator.release.uploader import ReleaseOffice, Releaser
-from coordinator.replica import RunLog, set_older_log_aside
+from coordinator.release.uploader import Releaser
+from coordinator.replica import Replica, set_older_log_aside
 from coordinator.state_folder import CHECKPOINTS, LEDGER, LOG
 from coordinator.tracking import open_tracker
 from corpus.documents import open_documents
@@ -39,7 +39,7 @@ from swarm.dht.node import Network, addresses, is_loopback, join_dht
 from swarm.dht.watch import DHTWatch
 from swarm.files import write_file
 from swarm.hosts import is_this_machine
-from swarm.identity import Identity, load_identity
+from swarm.identity import load_identity
 from swarm.leaving import end_helpers, end_process, leaving_on_signal
 from swarm.logging import logs
 from swarm.private_folder import keep_private
@@ -47,11 +47,11 @@ from swarm.run_file import RunFile, load_run
 from swarm.run_file.fingerprint import Fingerprint, differences, fingerprint
 from tokenizer.loading import load_tokenizer, read_tokenizer, tokenizer_digest
 from trainer.data import Batch, validation_batches
-from trainer.model import PretrainingModel, build_model
+from trainer.model import build_model
 
 EVALUATION_BATCH = 16  # samples at a time: little memory, and the processor is busy with it
-PATIENCE = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
-PEERS = "peers.json"  # in the state folder: some that were there when it was written
+SHUTDOWN_TIMEOUT = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
+PEERS = "peers.json"  # in the state folder: some peers, to find the swarm by after a restart
 IDENTITY = "identity.key"  # in the state folder, since the run was first opened from it
 ADDRESSES = "addresses.txt"  # in the state folder: where this coordinator can be joined
 
@@ -81,51 +81,47 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     folder = options.state_folder
     if problem := keep_private(folder):
         say(problem)
+
+    # What the run file names has to be there and to fit, before anything is begun.
     tokenizer = load_tokenizer(run)
     ours = fingerprint(run, tokenizer_digest(tokenizer))
     held_out = held_out_batches(run, tokenizer)
     probes = read_probes(run, tokenizer)
+
+    # Where the run goes on: from the newest checkpoint, here or at the Hub, or from a new model.
     restore_from_hub(run, folder, ours, say, asked=options.from_hub)
     newest = newest_that_fits(folder / CHECKPOINTS, ours)
-    if options.resume and newest is None and not any((folder / name).exists() for name in (IDENTITY, LEDGER)):
-        raise CheckpointError(
-            f"--resume: {folder} has nothing to go on from; name the run's folder with --state FOLDER, "
-            "or leave out --resume to begin"
-        )
+    check_resume(options, newest)
     model = build_model(run, tokenizer)
     if is_new(run, folder, newest):
         initialize(model, run, tokenizer, say)
-    ledger = open_ledger(run.coordinator.ledger, folder)
-    identity = load_identity(folder / IDENTITY)  # whoever has it has the folder, and its logs, to itself
+
+    # What all parts of the coordinator share, and who this peer is. The identity's lock keeps a second coordinator out.
+    context = RunContext(run, ours, folder, open_ledger(run.coordinator.ledger, folder), say)
+    identity = load_identity(folder / IDENTITY)
     if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):
         say(problem)
-    network = Network(
-        initial_peers=options.initial_peers,
-        maybe_there=known_peers.recall(folder / PEERS),  # they go on elsewhere, should this machine be a new one
-        listen=options.listen or tuple(run.coordinator.listen),
-        announce=options.announce or tuple(run.coordinator.announce),
-    )
     access = open_access_control(run.name, folder, identity, run.access.pass_lifetime) if run.access else None
-    gate = access.gate if access else None
-    context = RunContext(run, ours, folder, ledger, say)
-    # hivemind forks its processes: that has to come before threads of ours are running
-    dht = join_dht(run.name, identity, network, gate)
+
+    # The swarm. hivemind forks its processes: that has to come before threads of ours are running.
+    dht = join_dht(run.name, identity, network(run, options), access.gate if access else None)
     try:
-        log = open_log(run, options, ours, dht, identity, model, newest, access, say)
-        evaluations = ledger.evaluations()
+        if options.from_hub and newest and (aside := set_older_log_aside(folder / LOG, newest)):
+            say(f"The log on the disk is older than the release and lies in {aside} now.")
+        replica = Replica(context, dht, identity, model, newest, access)
         with (
             leaving_on_signal(
                 lambda: say("The coordinator had to stop before everything was saved; the newest checkpoint is whole."),
-                patience=PATIENCE,
+                patience=SHUTDOWN_TIMEOUT,
             ) as asked_to_leave,
-            contextlib.ExitStack() as open_doors,
+            contextlib.ExitStack() as services,
         ):
             watch = DHTWatch(dht, say, asked_to_leave.fail)
+            releaser = open_releaser(context)
+            rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+            # How others join: by the link of the HTTP service, or by an address where the run gives no passes.
             reachable = addresses(dht)
-            orders: queue.SimpleQueue[int] = queue.SimpleQueue()
-            way_in = join_command(options.run_file, reachable)
-            warnings: list[str] = []
-            releaser = releaser_of(run, folder, ours, ledger, say)
             if access:
                 service = serve(
                     context,
@@ -133,91 +129,97 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                     access,
                     dht,
                     identity,
-                    status=lambda: RunStatus(
-                        log.step,
-                        log.samples_gathered,
-                        log.stepped_at,
-                        watch.trouble,
-                        releaser.notebook() if releaser else "",
-                    ),
-                    order_rollback=orders.put,
+                    status=lambda: status_of(replica, watch, releaser),
+                    order_rollback=rollback_orders.put,
                 )
-                url = open_doors.enter_context(service)
-                way_in, warnings = f"sahaj join {url}", warnings_about(run, url)
+                url = services.enter_context(service)
+                command, warnings = f"sahaj join {url}", warnings_about(run, url)
+            else:
+                command, warnings = join_command(options.run_file, reachable), []
             write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
-            say(f"Run {run.name} is open at global step {log.step} of {run.optimizer.total_steps}. To join:")
-            say(f"  {way_in}")
+            say(f"Run {run.name} is open at global step {replica.step} of {run.optimizer.total_steps}. To join:")
+            say(f"  {command}")
             for warning in warnings:
                 say(warning)
-            historian = MinuteRecorder(ledger)
+
+            # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
+            minutes, tracker = MinuteRecorder(context.ledger), open_tracker(run, folder)
+            baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
+            evaluator = Evaluator(context, build_model(run, tokenizer), tokenizer, held_out, probes, baseline, tracker)
+            loop = CoordinatorLoop(
+                context,
+                replica,
+                Recorder(
+                    run, dht, context.ledger, replica, minutes, access.gate if access else None, say, folder / PEERS
+                ),
+                minutes,
+                evaluator,
+                Rollback(context, replica, rollback_orders),
+                tracker,
+                releaser,
+                evaluated=max((one.step for one in context.ledger.evaluations()), default=-1),
+                saved=min(newest.trainer_state.step, replica.step) if newest else -1,
+            )
+            loop_thread = threading.Thread(target=loop.work, args=(asked_to_leave,), name="coordinator-loop")
             if releaser:
                 releaser.start()
-            baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
-            office = Office(
-                run=run,
-                fingerprint=ours.digest,
-                folder=folder / CHECKPOINTS,
-                tokenizer=tokenizer,
-                model=build_model(run, tokenizer),
-                held_out=held_out,
-                baseline=baseline,
-                ledger=ledger,
-                tracker=open_tracker(run, folder),
-                say=say,
-                autocast=bool(held_out) and bfloat16_is_faster(model, held_out[0]),
-                historian=historian,
-                probes=probes,
-                releaser=releaser,
-            )
-            bookkeeper = Bookkeeper(
-                office,
-                log,
-                Recorder(run, dht, ledger, log, historian, gate, say, peers=folder / PEERS),
-                Recall(Reins(log, orders, ledger, office.folder, say)),
-                evaluated=max((one.step for one in evaluations), default=-1),
-                saved=min(newest.trainer_state.step, log.step) if newest else -1,
-            )
-            books = threading.Thread(target=bookkeeper.work, args=(asked_to_leave,), name="bookkeeping")
-            books.start()
-            baseline.start()  # only now, or it would slow down the measuring of bfloat16
+            loop_thread.start()
+            baseline.start()  # only now: the evaluator has measured whether bfloat16 is faster
             try:
-                log.follow(asked_to_leave)
+                replica.follow(asked_to_leave)
             finally:
                 asked_to_leave.set()
-                books.join()
+                loop_thread.join()
                 baseline.finish()
-            office.tracker.finish(timeout=1.0)
+
+            # The end: what was begun is finished, and only then does the peer leave.
+            tracker.finish(timeout=1.0)
             if releaser:
                 releaser.finish()
             if not asked_to_leave.status:
                 watch.stop()
                 dht.shutdown()
-        say(f"The coordinator has stopped at global step {log.step}. Start it again to go on.")
+        say(f"The coordinator has stopped at global step {replica.step}. Start it again to go on.")
     finally:
-        ledger.close()
+        context.ledger.close()
         end_helpers()
     if asked_to_leave.status:  # threads of hivemind may wait for the DHT that is gone
         end_process(asked_to_leave.status)
 
 
-def open_log(
-    run: RunFile,
-    options: CoordinatorOptions,
-    ours: Fingerprint,
-    dht: DHT,
-    identity: Identity,
-    model: PretrainingModel,
-    newest: LoadedCheckpoint | None,
-    access: AccessControl | None,
-    say: Callable[[str], None],
-) -> RunLog:
-    """The coordinator's own peer, in the state from which the run goes on."""
-    folder = options.state_folder / LOG
-    aside = set_older_log_aside(folder, newest) if options.from_hub and newest else None
-    if aside is not None:
-        say(f"The log on the disk is older than the release and lies in {aside} now.")
-    gate, authority = (access.gate, access.authority) if access else (None, None)
-    return RunLog(run, ours, dht, identity, model, newest, gate, authority, folder)
+def check_resume(options: CoordinatorOptions, newest: LoadedCheckpoint | None) -> None:
+    """Refuse `--resume` in a folder of no run.
+
+    Raises:
+        CheckpointError: there is no checkpoint, identity or ledger.
+    """
+    folder = options.state_folder
+    if options.resume and newest is None and not any((folder / name).exists() for name in (IDENTITY, LEDGER)):
+        raise CheckpointError(
+            f"--resume: {folder} has nothing to go on from; name the run's folder with --state FOLDER, "
+            "or leave out --resume to begin"
+        )
+
+
+def network(run: RunFile, options: CoordinatorOptions) -> Network:
+    """Where this peer listens, and by whom it finds the swarm."""
+    return Network(
+        initial_peers=options.initial_peers,
+        maybe_there=known_peers.recall(options.state_folder / PEERS),  # they go on elsewhere if this is a new machine
+        listen=options.listen or tuple(run.coordinator.listen),
+        announce=options.announce or tuple(run.coordinator.announce),
+    )
+
+
+def status_of(replica: Replica, watch: DHTWatch, releaser: Releaser | None) -> RunStatus:
+    """Where the run stands now."""
+    return RunStatus(
+        step=replica.step,
+        samples_gathered=replica.samples_gathered,
+        stepped_at=replica.stepped_at,
+        problem=watch.trouble,
+        notebook_at_hub=releaser.notebook() if releaser else "",
+    )
 
 
 def is_new(run: RunFile, folder: Path, newest: LoadedCheckpoint | None) -> bool:
@@ -239,15 +241,14 @@ def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[B
     return validation_batches(run, documents, tokenizer, EVALUATION_BATCH)
 
 
-def releaser_of(
-    run: RunFile, folder: Path, ours: Fingerprint, ledger: Ledger, say: Callable[[str], None]
-) -> Releaser | None:
-    """What takes checkpoints to the Hub, if the run file asks for it; it has been told of those that are there."""
+def open_releaser(context: RunContext) -> Releaser | None:
+    """What uploads checkpoints to the Hub, if the run file asks for it; it knows of those that are there already."""
+    run = context.run
     if run.release is None:
         return None
-    also = partial(invitation, run.name, run.access.url if run.access else None)
-    releaser = Releaser(ReleaseOffice(run, run.release, ours.digest, folder, ledger, say, also))
-    releaser.offer(list_checkpoints(folder / CHECKPOINTS))
+    notebook = partial(invitation, run.name, run.access.url if run.access else None)
+    releaser = Releaser(context, run.release, also=notebook)
+    releaser.offer(list_checkpoints(context.checkpoints))
     return releaser
 
 

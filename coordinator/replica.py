@@ -1,4 +1,4 @@
-"""The coordinator's own peer: it computes nothing, convenes the rounds and has every state."""
+"""The coordinator's own peer: it computes no gradients, convenes the rounds and holds every state."""
 
 import queue
 import threading
@@ -15,15 +15,16 @@ from averaging.log.log_file import Place, entries_after, missing_in, newest_step
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
-from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint
+from coordinator.access.authority import AccessControl
+from coordinator.checkpoints.checkpoint import CheckpointError
+from coordinator.checkpoints.store import LoadedCheckpoint
+from coordinator.context import RunContext
+from coordinator.state_folder import LOG
 from swarm import clock
-from swarm.access.gate import Gate
-from swarm.access.passes import Authority
 from swarm.errors import SwarmError
 from swarm.files import storage_errors
 from swarm.identity import Identity
-from swarm.run_file import RunFile
-from swarm.run_file.fingerprint import OPTIMIZER_VERSION, Fingerprint
+from swarm.run_file.fingerprint import OPTIMIZER_VERSION
 from trainer.model import PretrainingModel
 
 POLL = 0.2  # seconds
@@ -40,29 +41,27 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Applied:
-    """A header whose step was taken here."""
+    """A header that was applied here."""
 
     header: Header
     gradient_norm: float | None  # of an update
-    seconds: float | None  # of its round; None: this coordinator was not in it
+    seconds: float | None  # of its round; None if this coordinator was not a member
 
 
-class RunLog:
-    """Follows the run, and leads it."""
+class Replica:
+    """Follows the run, and convenes its rounds."""
 
     def __init__(
         self,
-        run: RunFile,
-        ours: Fingerprint,
+        context: RunContext,
         dht: DHT,
         identity: Identity,
         model: PretrainingModel,
         newest: LoadedCheckpoint | None,
-        gate: Gate | None,
-        authority: Authority | None,
-        folder: Path,
+        access: AccessControl | None,
     ):
-        """`folder`: of the log. Where there is none yet, the run begins with the newest checkpoint, or the model."""
+        """Where the state folder has no log yet, the run begins with the newest checkpoint, or else with the model."""
+        folder = context.folder / LOG
         self.stepped_at = clock.now()  # unix time, seconds: when the newest global step was taken, or this began
         self.has_stopped = threading.Event()
         self._file = folder / LOG_FILE
@@ -70,14 +69,14 @@ class RunLog:
         self._is_made = threading.Event()
         self._restored: queue.SimpleQueue[State] = queue.SimpleQueue()  # states after rollbacks
         membership = Membership(
-            run,
-            ours.digest,
+            context.run,
+            context.fingerprint.digest,
             dht,
             identity,
             "coordinator",
-            gate,
+            access.gate if access else None,
             is_coordinator=True,
-            authority=authority,
+            authority=access.authority if access else None,
             folder=folder,
         )
         self.optimizer = CollaborativeOptimizer(
@@ -89,7 +88,7 @@ class RunLog:
         self._is_made.set()
 
     def _apply(self, entry: Entry) -> None:
-        """In another thread, perhaps before the optimizer is made."""
+        """Called by another thread, perhaps before `self.optimizer` is set."""
         self._is_made.wait()
         self.stepped_at = clock.now()
         norm = self.optimizer.gradient_norm if entry.header.kind is Kind.UPDATE else None
@@ -108,21 +107,21 @@ class RunLog:
         return self.optimizer.progress.gathered
 
     def applied(self) -> list[Applied]:
-        """The steps that were taken since this was last asked."""
+        """The headers applied since the last call."""
         found = []
         while not self._applied.empty():
             found.append(self._applied.get())
         return found
 
     def entries_after(self, place: Place | None, most: int) -> tuple[list[Entry], Place | None]:
-        """Headers that this coordinator knows of, of whatever chain: the next ones on its disk, and where they end.
+        """At most `most` headers on the disk after a place, of whatever chain, and the place where they end.
 
         Raises:
             StorageError: the disk cannot be read.
         """
-        return entries_after(self._file, place, most, self._ask_for_lost)
+        return entries_after(self._file, place, most, self._request_missing)
 
-    def _ask_for_lost(self) -> None:
+    def _request_missing(self) -> None:
         if gaps := missing_in(self._file):
             self.optimizer.lacks(gaps)
 
@@ -130,7 +129,7 @@ class RunLog:
         """Take part until `stop` is set.
 
         Raises:
-            SwarmError: this peer can take part no longer.
+            SwarmError: this peer cannot go on.
         """
         try:
             while not stop.wait(POLL):
@@ -140,23 +139,27 @@ class RunLog:
             self.has_stopped.set()
 
     def roll_back(self, older: LoadedCheckpoint) -> None:
-        """Have the run go on from this older state, once a quorum agrees; `restored` tells when it has.
+        """Propose that the run goes on from this older state; `restored` tells when a quorum has agreed.
 
         Raises:
             CheckpointError: it does not fit the model.
-            SwarmError: the run is in small groups, which cannot go back.
+            SwarmError: the run averages in small groups, which cannot be rolled back.
         """
         self.optimizer.roll_back(state_of(older, self.optimizer.layout))
 
     def restored(self) -> Snapshot | None:
-        """The state that the run has gone back to since this was last asked; it may have gone on since."""
+        """The state that the run was rolled back to since the last call; the run may have gone on since."""
         newest = None
         while not self._restored.empty():
             newest = self._restored.get()
         return None if newest is None else self._snapshot_of(newest)
 
     def snapshot(self) -> Snapshot:
-        """The newest whole state."""
+        """The newest whole state.
+
+        Raises:
+            SwarmError: the replica has stopped before it had one.
+        """
         while (state := self.optimizer.state) is None:
             self.has_stopped.wait(POLL)
             if self.has_stopped.is_set():
@@ -170,7 +173,7 @@ class RunLog:
 
 
 def set_older_log_aside(folder: Path, newest: LoadedCheckpoint) -> Path | None:
-    """Move a log away that ends before a checkpoint, which then begins the run; returns where it is now.
+    """Move away a log that ends before a checkpoint, so that the run begins with that; returns where the log is now.
 
     Raises:
         StorageError: the log cannot be read or moved.
@@ -185,7 +188,7 @@ def set_older_log_aside(folder: Path, newest: LoadedCheckpoint) -> Path | None:
 
 
 def saved(state: State) -> dict[str, Any]:
-    """What a checkpoint keeps beside the parameters."""
+    """The optimizer's state, as a checkpoint keeps it."""
     return {"version": OPTIMIZER_VERSION, "step": state.step, "updates": state.updates, "moments": list(state.moments)}
 
 

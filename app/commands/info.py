@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 
-from coordinator.checkpoints.retention import TrainerState, read_size, read_state
+from coordinator.checkpoints.checkpoint import TrainerState, read_size, read_state
 from coordinator.evaluation.unigram import compared
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from coordinator.checkpoints.retention import read_state
+from coordinator.checkpoints.checkpoint import read_state
 from coordinator.evaluation.probes import likeliest
 from swarm.logging.quiet import quiet_transformers
 

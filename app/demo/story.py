@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from app.demo.peers import Peer, start_peer
-from coordinator.checkpoints.retention import newest_checkpoint
+from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.ledger.ledger import Ledger, StepSummary
 from coordinator.state_folder import CHECKPOINTS
 from swarm.errors import SwarmError

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.demo.peers import FAILED_ROUND, FIRST_SAMPLE, Peer
-from coordinator.checkpoints.retention import newest_checkpoint
+from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import CHECKPOINTS
 from swarm.access.passes import UNVERIFIED

@@ -6,14 +6,14 @@ from pathlib import Path
 from app.commands.info import readable
 from app.join.address import coordinator_url
 from app.join.problems import AddressProblem
-from coordinator.checkpoints.retention import RUN, Checkpoint, check
+from coordinator.checkpoints.checkpoint import RUN, Checkpoint, check
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.storage.database import folder_of
 from coordinator.notebook.build import invitation, link_for_others
 from coordinator.release.build import make_release
 from coordinator.release.facts import Record, read_record, read_unnamed, unknown_names
 from coordinator.release.hub import HubRepository, check_name
-from coordinator.release.release import CARD, Release, publish
+from coordinator.release.publish import CARD, Release, publish
 from coordinator.state_folder import AUTHORITY, LEDGER, URL
 from swarm.run_file import RunFile, load_run
 

@@ -1,1 +1,1 @@
-"""Who may take part: the authority that signs passes, the rules, renewals, and what the organizer announces."""
+"""Who may take part: passes, the policy that decides on them, renewals, and what the organizer has decided."""

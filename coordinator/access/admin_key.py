@@ -1,4 +1,4 @@
-"""The organizer's key: whoever can read its file may give orders to the running coordinator."""
+"""The admin key: a bearer token in the state folder with which the organizer gives orders to a running coordinator."""
 
 import re
 import secrets
@@ -12,10 +12,10 @@ KEY = re.compile(r"[0-9a-f]{64}")  # 32 bytes
 
 
 def load_admin_key(path: Path) -> str:
-    """Read the key file, or make a new one. Nobody else may read it.
+    """Read the key file, or make a new one, that only its owner may read.
 
     Raises:
-        SwarmError: the file is no such key.
+        SwarmError: the file holds no such key, or others may read it.
         StorageError: it cannot be written.
     """
     if not path.exists():
@@ -29,7 +29,7 @@ def load_admin_key(path: Path) -> str:
 
 
 def read_admin_key(path: Path) -> str:
-    """The key in an existing file: what `sahaj admin` shows.
+    """The key in an existing file, as `sahaj admin` sends it.
 
     Raises:
         SwarmError: there is none.

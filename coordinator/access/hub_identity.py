@@ -1,4 +1,4 @@
-"""Asking the Hugging Face Hub whose token this is. The token is passed on once and kept nowhere."""
+"""Asks the Hugging Face Hub whose token this is. The token is sent to the Hub and stored nowhere."""
 
 import hashlib
 import os
@@ -15,26 +15,26 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from swarm.errors import SwarmError
 
-KNOWN_FOR = 60.0  # seconds that an answer is good for
-REJECTED_FOR = 10.0  # seconds that a rejected token stays rejected: it may be a new one
-MOST_KEPT = 4096  # answers
-SILENCE = 10.0  # seconds without a byte from the Hub after which it counts as away
-TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")  # what can stand in a header
+KNOWN_FOR = 60.0  # seconds for which an answer is cached
+REJECTED_FOR = 10.0  # seconds for which a rejection is cached: the token may be so new that the Hub learns of it later
+MOST_KEPT = 4096  # answers in the cache
+HUB_TIMEOUT = 10.0  # seconds without a byte from the Hub
+TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")  # what an HTTP header can carry
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 WHOAMI = "/api/whoami-v2"
 
 
 class TokenRejected(SwarmError):
-    """The Hub does not know the token, or it is not a person's."""
+    """The Hub does not know the token, or it is not a user's."""
 
 
 class HubAway(SwarmError):
-    """The Hub cannot be asked now."""
+    """The Hub does not answer, or not as it should."""
 
 
 @dataclass(frozen=True)
 class HubUser:
-    """Who somebody is on the Hub. `avatar` is a URL."""
+    """A user of the Hub. `avatar` is a URL."""
 
     name: str
     organizations: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ class HubUser:
 
 
 class Hub:
-    """The Hub at `HF_ENDPOINT`, with a short memory under hashes of tokens. Threads may share it."""
+    """The Hub at `HF_ENDPOINT`, with a short cache keyed by hashes of tokens. Threads may share it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -50,10 +50,10 @@ class Hub:
         self._lock = threading.Lock()
 
     def ask(self, token: str) -> HubUser:
-        """Whose token it is. Waits for the Hub's answer.
+        """The user to whom a token belongs. Waits for the Hub's answer.
 
         Raises:
-            TokenRejected: it is nobody's.
+            TokenRejected: it is no user's.
             HubAway: the Hub does not answer, or not as it should.
         """
         if TOKEN.fullmatch(token) is None:
@@ -88,8 +88,8 @@ class Hub:
 def _ask(token: str, endpoint: str | None) -> HubUser | SwarmError:
     api = HfApi(endpoint=endpoint)
     hooks = get_session().event_hooks["request"]
-    if _be_quick not in hooks:
-        hooks.append(_be_quick)
+    if _limit_wait not in hooks:
+        hooks.append(_limit_wait)
     try:
         return read_answer(api.whoami(token=token), api.endpoint)
     except HfHubHTTPError as error:
@@ -102,7 +102,7 @@ def _ask(token: str, endpoint: str | None) -> HubUser | SwarmError:
 
 
 def read_answer(content: Any, endpoint: str) -> HubUser | SwarmError:
-    """What the Hub's answer says about somebody."""
+    """The user in the Hub's answer."""
     try:
         name, kind = content["name"], content.get("type", "user")
         organizations = frozenset(str(one["name"]) for one in content.get("orgs") or ())
@@ -117,7 +117,7 @@ def read_answer(content: Any, endpoint: str) -> HubUser | SwarmError:
 
 
 def _avatar_url(avatar: object, endpoint: str) -> str | None:
-    """The Hub names its own drawings by a path alone."""
+    """The Hub gives its default avatars by their path alone."""
     if not isinstance(avatar, str) or len(avatar) > 500:
         return None
     if avatar.startswith("/") and not avatar.startswith("//"):
@@ -125,10 +125,10 @@ def _avatar_url(avatar: object, endpoint: str) -> str | None:
     return avatar if avatar.startswith(("https://", "http://")) else None
 
 
-def _be_quick(request: Any) -> None:
-    """huggingface_hub waits for the Hub for ever; a volunteer at the door does not."""
+def _limit_wait(request: Any) -> None:
+    """huggingface_hub would wait for the Hub without end, and the volunteer with it."""
     if request.url.path.endswith(WHOAMI):
-        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), SILENCE)
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), HUB_TIMEOUT)
 
 
 def _rejected() -> TokenRejected:

@@ -1,4 +1,4 @@
-"""The notice board: what the organizer decided while the run goes on, on the disk and signed for all peers."""
+"""Stores what the organizer has decided during the run, and signs it as notices for all peers."""
 
 import contextlib
 import json
@@ -13,13 +13,13 @@ from swarm.errors import StorageError, SwarmError
 from swarm.files import write_file
 
 FILE = "notices.json"  # in the state folder
-TICK = 1e-6  # seconds between two signatures, at least: peers keep the later one
-MARK_EVERY = 60.0  # seconds between two notes of the time, should the clock be set back while we are away
+TICK = 1e-6  # seconds between two notices, at least: peers keep the later one
+MARK_EVERY = 60.0  # seconds between two writes of the time, in case the clock is set back before the next start
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """All that stands on the board. `time` is unix seconds, of the newest signature that the file knows of."""
+    """All decisions that hold now. `time` is that of the newest notices that the file knows of, in unix seconds."""
 
     banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
     allowed: frozenset[str] = frozenset()  # Hub users who may join besides those of the run file
@@ -27,17 +27,17 @@ class Decisions:
     paused: bool = False
     stopped: bool = False
     time: float = 0.0
-    pass_time: float = 0.0  # unix seconds, by which passes expired then
+    pass_time: float = 0.0  # unix seconds: the time by which passes expire, when this was written
 
 
 class NoticeStore:
-    """The organizer's decisions; each one is on the disk before it counts. Threads may share a board."""
+    """The organizer's decisions, each on the disk before it takes effect. Threads may share a store."""
 
     def __init__(self, folder: Path, authority: Authority, run_name: str):
-        """Go on with the board in the state folder, if there is one.
+        """Read the decisions in the state folder, if there are any.
 
         Raises:
-            SwarmError: the file there is no notice board.
+            SwarmError: the file there holds no decisions.
         """
         self._path = folder / FILE
         self._authority, self._run_name = authority, run_name
@@ -46,15 +46,15 @@ class NoticeStore:
         self._last = self._decided.time
         self.url = ""  # of the HTTP service, once it is open
         self.coordinator = ""  # the coordinator's peer id
-        self.pass_time = self._decided.pass_time  # unix seconds, by which passes expire
+        self.pass_time = self._decided.pass_time  # unix seconds: the time by which passes expire
 
     @property
     def decisions(self) -> Decisions:
-        """What is decided now."""
+        """The decisions that hold now."""
         return self._decided
 
     def current(self) -> bytes:
-        """Notices of this moment, signed; each later than the one before, also after a restart."""
+        """Signed notices of this moment. Their times increase, also over a restart."""
         with self._lock:
             self._last = max(clock.now(), self._last + TICK)
             if self._last > self._decided.time + MARK_EVERY:
@@ -64,27 +64,27 @@ class NoticeStore:
             return self._signed(self._decided)
 
     def ban(self, *names: str) -> None:
-        """Shut out users (as passes name them) or peers (by their id)."""
+        """Ban users, by the names in their passes, or peers, by their ids."""
         self._decide(banned=self._decided.banned | set(names))
 
     def unban(self, name: str) -> None:
-        """Let somebody in again, however the name's letters were cased."""
+        """Take back a ban, whatever the case of the name's letters."""
         self._decide(banned=without(self._decided.banned, name))
 
     def allow(self, name: str) -> None:
-        """Add a Hub user to those whom the run file lets in. It does not lift a ban."""
+        """Let a Hub user join who is not in the run file. This lifts no ban."""
         self._decide(allowed=self._decided.allowed | {name})
 
     def disallow(self, name: str) -> None:
-        """Take back an `allow`; a pass that was given stays good until it expires."""
+        """Take back an `allow`. A pass that the user has stays valid until it expires."""
         self._decide(allowed=without(self._decided.allowed, name))
 
     def announce(self, text: str) -> None:
-        """Show this line to everybody; an empty one takes the last away."""
+        """Show this line to everybody; an empty one removes the last."""
         self._decide(announcement=text)
 
     def pause(self) -> None:
-        """Let no newcomers in for now."""
+        """Let no new peers join for now."""
         self._decide(paused=True)
 
     def resume(self) -> None:
@@ -92,15 +92,15 @@ class NoticeStore:
         self._decide(paused=False, stopped=False)
 
     def stop(self) -> None:
-        """Declare the run over: trainers leave."""
+        """End the run: trainers leave."""
         self._decide(stopped=True)
 
     def _decide(self, **changes: object) -> None:
-        """Write a decision down, then let it count.
+        """Write a decision to the disk, then let it take effect.
 
         Raises:
-            SwarmError: there would be more on the board than can be spread.
-            StorageError: it cannot be written down; nothing was decided.
+            SwarmError: the notices would be too long to publish.
+            StorageError: the disk cannot be written; nothing has changed.
         """
         with self._lock:
             self._last = max(clock.now(), self._last + TICK)
@@ -127,7 +127,7 @@ class NoticeStore:
 
 
 def without(names: frozenset[str], name: str) -> frozenset[str]:
-    """The names but this one, in any case: the Hub has no two users whose names differ in case alone."""
+    """The names without this one, in any case: the Hub has no two users whose names differ in case alone."""
     return frozenset(one for one in names if one.casefold() != name.casefold())
 
 
@@ -152,7 +152,7 @@ def _read(path: Path) -> Decisions:
         return Decisions()
     except (OSError, ValueError, TypeError, KeyError):
         raise SwarmError(
-            f"{path}: not a notice board; bring back the file, or remove it to forget all bans and announcements"
+            f"{path}: no decisions of an organizer; restore the file, or remove it to forget all bans and announcements"
         ) from None
 
 

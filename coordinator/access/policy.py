@@ -1,4 +1,4 @@
-"""The door: who may join, and under which name. Decisions alone, nothing is asked or written here."""
+"""Decides who may join and under which name: pure functions, without the network or the disk."""
 
 import re
 import unicodedata
@@ -13,19 +13,19 @@ from swarm.identity import peer_id_of
 from swarm.run_file import AccessSection
 from swarm.run_file.fingerprint import Fingerprint, differences
 
-RESERVED = (COORDINATOR[0], UNVERIFIED)  # how names in passes start that are not a Hub user's
+RESERVED = (COORDINATOR[0], UNVERIFIED)  # first letters of names in passes that are no Hub user's
 VERSION = re.compile(r"(\d+)\.(\d+)(?:\D.*)?")
-MOST_DIFFERENCES = 5  # more would not help anybody
+MOST_DIFFERENCES = 5  # that a refusal names
 LONGEST_DIFFERENCE = 120  # characters
-LONGEST_NAME = 40  # characters; normalizing can make a name longer than it came
-INVISIBLE = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")  # categories that no name has; joiners (Cf) are part of names
-# marks that turn the direction of all text after them: one name would garble a whole leaderboard
-TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+LONGEST_NAME = 40  # characters, after normalizing
+INVISIBLE = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")  # categories that names may not have; they may have joiners (Cf)
+# bidirectional controls: one in a name would garble the whole leaderboard
+BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @dataclass(frozen=True)
-class House:
-    """What the decision depends on, besides who knocks."""
+class AccessPolicy:
+    """What the decision depends on besides the request, at this moment."""
 
     access: AccessSection | None
     fingerprint: Fingerprint
@@ -35,21 +35,21 @@ class House:
     decisions: Decisions
 
 
-def look(request: JoinRequest, house: House) -> Refused | None:
-    """What speaks against a request before anybody is asked who sent it."""
+def check_request(request: JoinRequest, policy: AccessPolicy) -> Refused | None:
+    """Why a request is refused, as far as that is known without asking the Hub who sent it; None if it is not."""
     return (
-        _gives_passes(house)
-        or _is_well_formed(request)
-        or _has_our_version(request.version, house.version)
-        or _is_open(request, house)
-        or _agrees(request, house.fingerprint)
+        _check_passes_exist(policy)
+        or _check_form(request)
+        or _check_version(request.version, policy.version)
+        or _check_open(request, policy)
+        or _check_fingerprint(request, policy.fingerprint)
     )
 
 
-def admit(request: JoinRequest, who: HubUser | None, house: House) -> str | Refused:
-    """The name for the pass of a request that `look` let by; `who` is None where no token was shown."""
-    access, decisions = house.access, house.decisions
-    assert access is not None, "look refuses where there is none"
+def admit(request: JoinRequest, who: HubUser | None, policy: AccessPolicy) -> str | Refused:
+    """The name for the pass of a request that `check_request` accepts; `who` is None where no token was shown."""
+    access, decisions = policy.access, policy.decisions
+    assert access is not None, "check_request refuses where there is none"
     if who is not None:
         user = who.name
         if is_among(user, decisions.banned) or request.peer_id in decisions.banned:
@@ -77,9 +77,9 @@ def admit(request: JoinRequest, who: HubUser | None, house: House) -> str | Refu
 
 
 def chosen_name(name: str | None) -> str | None:
-    """A self-chosen name in the form that is shown, or None if it is no name."""
+    """A self-chosen name as it is shown, or None if it is not allowed."""
     whole = unicodedata.normalize("NFC", name or "")
-    if any(unicodedata.category(letter) in INVISIBLE for letter in whole) or TURNS & set(whole):
+    if any(unicodedata.category(letter) in INVISIBLE for letter in whole) or BIDI_CONTROLS & set(whole):
         return None
     tidy = " ".join(whole.split())
     if tidy.startswith(RESERVED) or len(tidy) > LONGEST_NAME:
@@ -88,12 +88,12 @@ def chosen_name(name: str | None) -> str | None:
 
 
 def is_among(name: str, names: Collection[str]) -> bool:
-    """Whether a name is listed, in any case: so are names on the Hub."""
+    """Whether a name is listed, in any case: the Hub's names do not differ in case alone."""
     return name.casefold() in {one.casefold() for one in names}
 
 
-def _gives_passes(house: House) -> Refused | None:
-    if house.access is not None:
+def _check_passes_exist(policy: AccessPolicy) -> Refused | None:
+    if policy.access is not None:
         return None
     return Refused(
         error=Refusal.NOT_ALLOWED,
@@ -101,7 +101,7 @@ def _gives_passes(house: House) -> Refused | None:
     )
 
 
-def _is_well_formed(request: JoinRequest) -> Refused | None:
+def _check_form(request: JoinRequest) -> Refused | None:
     try:
         expected = str(peer_id_of(request.public_key))
     except ValueError:
@@ -111,7 +111,7 @@ def _is_well_formed(request: JoinRequest) -> Refused | None:
     return None
 
 
-def _has_our_version(theirs: str, ours: str) -> Refused | None:
+def _check_version(theirs: str, ours: str) -> Refused | None:
     here, there = VERSION.fullmatch(ours), VERSION.fullmatch(theirs)
     if there is None:
         return Refused(error=Refusal.MALFORMED, message="version is not of the form 0.1.0")
@@ -124,21 +124,21 @@ def _has_our_version(theirs: str, ours: str) -> Refused | None:
     return None
 
 
-def _is_open(request: JoinRequest, house: House) -> Refused | None:
-    """Whether the run goes on and takes newcomers; a peer that renews its pass knows what it trains with."""
-    if house.decisions.stopped:
+def _check_open(request: JoinRequest, policy: AccessPolicy) -> Refused | None:
+    """Whether the run goes on and lets new peers join; a peer that renews its pass sends a fingerprint."""
+    if policy.decisions.stopped:
         return Refused(error=Refusal.FINISHED, message="the organizer has ended this run; thank you for coming")
-    if house.step >= house.total_steps:
+    if policy.step >= policy.total_steps:
         return Refused(
             error=Refusal.FINISHED,
-            message=f"this run is finished, all {house.total_steps} global steps are done; thank you for coming",
+            message=f"this run is finished, all {policy.total_steps} global steps are done; thank you for coming",
         )
-    if house.decisions.paused and request.fingerprint is None:
+    if policy.decisions.paused and request.fingerprint is None:
         return Refused(error=Refusal.PAUSED, message="the organizer has paused this run; come back a little later")
     return None
 
 
-def _agrees(request: JoinRequest, ours: Fingerprint) -> Refused | None:
+def _check_fingerprint(request: JoinRequest, ours: Fingerprint) -> Refused | None:
     if request.fingerprint is None:
         return None
     theirs = Fingerprint(tuple(sorted(request.fingerprint.items())))
@@ -177,5 +177,5 @@ def _banned(user: str) -> Refused:
 
 
 def _printable(text: str) -> str:
-    """One short line of what somebody sent us."""
+    """What a peer has sent, as one short line."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:LONGEST_DIFFERENCE])

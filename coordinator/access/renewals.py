@@ -1,7 +1,7 @@
-"""Renewing passes over libp2p, for trainers that do not reach the HTTP service. The door's rules hold here, too.
+"""Renews passes over libp2p, for trainers that cannot reach the HTTP service; the same access policy applies.
 
-No token is shown: the caller has the peer id that its old pass was given to, on libp2p's word, and the Hub vouched for
-that very peer within the last day. Newcomers, and peers that the coordinator has not seen since its start, use HTTP.
+No token is sent: libp2p proves that the caller has the peer id in its old pass, and the Hub has verified the user of
+that peer within the last day. New peers, and those that joined before the coordinator's last start, have to use HTTP.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from hivemind.dht import DHT
 from hivemind.p2p import P2P, PeerID
 from pydantic import ValidationError
 
-from coordinator.access.policy import admit, look
-from coordinator.access.verified_users import VOUCHED_FOR
+from coordinator.access.policy import admit, check_request
+from coordinator.access.verified_users import VERIFIED_FOR
 from coordinator.context import ServiceContext
-from coordinator.http.routes.join import give_pass, house_of
+from coordinator.http.routes.join import access_policy, give_pass
 from swarm import clock
 from swarm.access.join_messages import Refusal, Refused, RenewalRequest, Renewed
 from swarm.access.names import UNVERIFIED
@@ -29,12 +29,12 @@ from swarm.rate_limit import RateLimit
 
 logger = logging.getLogger(__name__)
 
-ATTEMPTS, WINDOW = 10, 60.0  # of a peer, within so many seconds
-START_PATIENCE = 30.0  # seconds
+ATTEMPTS, WINDOW = 10, 60.0  # attempts of a peer in a window of so many seconds
+START_TIMEOUT = 30.0  # seconds
 
 
 class Renewals:
-    """Decides who gets a new pass for an old one. Threads may share it."""
+    """Decides which peers get a new pass for an old one. Threads may share it."""
 
     def __init__(self, context: ServiceContext):
         self._context = context
@@ -51,8 +51,8 @@ class Renewals:
                 raise PassRefused(f"a request may have at most {LONGEST} bytes, this one has {len(request)}")
             body = RenewalRequest.model_validate_json(request)
             shown = read_pass(body.pass_)
-            lately = clock.now() - VOUCHED_FOR
-            check_pass(shown, context.authority.public_key, context.run.name, caller, lately)
+            oldest = clock.now() - VERIFIED_FOR
+            check_pass(shown, context.authority.public_key, context.run.name, caller, oldest)
         except ValidationError:
             note_refusal()
             return Refused(error=Refusal.MALFORMED, message="the request is malformed")
@@ -61,15 +61,15 @@ class Renewals:
             return Refused(error=Refusal.MALFORMED, message=str(error))
         if body.peer_id != str(caller):
             return Refused(error=Refusal.MALFORMED, message="peer_id is not the caller's")
-        house = house_of(context)
-        refused = look(body, house)
+        policy = access_policy(context)
+        refused = check_request(body, policy)
         if refused is not None:
             return refused
         who = context.verified_users.of(body.peer_id) if shown.verified else None
         if shown.verified and who is None:
             return Refused(error=Refusal.TOKEN_MISSING, message="show a Hugging Face token again, at the run's link")
         name = None if shown.verified else shown.user.removeprefix(UNVERIFIED)
-        user = admit(body.model_copy(update={"name": name}), who, house)
+        user = admit(body.model_copy(update={"name": name}), who, policy)
         if isinstance(user, Refused):
             return user
         if user != shown.user:
@@ -89,7 +89,7 @@ def open_renewals(context: ServiceContext, dht: DHT) -> Iterator[None]:
     thread = threading.Thread(target=loop.run_forever, name="renewals", daemon=True)
 
     async def answer(request: bytes, caller: PeerID) -> bytes:
-        # asked of the network and the disk, neither of which the other calls should wait for
+        # it asks the network and the disk, and other calls should not wait for those
         answered = await asyncio.to_thread(renewals.answer, request, caller)
         return answered.model_dump_json(by_alias=True).encode()
 
@@ -102,13 +102,13 @@ def open_renewals(context: ServiceContext, dht: DHT) -> Iterator[None]:
     p2p: P2P | None = None
     try:
         try:
-            p2p = asyncio.run_coroutine_threadsafe(listen(), loop).result(START_PATIENCE)
+            p2p = asyncio.run_coroutine_threadsafe(listen(), loop).result(START_TIMEOUT)
         except Exception as error:
             raise SwarmError(f"passes cannot be renewed over libp2p ({error!r}); start again") from None
         yield
     finally:
         if p2p is not None:
-            asyncio.run_coroutine_threadsafe(p2p.shutdown(), loop).result(START_PATIENCE)
+            asyncio.run_coroutine_threadsafe(p2p.shutdown(), loop).result(START_TIMEOUT)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -1,1 +1,1 @@
-"""Checkpoints on disk: saving, checking and loading them, and going back to an older one."""
+"""Checkpoints on disk: saving, checking and loading them, and rolling the run back to one."""

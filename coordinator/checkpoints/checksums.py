@@ -1,6 +1,6 @@
-"""Sums over a checkpoint's files: a flipped bit in a tensor is read by everybody without a word.
+"""Checksums of a checkpoint's files, because readers of tensors do not notice flipped bits.
 
-The file is of the form of `sha256sum`, so that anybody can check a copy with `sha256sum --check SHA256SUMS`.
+The format is that of `sha256sum`, so that `sha256sum --check SHA256SUMS` checks a copy.
 """
 
 import hashlib
@@ -11,12 +11,12 @@ SUMS = "SHA256SUMS"
 
 
 def write_sums(folder: Path) -> None:
-    """Write the sums of all files that are in the folder now."""
+    """Write the checksums of all files that are in the folder now."""
     (folder / SUMS).write_text(_lines(_sums(folder)), encoding="utf-8")
 
 
 def sums_with(folder: Path, changed: Mapping[str, bytes]) -> bytes:
-    """The file of sums of a copy of the folder in which some files are others.
+    """The checksums of a copy of the folder in which some files have changed.
 
     Raises:
         OSError, ValueError: the folder's own sums cannot be read.
@@ -26,7 +26,7 @@ def sums_with(folder: Path, changed: Mapping[str, bytes]) -> bytes:
 
 
 def check_sums(folder: Path) -> None:
-    """Compare the files with their sums; a checkpoint from before there were any is believed.
+    """Compare the files with their checksums, unless the checkpoint is so old that it has none.
 
     Raises:
         OSError, ValueError: a file is missing, or not what was written.
@@ -39,7 +39,7 @@ def check_sums(folder: Path) -> None:
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """The sums that were written, by the names of the files.
+    """The checksums that were written, by the names of the files.
 
     Raises:
         OSError, ValueError: there are no sums.

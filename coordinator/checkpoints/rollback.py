@@ -1,98 +1,86 @@
-"""Calling the swarm back to an older state: by itself when the model has gone astray, or on the organizer's order."""
+"""Rolls the run back to an older checkpoint, when the model has diverged or when the organizer orders it."""
 
 import math
 import queue
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
+from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
 from coordinator.checkpoints.rollback_policy import (
     BAD_STEPS,
     RECENT_STEPS,
-    CannotGoBack,
+    RollbackError,
     has_exploded,
     is_bad,
     newest_good,
 )
-from coordinator.checkpoints.store import Checkpoint, list_checkpoints, load_checkpoint
-from coordinator.ledger.ledger import Ledger
-from coordinator.replica import RunLog
+from coordinator.checkpoints.store import load_checkpoint
+from coordinator.context import RunContext
+from coordinator.replica import Replica
 
 WATCHED = BAD_STEPS + RECENT_STEPS  # newest global steps whose losses and gradients are compared
 
 
-@dataclass(frozen=True)
-class Reins:
-    """What it takes to call the swarm back."""
+class Rollback:
+    """Watches losses and gradients of global steps, and proposes rollbacks; not for several threads."""
 
-    log: RunLog
-    orders: "queue.SimpleQueue[int]"  # global steps whose checkpoint the organizer wants to go back to
-    ledger: Ledger
-    folder: Path  # of checkpoints
-    say: Callable[[str], None]
+    def __init__(self, context: RunContext, replica: Replica, orders: "queue.SimpleQueue[int]"):
+        """`orders` are global steps whose checkpoints the organizer wants to go back to."""
+        self._context, self._replica, self._orders = context, replica, orders
+        self._compared_since = replica.step  # global step since which training losses are compared
+        self._proposed: tuple[int, str] | None = None  # step of the older state, and the reason
+        self._abandoned: list[range] = []  # global steps that were undone
 
+    def is_abandoned(self, step: int) -> bool:
+        """Whether a rollback has undone the state of this global step."""
+        return any(step in steps for steps in self._abandoned)
 
-class Recall:
-    """Watches losses and gradients of global steps; not for several threads."""
-
-    def __init__(self, reins: Reins):
-        self._reins = reins
-        self._went_on_at = reins.log.step  # global step since which training losses are compared
-        self._wanted: tuple[int, str] | None = None  # step of the state that was ordered back, and why
-        self._left_behind: list[range] = []  # global steps after the state that the swarm went back to
-
-    def is_left_behind(self, step: int) -> bool:
-        """Whether the swarm has gone back from what it was at this global step."""
-        return any(step in steps for steps in self._left_behind)
-
-    def is_worried(self, step: int) -> bool:
-        """Whether losses or gradients since the swarm last went back are a reason to evaluate the model now."""
-        since, ledger = max(self._went_on_at, step - WATCHED), self._reins.ledger
-        why = None
+    def needs_evaluation(self, step: int) -> bool:
+        """Whether losses or gradients since the last rollback are a reason to evaluate the model now."""
+        since, ledger = max(self._compared_since, step - WATCHED), self._context.ledger
+        reason = None
         if has_exploded([one.loss for one in ledger.steps(since=since)]):
-            why = "the training loss has risen"
+            reason = "the training loss has risen"
         elif has_exploded([math.log(norm) if norm else -math.inf for norm in ledger.rounds.gradient_norms(since)]):
-            why = "the gradients have grown"
-        if why is None:
+            reason = "the gradients have grown"
+        if reason is None:
             return False
-        self._went_on_at = step  # one look is enough
-        self._reins.say(f"global step {step}: {why}; looking at the held-out text")
+        self._compared_since = step  # one evaluation is enough
+        self._context.say(f"global step {step}: {reason}; looking at the held-out text")
         return True
 
-    def go_back_if_bad(self, loss: float) -> bool:
-        """Call the swarm back if a held-out loss is that of a model that has gone astray; returns whether it was.
+    def roll_back_if_bad(self, loss: float) -> bool:
+        """Propose a rollback if this held-out loss (nats) is that of a diverged model; returns whether it is.
 
         Raises:
-            CannotGoBack, CheckpointError, StorageError, SwarmError: nothing was changed.
+            RollbackError, CheckpointError, StorageError, SwarmError: nothing was changed.
         """
-        best = min((one.loss for one in self._reins.ledger.evaluations()), default=math.inf)
+        best = min((one.loss for one in self._context.ledger.evaluations()), default=math.inf)
         if not is_bad(loss, best):
             return False
-        if self._wanted is None:  # else it was called, and a quorum has not agreed yet
-            why = f"The held-out loss has risen from {best:.2f} to {loss:.2f}"
-            self._call_back(newest_good(list_checkpoints(self._reins.folder), best), why)
+        if self._proposed is None:  # else a quorum has not agreed yet
+            reason = f"The held-out loss has risen from {best:.2f} to {loss:.2f}"
+            self._propose(newest_good(list_checkpoints(self._context.checkpoints), best), reason)
         return True
 
     def follow_order(self) -> None:
-        """Call the swarm back to the checkpoint that the organizer wants, if there is an order.
+        """Propose a rollback to the checkpoint that the organizer wants, if there is an order.
 
         Raises:
-            CannotGoBack, CheckpointError, StorageError, SwarmError: nothing was changed.
+            RollbackError, CheckpointError, StorageError, SwarmError: nothing was changed.
         """
-        if not self._reins.orders.empty():
-            wanted = self._reins.orders.get()
-            there = [one for one in list_checkpoints(self._reins.folder) if one.step == wanted]
-            self._call_back(there[0] if there else None, "The organizer wants it")
+        if not self._orders.empty():
+            wanted = self._orders.get()
+            found = [one for one in list_checkpoints(self._context.checkpoints) if one.step == wanted]
+            self._propose(found[0] if found else None, "The organizer wants it")
 
-    def _call_back(self, checkpoint: Checkpoint | None, why: str) -> None:
+    def _propose(self, checkpoint: Checkpoint | None, reason: str) -> None:
         if checkpoint is None:
-            raise CannotGoBack(f"{why}, but there is no good checkpoint to go back to")
-        self._reins.log.roll_back(load_checkpoint(checkpoint.path))
-        self._wanted = checkpoint.step, why
+            raise RollbackError(f"{reason}, but there is no good checkpoint to go back to")
+        self._replica.roll_back(load_checkpoint(checkpoint.path))
+        self._proposed = checkpoint.step, reason
 
-    def went_back(self, step: int) -> None:
-        """The swarm has gone back, which is this global step."""
-        older, why = self._wanted or (step - 1, "It was decided before this coordinator began")
-        self._wanted, self._went_on_at = None, step
-        self._left_behind.append(range(older + 1, step))
-        self._reins.say(f"{why}: the swarm goes back to the state of global step {older}, as global step {step}")
+    def note_rollback(self, step: int) -> None:
+        """The run has been rolled back, by the header of this global step."""
+        older, reason = self._proposed or (step - 1, "It was decided before this coordinator began")
+        self._proposed, self._compared_since = None, step
+        self._abandoned.append(range(older + 1, step))
+        self._context.say(f"{reason}: the swarm goes back to the state of global step {older}, as global step {step}")

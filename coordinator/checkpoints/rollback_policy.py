@@ -1,9 +1,9 @@
-"""When a run has to go on from an older state of the model, and from which one."""
+"""Decides when a run is rolled back, and to which checkpoint."""
 
 import statistics
 from collections.abc import Sequence
 
-from coordinator.checkpoints.retention import Checkpoint
+from coordinator.checkpoints.checkpoint import Checkpoint
 from swarm.errors import SahajError
 
 BAD_STEPS = 3  # in a row; a single one may be a few samples of an odd text
@@ -13,26 +13,26 @@ SMALLEST_JUMP = 1.0  # nats above the usual
 SPREADS = 8.0  # of the usual losses; of those of a normal distribution not one in 10**15 is so far off
 
 
-class CannotGoBack(SahajError):
-    """There is no older state to go back to."""
+class RollbackError(SahajError):
+    """There is no good checkpoint to go back to."""
 
 
 def is_bad(loss: float, best: float) -> bool:
-    """Whether a held-out loss (nats) is that of a model that has gone astray since the run's best one."""
-    return not loss <= best + SMALLEST_JUMP  # a NaN is none, too
+    """Whether a held-out loss (nats) is that of a model that has diverged since the run's best one."""
+    return not loss <= best + SMALLEST_JUMP  # a NaN is bad, too
 
 
 def newest_good(checkpoints: Sequence[Checkpoint], best: float) -> Checkpoint | None:
-    """The newest checkpoint whose own held-out loss is in order."""
+    """The newest checkpoint whose own held-out loss is not bad."""
     good = [one for one in checkpoints if one.state.eval_loss is not None and not is_bad(one.state.eval_loss, best)]
     return max(good, key=lambda one: one.step, default=None)
 
 
 def has_exploded(losses: Sequence[float]) -> bool:
-    """Whether the mean training losses (nats) of successive global steps have left what was usual, and stay away.
+    """Whether the mean training losses (nats) of successive global steps are far above what was usual.
 
-    It is what peers say of themselves: a reason to look at the model, and no more.
-    The usual is the median of some steps before; its spread is the median distance from it, scaled as a deviation.
+    Peers report these losses themselves, so they are a reason to evaluate the model and no more. The usual is the
+    median of the steps before; its spread is the median absolute deviation, scaled to a standard deviation.
     """
     before, last = losses[:-BAD_STEPS][-RECENT_STEPS:], losses[-BAD_STEPS:]
     if len(before) < ENOUGH_STEPS:

@@ -1,4 +1,4 @@
-"""Checkpoints: `checkpoint-<step>` folders that Transformers loads, each of them whole or absent.
+"""Saves and loads checkpoints: `checkpoint-<step>` folders that Transformers loads, each of them whole or absent.
 
 A checkpoint holds `config.json` and `model.safetensors`, the tokenizer's files, `optimizer.pt`,
 `run.yaml` and `trainer_state.json`.
@@ -19,47 +19,27 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from coordinator.checkpoints.checksums import check_sums, write_sums
-from coordinator.checkpoints.retention import (
+from coordinator.checkpoints.checkpoint import (
     CONFIG,
     MODEL,
     OPTIMIZER,
     RUN,
     STATE,
-    Checkpoint,
     CheckpointError,
     TrainerState,
     broken,
     check,
-    checkpoints_to_remove,
     list_checkpoints,
     logged_if_broken,
-    newest_checkpoint,
-    prune,
     read_state,
 )
+from coordinator.checkpoints.checksums import check_sums, write_sums
 from swarm.errors import StorageError
 from swarm.files import remove_partials, whole_directory
 from swarm.logging.quiet import quiet_transformers
 from swarm.run_file import RunFile, dump_run
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointError",
-    "LoadedCheckpoint",
-    "TrainerState",
-    "checkpoints_to_remove",
-    "list_checkpoints",
-    "load_checkpoint",
-    "load_newest_checkpoint",
-    "newest_checkpoint",
-    "prune",
-    "read_state",
-    "restore_model",
-    "save_checkpoint",
-]
-
-# all that the readers of tensors raise when a file is short, garbled or not theirs
+# what the readers of tensors raise when a file is cut short, garbled or of another kind
 _UNREADABLE = (
     EOFError,
     OSError,
@@ -91,8 +71,8 @@ def save_checkpoint(
 ) -> Path:
     """Write `folder/checkpoint-<step>`, read it back, and only then give it its name.
 
-    The caller holds model and optimizer still. `folder` is for checkpoints alone: what crashed writers
-    left in it is swept first, and a checkpoint of the same step is replaced.
+    Model and optimizer must not change meanwhile. `folder` is for checkpoints alone: what a crash has left in it is
+    removed first, and a checkpoint of the same step is replaced.
 
     Raises:
         StorageError: the disk is full, the folder cannot be written, or what was read back differs.
@@ -181,7 +161,7 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 
 def _name_public_architecture(model: PreTrainedModel, folder: Path) -> None:
-    """Let `config.json` name the Transformers class that the model extends: others do not have ours."""
+    """Let `config.json` name the Transformers class that the model extends, which every reader has."""
     public = next(kind for kind in type(model).__mro__ if kind.__module__.startswith("transformers."))
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     config["architectures"] = [public.__name__]
@@ -189,7 +169,7 @@ def _name_public_architecture(model: PreTrainedModel, folder: Path) -> None:
 
 
 def _check_zip(path: Path) -> None:
-    """Check the sums in an archive; torch reads over flipped bits in silence."""
+    """Check the sums in an archive: torch does not notice flipped bits."""
     with zipfile.ZipFile(path) as archive:
         if (damaged := archive.testzip()) is not None:
             raise zipfile.BadZipFile(f"{damaged} in {path.name} is damaged")

@@ -1,1 +1,1 @@
-"""How well the model does: held-out loss, the unigram baseline, and masks that it fills."""
+"""Evaluation of the model: held-out losses, the unigram baseline, and probes whose masks it fills."""

@@ -1,4 +1,4 @@
-"""How well the model does on held-out text."""
+"""Evaluates the model on held-out text."""
 
 import math
 import time
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 
-LARGEST_EXPONENT = 700.0  # beyond it the exponential is no float any more
+LARGEST_EXPONENT = 700.0  # the exponential of more is no float
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Evaluation:
 
     @property
     def perplexity(self) -> float:
-        """Of a masked token; infinite where the loss has exploded."""
+        """Perplexity of a masked token; infinite where the loss has exploded."""
         return perplexity(self.masked_lm_loss)
 
 
@@ -35,13 +35,13 @@ def perplexity(loss: float) -> float:
 
 
 def bfloat16_is_faster(model: PretrainingModel, batch: Batch) -> bool:
-    """Whether to evaluate in bfloat16 on this processor: not each that knows it is faster for it."""
+    """Whether to evaluate in bfloat16 on this processor; not every one that supports it is faster with it."""
     return torch.cpu._is_avx512_bf16_supported() and _seconds(model, batch, True) < _seconds(model, batch, False)
 
 
 @torch.no_grad()
 def _seconds(model: PretrainingModel, batch: Batch, autocast: bool) -> float:
-    """Of a forward pass, the better of two after a warm-up."""
+    """Seconds for a forward pass, the better of two after a warm-up."""
     taken = []
     for _ in range(3):
         began = time.perf_counter()
@@ -53,7 +53,7 @@ def _seconds(model: PretrainingModel, batch: Batch, autocast: bool) -> float:
 
 @torch.no_grad()
 def evaluate(model: PretrainingModel, batches: Iterable[Batch], *, autocast: bool = False) -> Evaluation:
-    """Run the model over held-out batches, without dropout, and leave it in the mode in which it was.
+    """Run the model over held-out batches, without dropout, and restore its mode.
 
     Every masked position counts the same, however samples are grouped into batches.
 

@@ -1,4 +1,4 @@
-"""What the model puts for the masks of fixed sentences: anyone can see in it whether it learns the language."""
+"""Fills the masks of fixed sentences, so that anyone can see whether the model learns the language."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from swarm.run_file import MASK, RunFile
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 
-BEST = 5  # guesses that are kept
+BEST = 5  # predictions that are kept
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Probe:
 
 
 def read_probes(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Probe]:
-    """The sentences of the run file, ready for the model.
+    """The sentences of the run file, tokenized.
 
     Raises:
-        RunFileError: one of them is longer than the model reads.
+        RunFileError: one of them is longer than `data.max_length`.
     """
     probes = []
     for text in run.coordinator.probes:
@@ -44,7 +44,7 @@ def read_probes(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Probe]
 
 @torch.no_grad()
 def fill(model: PretrainingModel, tokenizer: PreTrainedTokenizerFast, probes: Sequence[Probe]) -> list[FilledSentence]:
-    """The likeliest tokens for each mask; the model is left in the mode in which it was."""
+    """The likeliest tokens for each mask. The mode of the model is restored."""
     was_training = model.training
     model.eval()
     try:
@@ -69,8 +69,8 @@ def fill(model: PretrainingModel, tokenizer: PreTrainedTokenizerFast, probes: Se
 def likeliest(scores: torch.Tensor, tokenizer: PreTrainedTokenizerBase, count: int) -> list[tuple[str, float]]:
     """The tokens with the highest scores [vocabulary] as text, with their probabilities, best first.
 
-    The token of a bare space has no text to show. One that begins a word and one that goes on with it may have the
-    same: the likelier is told.
+    The token of a bare space is left out, for it shows no text. A token that begins a word and one that continues it
+    may have the same text; the likelier one is kept.
     """
     best = scores.float().softmax(-1).topk(min(4 * count, len(scores)))
     found: dict[str, float] = {}

@@ -1,6 +1,6 @@
-"""The zero of the scale of held-out losses: the loss of a table of token frequencies, the unigram model.
+"""The loss of the unigram model, a table of token frequencies: the baseline for held-out losses.
 
-A model at this loss knows which words are common and nothing else.
+A model with this loss knows which words are common and nothing else.
 """
 
 import math
@@ -9,11 +9,11 @@ from statistics import fmean
 
 
 def unigram_loss(counts: Sequence[int], tokens: Iterable[int]) -> float:
-    """The mean of -log p over tokens, in nats, with p from counts to each of which one is added (Laplace).
+    """The mean of -log p over tokens, in nats, where p comes from counts with add-one (Laplace) smoothing.
 
     Args:
         counts: of every token of the vocabulary in the training text.
-        tokens: those at held-out masked positions.
+        tokens: those at masked positions of held-out text.
 
     Raises:
         ValueError: there is no token.
@@ -23,12 +23,12 @@ def unigram_loss(counts: Sequence[int], tokens: Iterable[int]) -> float:
 
 
 def below_unigram(loss: float | None, unigram: float | None) -> float | None:
-    """By how many nats a held-out loss is below the unigram loss; None while one of them is not known."""
+    """By how many nats a held-out loss is below the unigram loss; None if one of them is unknown."""
     return None if loss is None or unigram is None else unigram - loss
 
 
 def compared(below: float | None) -> str:
-    """What stands behind a held-out loss where people read it; empty while it is not known."""
+    """A comparison to put after a held-out loss in text; empty if it is unknown."""
     if below is None:
         return ""
     return f", {abs(below):.2f} {'below' if below >= 0 else 'above'} a table of word frequencies"

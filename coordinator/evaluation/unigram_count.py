@@ -1,4 +1,4 @@
-"""Counting the tokens of the training text, beside the run, for the unigram loss on its held-out text."""
+"""Counts the tokens of the training text in a thread, for the unigram loss on the held-out text."""
 
 import copy
 import itertools
@@ -18,15 +18,17 @@ from trainer.data import Batch
 from trainer.data.batch import NOT_COUNTED
 from trainer.data.sentences import tokenized_documents
 
-FINISH_SECONDS = 2.0  # for the thread to end; one inside the tokenizer's library when Python ends aborts the process
-COUNTED = 2_000_000  # tokens; more of a large text would change little, and take longer than a few seconds
+FINISH_SECONDS = (
+    2.0  # for the thread to end; if it is inside the tokenizers library when Python ends, the process aborts
+)
+COUNTED = 2_000_000  # tokens, a few seconds' work; more would change little
 
 
 class UnigramBaseline:
-    """The unigram loss of a run, found by a thread: neither training nor the opening of the run waits for it.
+    """The unigram loss of a run, computed in a thread for which nothing waits.
 
-    It is the same at every start: the documents that are counted are the first ones of each source of `data.train`, in
-    the order in which they are stored, as many of each as its weight says, until there are `COUNTED` tokens.
+    It is the same at every start: the first documents of each source of `data.train` are counted, in the order in which
+    they are stored, in proportion to the sources' weights, until there are `COUNTED` tokens.
     """
 
     def __init__(
@@ -37,19 +39,19 @@ class UnigramBaseline:
         say: Callable[[str], None],
         stop: threading.Event,
     ):
-        """It gives up when `stop` is set."""
-        self.loss: float | None = None  # in nats; None until it is known
+        """The thread ends early when `stop` is set."""
+        self.loss: float | None = None  # nats; None until it is known
         self._run, self._held_out, self._say, self._stop = run, held_out, say, stop
         self._tokenizer = copy.deepcopy(tokenizer)  # one that two threads use raises "Already borrowed"
         self._thread = threading.Thread(target=self._find, name="unigram", daemon=True)
 
     def start(self) -> None:
-        """Begin to count, if there is held-out text."""
+        """Start to count, if there is held-out text."""
         if self._held_out:
             self._thread.start()
 
     def finish(self) -> None:
-        """Wait for the thread to end after `stop` was set, but not for a connection that hangs."""
+        """Wait for the thread to end after `stop` was set, but only briefly: its connection may hang."""
         if self._thread.is_alive():
             self._thread.join(FINISH_SECONDS)
 
@@ -58,7 +60,7 @@ class UnigramBaseline:
             documents = itertools.takewhile(lambda _: not self._stop.is_set(), training_documents(self._run))
             counts = count_tokens(documents, self._tokenizer, self._run.language)
             loss = unigram_loss(counts, masked_tokens(self._held_out))
-        except Exception as error:  # the run does very well without
+        except Exception as error:  # the run does not need it
             self._say(f"The held-out loss is not compared with a table of word frequencies: {in_a_line(error)}")
             return
         if not self._stop.is_set():
@@ -66,7 +68,7 @@ class UnigramBaseline:
 
 
 def training_documents(run: RunFile, sleep: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Those of `data.train`, once, its sources mixed by weight; how long a source takes does not change the order.
+    """The documents of `data.train`, once, with sources mixed by weight. Slow sources do not change the order.
 
     Args:
         sleep: how to wait for a source.
@@ -88,9 +90,9 @@ def training_documents(run: RunFile, sleep: Callable[[float], None] = time.sleep
 def count_tokens(
     documents: Iterable[str], tokenizer: PreTrainedTokenizerFast, language: str, most: int = COUNTED
 ) -> list[int]:
-    """How often each token of the vocabulary is in the documents, of which those after `most` tokens are left out.
+    """How often each token of the vocabulary occurs in the first `most` tokens of the documents.
 
-    Special tokens count zero: none of them is ever to be predicted.
+    Special tokens count zero, for they are never predicted.
     """
     counted, tokens = Counter[int](), 0
     for sentences in tokenized_documents(documents, tokenizer, language):
@@ -103,5 +105,5 @@ def count_tokens(
 
 
 def masked_tokens(batches: Iterable[Batch]) -> list[int]:
-    """The tokens that are to be predicted."""
+    """The tokens at masked positions."""
     return [token for batch in batches for token in batch.masked_labels.tolist() if token != NOT_COUNTED]

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from coordinator.checkpoints.retention import TrainerState, newest_checkpoint
+from coordinator.checkpoints.checkpoint import TrainerState, newest_checkpoint
 from coordinator.context import ServiceContext
 from coordinator.http.desk import Remembered
 from coordinator.ledger.ledger import LedgerError, Progress, SessionSummary, Totals

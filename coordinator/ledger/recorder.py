@@ -16,7 +16,7 @@ from coordinator.ledger.ingest import is_plausible
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
 from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.peer_records import named_by_pass, reachable, session_reports
-from coordinator.replica import Applied, RunLog
+from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.dht import known_peers
@@ -36,7 +36,7 @@ class Recorder:
         run: RunFile,
         dht: DHT,
         ledger: Ledger,
-        log: RunLog,
+        log: Replica,
         minutes: MinuteRecorder,
         gate: Gate | None,
         say: Callable[[str], None],

@@ -1,7 +1,7 @@
-"""The program as a wheel, made of what runs here: a notebook installs precisely what its coordinator has.
+"""Builds a wheel of the program that runs here, so that a notebook installs exactly what its coordinator has.
 
-Nobody has to publish a release for that, and no index is asked for it.
-It has what a volunteer needs and nothing else: Python files, no run files and no pages.
+No published release and no package index is needed.
+It has the packages that a volunteer needs, without run files and pages of the dashboard.
 """
 
 import base64
@@ -20,6 +20,7 @@ from swarm.program import DISTRIBUTION
 
 PACKAGES = ("app", "averaging", "coordinator", "corpus", "downstream", "swarm", "tokenizer", "trainer")
 METADATA = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}  # and its other names
+SUFFIXES = (".py", ".jinja")
 TAG = "py3-none-any"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files, so that the same files make the same wheel
 
@@ -44,7 +45,7 @@ def this_program() -> Program:
     installed = importlib.metadata.distribution(DISTRIBUTION)
     stem = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}"
     about = f"{stem}.dist-info"
-    files = dict(_python_files())
+    files = dict(_files())
     for name, names in METADATA.items():
         files[f"{about}/{name}"] = next(filter(None, map(installed.read_text, names)), "").encode()
     files[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: sahaj\nRoot-Is-Purelib: true\nTag: {TAG}\n".encode()
@@ -53,13 +54,13 @@ def this_program() -> Program:
     return Program(installed.version, f"{stem}-{TAG}.whl", content, digest)
 
 
-def _python_files() -> Iterator[tuple[str, bytes]]:
+def _files() -> Iterator[tuple[str, bytes]]:
     for package in PACKAGES:
         found = importlib.util.find_spec(package)
         assert found is not None and found.submodule_search_locations, "this program consists of its packages"
         folder = Path(found.submodule_search_locations[0])
         try:
-            for path in sorted(folder.rglob("*.py")):
+            for path in sorted(one for one in folder.rglob("*") if one.suffix in SUFFIXES):
                 yield f"{package}/{path.relative_to(folder).as_posix()}", path.read_bytes()
         except OSError as error:
             raise StorageError(

@@ -1,16 +1,16 @@
-"""Putting a release together: a checkpoint's files, the picture of the curve, and the model card."""
+"""Builds a release: a checkpoint's files, a picture of the loss curve, and the model card."""
 
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from coordinator.checkpoints.checkpoint import RUN, Checkpoint, CheckpointError, TrainerState, broken, read_size
 from coordinator.checkpoints.checksums import SUMS, check_sums, sums_with
-from coordinator.checkpoints.retention import RUN, Checkpoint, CheckpointError, TrainerState, broken, read_size
 from coordinator.public_run import for_everybody
 from coordinator.release.card import card
 from coordinator.release.curve import picture
 from coordinator.release.facts import Facts, Record
-from coordinator.release.release import CARD, Release, message
+from coordinator.release.publish import CARD, Release, message
 from swarm.run_file import MASK, RunFile, dump_run, load_run
 
 
@@ -23,15 +23,15 @@ def make_release(
     also: Mapping[str, bytes],
     tags: Iterable[str],
 ) -> Release:
-    """Everything that goes to the Hub with a checkpoint.
+    """The release of a checkpoint.
 
     Args:
-        record: what the ledger knows of the run, if there is one.
+        record: what the ledger says about the run, if there is one.
         also: further files of the release, by name.
 
     Raises:
-        CheckpointError: the checkpoint is gone, or a file of it is not what was saved.
-        RunFileError: nobody can tell what its run file would make public.
+        CheckpointError: the checkpoint is missing, or a file of it is not what was saved.
+        RunFileError: its run file cannot be read, so private fields cannot be removed.
     """
     state = checkpoint.state
     saved = _files_of(checkpoint.path)
@@ -55,13 +55,13 @@ def make_release(
 
 
 def first_card(run: RunFile, repo: str) -> str:
-    """A card of the run before it has begun: the Hub refuses it for the same words of the organizer as later ones."""
-    nothing = TrainerState(run.name, 0, 0, None, "2000-01-01", "", "")
-    return card(Facts(run=run, state=nothing, parameters=0, vocabulary=0, repo=repo, work=None))
+    """A card without figures: the Hub refuses it for the same mistakes in the run file as later ones."""
+    no_state = TrainerState(run.name, 0, 0, None, "2000-01-01", "", "")
+    return card(Facts(run=run, state=no_state, parameters=0, vocabulary=0, repo=repo, work=None))
 
 
 def _mask_of(checkpoint: Path) -> str:
-    """A tokenizer that was not made by us may write a mask in another way."""
+    """The mask token, which differs between tokenizers."""
     content = json.loads((checkpoint / "tokenizer_config.json").read_text(encoding="utf-8"))
     mask = content.get("mask_token", MASK)
     return str(mask["content"] if isinstance(mask, dict) else mask)
@@ -78,7 +78,7 @@ def _files_of(checkpoint: Path) -> dict[str, Path]:
 
 
 def _made_public(checkpoint: Path) -> dict[str, bytes]:
-    """What has to be another file in the release: older versions saved the run file with people and folders in it."""
+    """Files that differ in the release: older versions saved the run file with people and folders in it."""
     run = load_run(checkpoint / RUN)
     if (public := for_everybody(run)) == run:
         return {}

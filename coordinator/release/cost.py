@@ -1,4 +1,4 @@
-"""What a run has cost: arithmetic, electricity and carbon, as an estimate whose assumptions are told with it."""
+"""Estimates the arithmetic, electricity and carbon of a run; the model card states the assumptions."""
 
 import re
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from swarm.run_file import RunFile
 
-OTHER_GPU_WATTS = 220.0  # of one that is not in the list
-# watts of a device at work, by what its name holds: the makers' figures for a board; the first that fits counts
+OTHER_GPU_WATTS = 220.0  # of a GPU that is not in the list
+# watts of a device at work, by a pattern in its name: the makers' figures for a board; the first match counts
 WATTS: tuple[tuple[str, float], ...] = (
     (r"\bH100 PCIe\b", 350.0),
     (r"\bH[128]00\b", 700.0),
@@ -29,7 +29,7 @@ WATTS: tuple[tuple[str, float], ...] = (
     (r"GeForce|RTX|GTX|Quadro|Tesla|Radeon|NVIDIA", OTHER_GPU_WATTS),
     (r"MPS|Apple", 40.0),
 )
-PROCESSOR_WATTS = 65.0  # of anything else: what the processor of a usual computer may draw
+PROCESSOR_WATTS = 65.0  # of anything else: the rated power of a usual desktop processor
 REST_WATTS = 30.0  # of the computer around it
 CARBON = 0.48  # kg of CO2 equivalents for a kilowatt-hour: the world's electricity in 2023 (Ember, 2024)
 
@@ -48,7 +48,7 @@ def cost_of(run: RunFile, vocabulary: int, tokens: int, hours: Mapping[str, floa
     """The estimate for a run so far.
 
     Args:
-        vocabulary: tokens that the model knows.
+        vocabulary: its size.
         tokens: of the samples that went into global steps.
         hours: of sessions, by the names of their devices.
     """
@@ -58,10 +58,10 @@ def cost_of(run: RunFile, vocabulary: int, tokens: int, hours: Mapping[str, floa
 
 
 def weights_used(run: RunFile, vocabulary: int) -> float:
-    """Weights that a token meets on its way, a shared layer as often as it is applied, attention's products left out.
+    """Weights by which a token is multiplied, those of a shared layer once for each application; attention left out.
 
-    Twice as many operations are a forward pass, and four times as many a backward pass (Kaplan et al. 2020, section
-    2.1). The vocabulary is projected for masked tokens alone.
+    A forward pass takes twice as many operations, a backward pass four times as many (Kaplan et al. 2020, section
+    2.1). Only masked tokens are projected to the vocabulary.
     """
     model = run.model
     layer = 4 * model.hidden_size**2 + 2 * model.hidden_size * model.intermediate_size
@@ -74,5 +74,5 @@ def weights_used(run: RunFile, vocabulary: int) -> float:
 
 
 def watts_of(device: str) -> float:
-    """What a device of that name draws at work."""
+    """The power of a device of this name at work."""
     return next((watts for pattern, watts in WATTS if re.search(pattern, device, re.IGNORECASE)), PROCESSOR_WATTS)

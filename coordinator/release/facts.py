@@ -1,10 +1,10 @@
-"""What a model card tells, gathered from a checkpoint and the ledger."""
+"""The facts of a model card, from a checkpoint and the ledger."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.checkpoints.retention import TrainerState
+from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.ledger.answers import StepBucket
 from coordinator.ledger.ledger import EvaluationRecord, Leader, Ledger
 from coordinator.state_folder import UNNAMED
@@ -17,7 +17,7 @@ POINTS = 400  # of the curve; more would not be seen
 
 @dataclass(frozen=True)
 class Share:
-    """What somebody did: a fraction of all samples, and hours over all devices. The Hub vouches for verified ones."""
+    """What a user contributed: a fraction of all samples, and hours over all devices. `verified`: by the Hub."""
 
     user: str
     share: float
@@ -27,17 +27,17 @@ class Share:
 
 @dataclass(frozen=True)
 class Credit:
-    """Those who are named, the one with most samples first, and what the others did together."""
+    """Users who are named, those with most samples first, and what the others contributed together."""
 
     named: tuple[Share, ...]
     others: int
     others_share: float
-    unknown: tuple[str, ...] = ()  # who does not want to be named, and is nobody of the run
+    unknown: tuple[str, ...] = ()  # names in the list of unnamed people that nobody in the run has
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the run has cost: samples, tokens, and hours of sessions by the names of their devices."""
+    """What went into the run: samples, tokens, and hours of sessions by the names of their devices."""
 
     samples: int
     tokens: int
@@ -55,7 +55,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Record:
-    """What the ledger knows of a run."""
+    """What the ledger says about a run."""
 
     work: Work
     curves: Curves
@@ -63,7 +63,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that a card is made of. `work` is None where there is no ledger."""
+    """Everything in a card. `work` is None where there is no ledger."""
 
     run: RunFile
     state: TrainerState
@@ -77,29 +77,29 @@ class Facts:
 
 
 def read_record(ledger: Ledger, run: RunFile, unnamed: frozenset[str], *, has_passes: bool) -> Record:
-    """What a ledger knows of a run.
+    """What a ledger says about a run.
 
     Args:
-        unnamed: who does not want to be named, as `read_unnamed` gives it.
-        has_passes: without them the Hub vouches for nobody.
+        unnamed: names of people who do not want to be named, as `read_unnamed` returns them.
+        has_passes: without them the Hub has verified nobody.
 
     Raises:
         LedgerError: it cannot be read.
     """
     totals = ledger.totals()
-    whom = run.release.contributors if run.release else "none"  # whoever joined was told
+    whom = run.release.contributors if run.release else "none"  # peers were told when they joined
     credit = credit_of(ledger.leaderboard(), whom, unnamed, has_passes=has_passes)
     work = Work(totals.samples, totals.tokens, ledger.people.hours(), credit)
     return Record(work, Curves(ledger.history.steps(POINTS), ledger.history.evaluations(POINTS)))
 
 
 def credit_of(leaders: Iterable[Leader], whom: str, unnamed: frozenset[str], *, has_passes: bool) -> Credit:
-    """Whom a card names. A name that its owner typed, or a computer has, was never meant for ever: only 'all' names it.
+    """The users whom a card names. Only `all` names unverified users, whose names were not chosen to be published.
 
     Args:
         whom: `verified`, `all` or `none`, as in the run file.
-        unnamed: as `read_unnamed` gives it.
-        has_passes: without them the Hub vouches for nobody.
+        unnamed: as `read_unnamed` returns them.
+        has_passes: without them the Hub has verified nobody.
     """
     leaders = list(leaders)
     people = [
@@ -117,10 +117,10 @@ def credit_of(leaders: Iterable[Leader], whom: str, unnamed: frozenset[str], *, 
 
 
 def read_unnamed(*folders: Path) -> frozenset[str]:
-    """Who does not want to be named, by the file for that in each of these folders, if it has one.
+    """Names of people who do not want to be named, from the file for that in each of these folders, where it exists.
 
     Raises:
-        StorageError: it is there and cannot be read: nothing may be released without it.
+        StorageError: a file cannot be read; nothing may be released without it.
     """
     names: set[str] = set()
     for folder in folders:
@@ -137,10 +137,10 @@ def read_unnamed(*folders: Path) -> frozenset[str]:
 
 
 def unknown_names(names: Iterable[str]) -> str:
-    """What is said where somebody who does not want to be named is nobody of the run, perhaps by a slip."""
+    """A warning about names in that file that nobody in the run has, perhaps by a typing error."""
     return f"attention: {UNNAMED} has {', '.join(names)}, and nobody of that name has contributed; see the spelling"
 
 
 def _name(written: str) -> str:
-    """A name as it is compared: people write one as `@asha` or as `Asha`."""
+    """A name in the form in which names are compared; people write `@asha` or `Asha`."""
     return written.strip().removeprefix("@").removeprefix(UNVERIFIED).lower()

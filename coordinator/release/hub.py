@@ -1,7 +1,7 @@
-"""A repository on the Hub, as releases need it: one commit each, large files first. What goes wrong is one line.
+"""A model repository on the Hub, as releases need it: one commit each; every error is one line.
 
-Large files travel before the commit, one after the other, and lie at the Hub under their sums. So whoever comes again
-after a broken connection sends only what is missing, and readers see the old revision until the commit has happened.
+Large files are uploaded before the commit, one after the other, and stored under their hashes. After a broken
+connection only what is missing is sent, and readers see the old revision until the commit has happened.
 """
 
 import contextlib
@@ -26,16 +26,16 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id
 from huggingface_hub.utils._http import default_client_factory
 
-from coordinator.checkpoints.retention import STATE, CheckpointError, TrainerState, read_state
+from coordinator.checkpoints.checkpoint import STATE, CheckpointError, TrainerState, read_state
 from swarm.errors import SahajError, in_a_line
 from swarm.files import NOT_STORAGE
 from swarm.logging.quiet import silence_hub
 from swarm.secret_variables import hub_token
 
-SILENCE = 60.0  # seconds without a byte after which a connection counts as broken; huggingface_hub would wait for ever
+TIMEOUT = 60.0  # seconds without a byte after which a connection counts as broken; huggingface_hub has no limit
 TOKENS = "https://huggingface.co/settings/tokens"
 # what the Hub names when it refuses a model card
-OF_THE_CARD = re.compile(r'README\.md|metadata|"(license|language|tags|datasets|widget|model-index)')
+CARD_ERROR = re.compile(r'README\.md|metadata|"(license|language|tags|datasets|widget|model-index)')
 
 
 class ReleaseError(SahajError):
@@ -45,7 +45,7 @@ class ReleaseError(SahajError):
 
 
 class NotAllowed(ReleaseError):
-    """Somebody has to do something first: the token is missing or may not write, or the name is wrong."""
+    """The organizer has to act first: the token is missing or may not write, or the name is wrong."""
 
     exit_status = 61
 
@@ -60,12 +60,12 @@ class Head:
 
 
 class HubRepository:
-    """A repository of a model at `HF_ENDPOINT`. The token is looked up for each call, and kept nowhere."""
+    """A model repository at `HF_ENDPOINT`. The token is looked up for each call and stored nowhere."""
 
     def __init__(self, name: str, *, private: bool = False):
         silence_hub()
-        constants.HF_HUB_DISABLE_XET = True  # the other way in which large files travel; it is untried here
-        _wait_for_nothing_for_ever()
+        constants.HF_HUB_DISABLE_XET = True  # the other protocol for large files; untested here
+        _limit_waits()
         self.name, self._private = name, private
 
     @property
@@ -74,18 +74,18 @@ class HubRepository:
         return f"{self._api.endpoint.rstrip('/')}/{self.name}"
 
     def open(self) -> None:
-        """See that it is there and that we may write to it; make it if it is not.
+        """Create the repository if it is missing, and check that we may write to it.
 
         Raises:
-            NotAllowed: there is no token, it may not write there, or everybody would see what is to be private.
-            ReleaseError: the Hub is away.
+            NotAllowed: there is no token, it may not write there, or a public repository should be private.
+            ReleaseError: the Hub cannot be reached.
         """
         if not _token():
             raise NotAllowed(
                 f"{self.name}: there is no Hugging Face token; make one with write permission at {TOKENS} and give it "
                 "with `hf auth login` or in HF_TOKEN"
             )
-        with self._told():
+        with self._one_line_errors():
             self._api.create_repo(self.name, private=self._private, exist_ok=True)
             self._api.auth_check(self.name, write=True)
             if self._private and not self._api.model_info(self.name).private:
@@ -95,13 +95,13 @@ class HubRepository:
                 )
 
     def head(self) -> Head | None:
-        """What is in it now; None where there is no such repository, or the token may not see it.
+        """Its newest revision; None where there is no such repository, or the token may not read it.
 
         Raises:
-            NotAllowed: the token is not good.
-            ReleaseError: the Hub is away.
+            NotAllowed: the token is not valid.
+            ReleaseError: the Hub cannot be reached.
         """
-        with self._told():
+        with self._one_line_errors():
             try:
                 info = self._api.model_info(self.name)
             except RepositoryNotFoundError:
@@ -118,59 +118,67 @@ class HubRepository:
                     return Head(info.sha, None, files)
 
     def check_card(self, text: str) -> None:
-        """See that the Hub takes a model card.
+        """Check that the Hub accepts a model card.
 
         Raises:
             NotAllowed: it does not.
-            ReleaseError: the Hub is away.
+            ReleaseError: the Hub cannot be reached.
         """
-        with self._told():
-            self._api._validate_yaml(text)  # what `create_commit` asks first, after the large files are sent
+        with self._one_line_errors():
+            self._api._validate_yaml(text)  # `create_commit` would ask this only after the large files are sent
 
     def tags(self) -> dict[str, str]:
-        """The commits that have names, by name.
+        """Commits by the names of their tags.
 
         Raises:
             NotAllowed, ReleaseError: as `open`.
         """
-        with self._told():
+        with self._one_line_errors():
             return {one.name: one.target_commit for one in self._api.list_repo_refs(self.name).tags}
 
-    def send(self, files: Mapping[str, Path | bytes], goes_on: Callable[[], bool] = lambda: True) -> "Sent":
-        """Have the large files at the Hub, where nobody sees them yet; those that are there are not sent again.
+    def send(
+        self, files: Mapping[str, Path | bytes], goes_on: Callable[[], bool] = lambda: True
+    ) -> list[CommitOperationAdd]:
+        """Upload the large files, which nobody sees before the commit; those that are at the Hub are not sent again.
 
         Args:
-            goes_on: asked before each file whether to go on.
+            goes_on: called before each file; if it returns False, the upload stops.
 
         Raises:
-            NotAllowed, ReleaseError: as `open`; or it was told not to go on.
+            NotAllowed, ReleaseError: as `open`; or the upload was stopped.
         """
         operations = []
-        with self._told():
+        with self._one_line_errors():
             for name, content in files.items():
                 if not goes_on():
                     raise ReleaseError("it was interrupted")
                 operations.append(CommitOperationAdd(name, content))
-                # one at a time: several would go by a pool of threads, which the end of this process waits for
+                # one at a time: several would use a pool of threads, for which the end of this process waits
                 self._api.preupload_lfs_files(self.name, operations[-1:], free_memory=False)
-        return Sent(operations)
+        return operations
 
     def commit(
-        self, sent: "Sent", message: str, description: str, *, after: str | None = None, without: Collection[str] = ()
+        self,
+        sent: list[CommitOperationAdd],
+        message: str,
+        description: str,
+        *,
+        after: str | None = None,
+        without: Collection[str] = (),
     ) -> str:
-        """Make everything that was sent visible at once; returns the commit.
+        """Make everything that `send` has uploaded visible at once; returns the commit.
 
         Args:
-            after: the commit that it changes; it fails if there is a newer one.
-            without: files of that commit which are left out.
+            after: the parent commit; it fails if there is a newer one.
+            without: files of the parent that are deleted.
 
         Raises:
             NotAllowed, ReleaseError: as `open`; or somebody else has changed the repository.
         """
-        with self._told():
+        with self._one_line_errors():
             done = self._api.create_commit(
                 self.name,
-                [*sent.operations, *map(CommitOperationDelete, sorted(without))],
+                [*sent, *map(CommitOperationDelete, sorted(without))],
                 commit_message=message,
                 commit_description=description,
                 parent_commit=after,
@@ -178,12 +186,12 @@ class HubRepository:
         return str(done.oid)
 
     def tag(self, tag: str, commit: str) -> None:
-        """Give a commit a name; one that exists stays where it is.
+        """Tag a commit. A tag that exists is not moved.
 
         Raises:
             NotAllowed, ReleaseError: as `open`.
         """
-        with self._told():
+        with self._one_line_errors():
             self._api.create_tag(self.name, tag=tag, revision=commit, exist_ok=True)
 
     def download(self, folder: Path, commit: str, names: list[str]) -> None:
@@ -192,7 +200,7 @@ class HubRepository:
         Raises:
             NotAllowed, ReleaseError: as `open`.
         """
-        with self._told():
+        with self._one_line_errors():
             self._api.snapshot_download(self.name, revision=commit, local_dir=folder, allow_patterns=names)
 
     @property
@@ -200,8 +208,8 @@ class HubRepository:
         return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=_token())
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn what the Hub, the line and the disk do into one line; mistakes of ours stay what they are."""
+    def _one_line_errors(self) -> Iterator[None]:
+        """Turn errors of the Hub, the network and the disk into a `ReleaseError` of one line, but not bugs."""
         try:
             yield
             return
@@ -213,40 +221,33 @@ class HubRepository:
         raise problem  # outside of the handler: errors of the library carry requests with their headers
 
 
-@dataclass(frozen=True)
-class Sent:
-    """Files of which the large ones are at the Hub."""
-
-    operations: list[CommitOperationAdd]
-
-
 def check_name(name: str) -> None:
-    """Refuse what is no name of a repository.
+    """Refuse an invalid name of a repository.
 
     Raises:
-        NotAllowed: with the form of one.
+        NotAllowed: it is invalid.
     """
     try:
         validate_repo_id(name)
     except HFValidationError:
-        raise _no_name(name) from None
+        raise _invalid_name(name) from None
     if name.count("/") != 1:
-        raise _no_name(name)
+        raise _invalid_name(name)
 
 
 def describe(error: BaseException, name: str) -> ReleaseError | None:
-    """The one line about an error that came up while the Hub was asked; None where it is a mistake in a program."""
+    """The one-line form of an error of the Hub, the network or the disk; None if it is a bug."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
-    if isinstance(error, ValueError) and OF_THE_CARD.search(str(error)):
+    if isinstance(error, ValueError) and CARD_ERROR.search(str(error)):
         told = getattr(error, "server_message", None) or error
         return NotAllowed(f"{name}: the Hub refuses the model card ({in_a_line(told)}); mend that in the run file")
     http = next((one for one in chain if isinstance(one, HfHubHTTPError)), None)
     if http is not None:
         return _describe_status(http, name)
     if any(isinstance(one, HFValidationError) for one in chain):
-        return _no_name(name)
+        return _invalid_name(name)
     if any(isinstance(one, OfflineModeIsEnabled) for one in chain):
         return NotAllowed(f"{name}: HF_HUB_OFFLINE is set; unset it to reach the Hub")
     # the last is of a download, where there is nothing in the cache
@@ -261,7 +262,7 @@ def describe(error: BaseException, name: str) -> ReleaseError | None:
     return None
 
 
-def _no_name(name: str) -> NotAllowed:
+def _invalid_name(name: str) -> NotAllowed:
     return NotAllowed(f"{name} is no name of a repository on the Hub; give owner/name")
 
 
@@ -286,23 +287,23 @@ def _describe_status(error: HfHubHTTPError, name: str) -> ReleaseError:
 
 
 def _token() -> str | None:
-    with contextlib.suppress(Exception):  # it may be fetched over the network, too
+    with contextlib.suppress(Exception):  # it may come over the network, too
         return hub_token()
     return None
 
 
 @functools.cache
-def _wait_for_nothing_for_ever() -> None:
-    """Give all connections of huggingface_hub in this process an end to their patience, later ones as well."""
+def _limit_waits() -> None:
+    """Set a timeout for all connections of huggingface_hub in this process, also for later ones."""
 
     def client() -> Any:
         made = default_client_factory()
-        made.event_hooks["request"].append(_not_for_ever)
+        made.event_hooks["request"].append(_limit_wait)
         return made
 
     set_client_factory(client)
 
 
-def _not_for_ever(request: Any) -> None:
+def _limit_wait(request: Any) -> None:
     if (request.extensions.get("timeout") or {}).get("read") is None:
-        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), SILENCE)
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), TIMEOUT)

@@ -1,13 +1,13 @@
-"""Going on from the Hub when the disk is lost: the newest release becomes the newest checkpoint."""
+"""Restores the newest checkpoint from the Hub when the disk is lost."""
 
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError, TrainerState, check, newest_checkpoint
 from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
-from coordinator.checkpoints.retention import Checkpoint, CheckpointError, TrainerState, check, newest_checkpoint
 from coordinator.release.hub import HubRepository, ReleaseError
-from coordinator.release.release import check_owner
+from coordinator.release.publish import check_owner
 from coordinator.state_folder import CHECKPOINTS
 from swarm.files import whole_directory
 from swarm.run_file import RunFile
@@ -17,14 +17,14 @@ DOWNLOADS = "from-hub"  # in the state folder, while a release is being fetched
 
 
 def restore_from_hub(run: RunFile, folder: Path, ours: Fingerprint, say: Callable[[str], None], *, asked: bool) -> None:
-    """Fetch the newest release into a state folder, if it is newer than what is there.
+    """Download the newest release into a state folder, if it is newer than the checkpoints there.
 
-    Without having been asked to (`--from-hub`) it does so only where there is no checkpoint at all. What is on the disk
-    stays, and wins if it is as new.
+    Unless `asked` (`--from-hub`) this happens only where there is no checkpoint at all. Checkpoints on the disk stay,
+    and are preferred to a release of the same global step.
 
     Raises:
         ReleaseError: it was asked for and there is none, or it is not of this run.
-        ReleaseError, StorageError: what is there could not be fetched, or is not what was released.
+        ReleaseError, StorageError: the download failed, or is not what was released.
     """
     here = newest_checkpoint(folder / CHECKPOINTS)
     if run.release is None or (here is not None and not asked):
@@ -54,7 +54,7 @@ def restore_from_hub(run: RunFile, folder: Path, ours: Fingerprint, say: Callabl
 
 
 def _fetch(repository: HubRepository, commit: str, state: TrainerState, folder: Path) -> Checkpoint:
-    """Download, compare with the sums, and only then give it its name; what was fetched is not fetched again."""
+    """Download, compare with the checksums, and only then give it its name. An interrupted download is resumed."""
     downloads = folder / DOWNLOADS / commit
     try:
         repository.download(downloads, commit, [SUMS])
@@ -63,7 +63,7 @@ def _fetch(repository: HubRepository, commit: str, state: TrainerState, folder: 
         check_sums(downloads)
         check(downloads)
     except (OSError, ValueError, CheckpointError) as error:
-        shutil.rmtree(folder / DOWNLOADS, ignore_errors=True)  # or a damaged file would be believed the next time
+        shutil.rmtree(folder / DOWNLOADS, ignore_errors=True)  # or a damaged file would be used the next time
         raise ReleaseError(
             f"{repository.name}: what was fetched of global step {state.step} is damaged ({error}); start again"
         ) from error

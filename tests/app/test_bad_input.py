@@ -239,7 +239,8 @@ def test_a_state_folder_of_another_run_is_refused(run_file: Path):
 
 
 def save_some_checkpoint(run: RunFile, folder: Path) -> Path:
-    from coordinator.checkpoints.store import TrainerState, save_checkpoint
+    from coordinator.checkpoints.checkpoint import TrainerState
+    from coordinator.checkpoints.store import save_checkpoint
     from swarm.run_file.fingerprint import fingerprint
     from tokenizer.loading import load_tokenizer, tokenizer_digest
     from trainer.model import build_model

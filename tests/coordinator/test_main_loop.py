@@ -1,4 +1,4 @@
-"""The bookkeeper saves, the releaser uploads: what is saved while the swarm trains comes to the Hub by itself."""
+"""The coordinator's loop evaluates and saves while the swarm trains, and the releaser uploads what it saves."""
 
 import queue
 import threading
@@ -11,20 +11,29 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.checkpoints.retention import list_checkpoints
-from coordinator.checkpoints.rollback import Recall, Reins
+from coordinator.checkpoints.checkpoint import list_checkpoints
+from coordinator.checkpoints.rollback import Rollback
+from coordinator.context import RunContext
+from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.unigram_count import UnigramBaseline
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.minutes import MinuteRecorder
-from coordinator.main_loop import Bookkeeper, Office
+from coordinator.main_loop import CoordinatorLoop
 from coordinator.public_run import for_everybody
-from coordinator.release.uploader import ReleaseOffice, Releaser
+from coordinator.release.uploader import Releaser
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker
 from swarm.run_file import RunFile, load_run
-from tests.coordinator.release.conftest import FINGERPRINT, SENTENCES, MakeCheckpoint, repository
+from tests.coordinator.release.conftest import OURS, SENTENCES, MakeCheckpoint, repository
+from tests.coordinator.release.conftest import hub as hub
+from tests.coordinator.release.conftest import ledger as ledger
+from tests.coordinator.release.conftest import make_checkpoint as make_checkpoint
+from tests.coordinator.release.conftest import run as run
+from tests.coordinator.release.conftest import state_folder as state_folder
+from tests.coordinator.release.conftest import tokenizer as tokenizer
 from tests.support.hub_repositories import Line
 from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
 from tests.support.waiting import PATIENCE, wait_until
 from trainer.data import Batch, validation_batches
 from trainer.model import PretrainingModel, build_model
@@ -32,12 +41,12 @@ from trainer.model import PretrainingModel, build_model
 
 @dataclass
 class Swarm:
-    """A swarm as the bookkeeper sees it: at a global step, with a state, and nobody who tells anything."""
+    """What the loop sees of a swarm: a global step and a state, no sessions and no problems."""
 
     model: PretrainingModel
     step: int = 0
     worries: list[int] = field(default_factory=list)
-    left_behind: tuple[int, ...] = ()
+    abandoned: tuple[int, ...] = ()
     has_stopped: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -52,9 +61,9 @@ class Swarm:
         """The swarm has not gone back."""
         return None
 
-    def is_left_behind(self, step: int) -> bool:
+    def is_abandoned(self, step: int) -> bool:
         """Whether the swarm has gone back from there."""
-        return step in self.left_behind
+        return step in self.abandoned
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
         """There are no sessions."""
@@ -63,40 +72,44 @@ class Swarm:
     def follow_order(self) -> None:
         """There is none."""
 
-    def is_worried(self, step: int) -> bool:
+    def needs_evaluation(self, step: int) -> bool:
         """No."""
         return False
 
 
-def office_of(
-    run: RunFile,
-    ledger: Ledger,
-    tokenizer: PreTrainedTokenizerFast,
-    folder: Path,
-    held_out: list[Batch],
-    said: list[str],
-    releaser: Releaser | None = None,
-) -> Office:
-    """Checkpoints go into the folder, and what is told to people into `said`."""
-    return Office(
-        run=run,
-        fingerprint=FINGERPRINT,
-        folder=folder,
-        tokenizer=tokenizer,
-        model=build_model(run, tokenizer),
-        held_out=held_out,
-        baseline=UnigramBaseline(run, tokenizer, held_out, said.append, threading.Event()),
-        ledger=ledger,
-        tracker=Tracker(),
-        say=said.append,
-        autocast=False,
-        historian=MinuteRecorder(ledger),
-        probes=[],
-        releaser=releaser,
-    )
+@dataclass
+class Running:
+    """A coordinator's loop in a thread, over a swarm that does what the test says."""
+
+    context: RunContext
+    swarm: Any
+    tokenizer: PreTrainedTokenizerFast
+    held_out: list[Batch] = field(default_factory=list)
+    releaser: Releaser | None = None
+
+    def __post_init__(self) -> None:
+        context, tracker, stop = self.context, Tracker(), threading.Event()
+        run, minutes = context.run, MinuteRecorder(context.ledger)
+        self.baseline = UnigramBaseline(run, self.tokenizer, self.held_out, context.say, stop)
+        model = build_model(run, self.tokenizer)
+        evaluator = Evaluator(context, model, self.tokenizer, self.held_out, [], self.baseline, tracker)
+        swarm = self.swarm
+        loop = CoordinatorLoop(
+            context, swarm, swarm, minutes, evaluator, swarm, tracker, self.releaser, evaluated=-1, saved=-1
+        )
+        self.stop, self.thread = stop, threading.Thread(target=loop.work, args=(stop,))
+
+    def __enter__(self) -> "Running":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop.set()
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
 
 
-def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
+def test_the_loop_goes_on_while_a_checkpoint_uploads_and_it_stays_until_then(
     hub: HubStandIn,
     run: RunFile,
     ledger: Ledger,
@@ -104,43 +117,40 @@ def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
     state_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("coordinator.main_loop.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
     settings = run.coordinator.model_copy(update={"checkpoint_every": 10, "keep_checkpoints": 1})
     run = run.model_copy(update={"coordinator": settings})
     said: list[str] = []
     swarm: Any = Swarm(build_model(run, tokenizer))
     assert run.release is not None
-    releaser = Releaser(ReleaseOffice(run, run.release, FINGERPRINT, state_folder, ledger, said.append))
-    office = office_of(run, ledger, tokenizer, state_folder / "checkpoints", [], said, releaser)
-    line, stop = Line(held_after=1000), threading.Event()
+    context = RunContext(run, OURS, state_folder, ledger, said.append)
+    releaser = Releaser(context, run.release)
+    line = Line(held_after=1000)
     hub.repositories.lines.append(("PUT /lfs/", line))
     releaser.start()
-    books = threading.Thread(target=Bookkeeper(office, swarm, swarm, swarm, evaluated=-1, saved=-1).work, args=(stop,))
-    books.start()
     try:
-        for step in (10, 100, 110, 120):
-            swarm.step = step
-            _wait_for(said, f"global step {step}: saved")
-            if step == 100:
-                assert line.holding.wait(PATIENCE)
-        assert [one.step for one in list_checkpoints(office.folder)] == [100, 120]
-        assert len(repository(hub).revisions) == 1
-        line.go_on.set()
-        _wait_for(said, "global step 100: released")
-        swarm.step = 130
-        _wait_for(said, "global step 130: saved")
-        assert [one.step for one in list_checkpoints(office.folder)] == [130]
-        swarm.left_behind = (200,)  # from which the swarm has gone back
-        swarm.step = 200
-        _wait_for(said, "global step 200: saved")
-        swarm.step = 210
-        _wait_for(said, "global step 210: released")
+        with Running(context, swarm, tokenizer, releaser=releaser):
+            for step in (10, 100, 110, 120):
+                swarm.step = step
+                _wait_for(said, f"global step {step}: saved")
+                if step == 100:
+                    assert line.holding.wait(PATIENCE)
+            assert [one.step for one in list_checkpoints(context.checkpoints)] == [100, 120]
+            assert len(repository(hub).revisions) == 1
+            line.go_on.set()
+            _wait_for(said, "global step 100: released")
+            swarm.step = 130
+            _wait_for(said, "global step 130: saved")
+            assert [one.step for one in list_checkpoints(context.checkpoints)] == [130]
+            swarm.abandoned = (200,)  # undone by a rollback
+            swarm.step = 200
+            _wait_for(said, "global step 200: saved")
+            swarm.step = 210
+            _wait_for(said, "global step 210: released")
     finally:
         line.go_on.set()
-        stop.set()
-        books.join(PATIENCE)
         releaser.finish(PATIENCE)
-    assert not books.is_alive() and not any(line.startswith("problem") for line in said), said
+    assert not any(line.startswith("problem") for line in said), said
     assert [one.title for one in repository(hub).revisions[1:]] == [
         "Global step 100: not evaluated",
         "Global step 210: not evaluated",
@@ -150,45 +160,43 @@ def test_the_books_go_on_while_a_checkpoint_uploads_and_it_stays_until_then(
 def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_counted(
     run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("coordinator.main_loop.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
     settings = run.coordinator.model_copy(update={"evaluate_every": 1, "checkpoint_every": 1})
     run = run.model_copy(update={"coordinator": settings})
-    said, stop = list[str](), threading.Event()
+    said = list[str]()
     swarm: Any = Swarm(build_model(run, tokenizer), step=1)
     held_out = validation_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
-    office = office_of(run, ledger, tokenizer, tmp_path / "checkpoints", held_out, said)
-    swarm.go_back_if_bad = lambda loss: False
-    books = threading.Thread(target=Bookkeeper(office, swarm, swarm, swarm, evaluated=-1, saved=-1).work, args=(stop,))
-    books.start()
-    try:
+    context = RunContext(run, OURS, tmp_path, ledger, said.append)
+    swarm.roll_back_if_bad = lambda loss: False
+    with Running(context, swarm, tokenizer, held_out) as running:
         _wait_for(said, "global step 1: saved")
         assert not any("word frequencies" in line for line in said)
-        office.baseline.loss = 30.0
+        running.baseline.loss = 30.0
         _wait_for(said, "A table of word frequencies has a held-out loss of 30.000.")
         swarm.step = 2
         _wait_for(said, "global step 2: saved")
-    finally:
-        stop.set()
-        books.join(PATIENCE)
     losses = {one.step: one.loss for one in ledger.evaluations()}
     assert any(f"loss {losses[2]:.3f}, {30.0 - losses[2]:.2f} below a table of word freq" in line for line in said)
     assert {one.step: one.unigram_loss for one in ledger.evaluations() if one.step in (1, 2)} == {1: 30.0, 2: 30.0}
-    older, newer = (one.state for one in list_checkpoints(office.folder))
+    older, newer = (one.state for one in list_checkpoints(context.checkpoints))
     assert (older.unigram_loss, older.below_unigram) == (None, None)
     assert (newer.unigram_loss, newer.below_unigram) == (30.0, 30.0 - losses[2])
 
 
-def test_what_the_swarm_has_gone_back_from_is_known_once_it_has_agreed(make_checkpoint: MakeCheckpoint):
-    good, orders, said = make_checkpoint(100), queue.SimpleQueue[int](), list[str]()
+def test_the_steps_that_a_rollback_undoes_are_known_once_a_quorum_has_agreed(
+    run: RunFile, state_folder: Path, make_checkpoint: MakeCheckpoint
+):
+    orders, said = queue.SimpleQueue[int](), list[str]()
+    make_checkpoint(100)
     ordered: list[int] = []
     log: Any = SimpleNamespace(step=190, roll_back=lambda older: ordered.append(older.trainer_state.step))
     nobody: Any = None
-    recall = Recall(Reins(log, orders, nobody, good.path.parent, said.append))
+    rollback = Rollback(RunContext(run, OURS, state_folder, nobody, said.append), log, orders)
     orders.put(100)
-    recall.follow_order()
-    assert ordered == [100] and not recall.is_left_behind(150)
-    recall.went_back(300)  # minutes later perhaps: a quorum has to agree
-    assert [step for step in (50, 100, 101, 190, 299, 300, 310) if recall.is_left_behind(step)] == [101, 190, 299]
+    rollback.follow_order()
+    assert ordered == [100] and not rollback.is_abandoned(150)
+    rollback.note_rollback(300)  # minutes later perhaps: a quorum has to agree
+    assert [step for step in (50, 100, 101, 190, 299, 300, 310) if rollback.is_abandoned(step)] == [101, 190, 299]
     assert said == ["The organizer wants it: the swarm goes back to the state of global step 100, as global step 300"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from averaging.log.disk import LOG_FILE
-from coordinator.checkpoints.retention import MODEL, list_checkpoints, newest_checkpoint
+from coordinator.checkpoints.checkpoint import MODEL, list_checkpoints, newest_checkpoint
 from coordinator.state_folder import LOG
 from tests.faults.agreement import headers
 from tests.faults.faulty_swarm import FaultySwarm

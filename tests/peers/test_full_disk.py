@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.checkpoints.retention import newest_checkpoint
+from coordinator.checkpoints.checkpoint import newest_checkpoint
 from tests.faults.agreement import compare
 from tests.peers.small_swarm import SmallSwarm, newest_step_said, text_of
 from tests.support.waiting import PATIENCE

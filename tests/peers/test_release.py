@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.checkpoints.retention import list_checkpoints
+from coordinator.checkpoints.checkpoint import list_checkpoints
 from tests.peers.small_swarm import SmallSwarm, newest_step_said, signal_group, text_of
 from tests.support.hub_reader import read_from_hub
 from tests.support.hub_stand_in import HubStandIn

@@ -7,7 +7,8 @@ import torch
 
 from app.commands.admin import admin
 from coordinator.access.admin_key import FILE
-from coordinator.checkpoints.store import list_checkpoints, load_checkpoint
+from coordinator.checkpoints.checkpoint import list_checkpoints
+from coordinator.checkpoints.store import load_checkpoint
 from tests.peers.small_swarm import SmallSwarm, text_of
 
 pytestmark = pytest.mark.swarm

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from coordinator.checkpoints.retention import newest_checkpoint
+from coordinator.checkpoints.checkpoint import newest_checkpoint
 from tests.peers.small_swarm import CONTRIBUTED, SmallSwarm
 from tests.support.waiting import PATIENCE
 

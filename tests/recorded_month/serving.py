@@ -16,7 +16,8 @@ from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import FILE, load_admin_key
 from coordinator.access.notice_store import NoticeStore
-from coordinator.checkpoints.retention import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState, checkpoints_to_remove
+from coordinator.checkpoints.checkpoint import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState
+from coordinator.checkpoints.retention import checkpoints_to_remove
 from coordinator.context import RunStatus, ServiceContext
 from coordinator.evaluation.held_out import perplexity
 from coordinator.http.app import make_app

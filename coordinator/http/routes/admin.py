@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from coordinator.checkpoints.retention import list_checkpoints
+from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
 from coordinator.http.desk import People
 from coordinator.http.errors import NO_STORE, Problem, bearer

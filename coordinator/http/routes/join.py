@@ -12,7 +12,7 @@ from fastapi.security import HTTPBearer
 from hivemind.p2p import PeerID
 
 from coordinator.access.hub_identity import Hub, HubAway, HubUser, TokenRejected
-from coordinator.access.policy import House, admit, look
+from coordinator.access.policy import AccessPolicy, admit, check_request
 from coordinator.context import ServiceContext
 from coordinator.http.desk import People, ServedFile
 from coordinator.http.errors import NO_STORE, bearer, refuse
@@ -81,8 +81,8 @@ def join_routes(
             return Refused(error=Refusal.HUB_AWAY, message=message)
 
     async def decide(body: JoinRequest, token: str | None) -> Response:
-        house = house_of(context)
-        refused = look(body, house)
+        policy = access_policy(context)
+        refused = check_request(body, policy)
         if refused is not None:
             return _refuse(refused, joins)
         who = await who_is(token) if token else None
@@ -91,7 +91,7 @@ def join_routes(
         if who is not None and (seconds := per_user.attempt(who.name)) is not None:
             joins.count(Refusal.TOO_MANY.value)
             return too_many(seconds)
-        user = admit(body, who, house)
+        user = admit(body, who, policy)
         if isinstance(user, Refused):
             return _refuse(user, joins)
         # asked of the network and the disk, neither of which the other requests should wait for
@@ -113,9 +113,9 @@ def join_routes(
     return router
 
 
-def house_of(context: ServiceContext) -> House:
-    """What decides at the door now."""
-    return House(
+def access_policy(context: ServiceContext) -> AccessPolicy:
+    """What decides now who may join."""
+    return AccessPolicy(
         access=context.run.access,
         fingerprint=context.fingerprint,
         version=program_version(),
@@ -126,8 +126,8 @@ def house_of(context: ServiceContext) -> House:
 
 
 def give_pass(context: ServiceContext, user: str, peer: PeerID) -> Renewed:
-    """A new pass for whom the door lets in. Asks the network who else is there, and may write to the disk."""
-    assert context.run.access is not None, "look refuses where there is none"
+    """A new pass for an admitted user. Asks the network who else is there, and may write to the disk."""
+    assert context.run.access is not None, "check_request refuses where there is none"
     given = context.authority.issue(context.run.name, user, peer, context.run.access.pass_lifetime)
     content: dict[str, Any] = {
         "user": user,

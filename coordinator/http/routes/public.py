@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from coordinator.checkpoints.retention import list_checkpoints
+from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
 from coordinator.http.desk import Remembered, ServedFile
 from coordinator.http.errors import Problem, answer_problem

@@ -4,7 +4,8 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.checkpoints.store import TrainerState, save_checkpoint
+from coordinator.checkpoints.checkpoint import TrainerState
+from coordinator.checkpoints.store import save_checkpoint
 from swarm.run_file import RunFile, parse_run
 from tokenizer.training import train_tokenizer
 from trainer.model import build_model

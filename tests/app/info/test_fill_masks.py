@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from app.demo.fill_masks import FilledMask, Prediction, choose_word, fill_masks, render
-from coordinator.checkpoints.retention import CheckpointError
+from coordinator.checkpoints.checkpoint import CheckpointError
 from tests.support.waiting import PATIENCE
 
 SENTENCE = "The boats of 12 peers go down-river."

@@ -11,7 +11,7 @@ from rich.console import Console
 from transformers import AlbertForPreTraining
 
 from app.commands.info import describe, render
-from coordinator.checkpoints.retention import CheckpointError
+from coordinator.checkpoints.checkpoint import CheckpointError
 from tests.support.waiting import PATIENCE
 
 

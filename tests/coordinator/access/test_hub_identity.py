@@ -42,7 +42,7 @@ def test_that_the_hub_was_away_is_not_remembered(hub_stand_in: HubStandIn) -> No
 
 
 def test_a_silent_hub_is_away_after_a_while(hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "SILENCE", 0.2)
+    monkeypatch.setattr(hub_module, "HUB_TIMEOUT", 0.2)
     hub_stand_in.hold()
     with pytest.raises(HubAway, match="Timeout"):
         Hub().ask(hub_stand_in.add("asha"))

@@ -140,7 +140,7 @@ def serving() -> Iterator[Callable[[FastAPI], Server]]:
 def test_the_service_is_asked_from_outside(
     serving: Callable[[FastAPI], Server], run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(pass_clock, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(pass_clock, "CHECK_EVERY", 0.01)
     healthy, go_on = threading.Event(), threading.Event()
     healthy.set()
     app = FastAPI()
@@ -159,10 +159,10 @@ def test_the_service_is_asked_from_outside(
     thread.start()
     try:
         _wait_for(lambda: noted[-1:] == [True])
-        monkeypatch.setattr(pass_clock, "ANSWERED_WITHIN", 0.1)
+        monkeypatch.setattr(pass_clock, "REQUEST_TIMEOUT", 0.1)
         healthy.clear()
         _wait_for(lambda: noted[-1:] == [False])
-        monkeypatch.setattr(pass_clock, "ANSWERED_WITHIN", 60.0)
+        monkeypatch.setattr(pass_clock, "REQUEST_TIMEOUT", 60.0)
         healthy.set()
         go_on.set()
         _wait_for(lambda: noted[-1:] == [True])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.checkpoints.retention import Checkpoint, TrainerState
+from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState
 from coordinator.checkpoints.rollback_policy import BAD_STEPS, ENOUGH_STEPS, has_exploded, is_bad, newest_good
 
 FALLING = [9.0 * 0.97**step + 2.0 for step in range(60)]

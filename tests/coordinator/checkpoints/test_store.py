@@ -21,19 +21,15 @@ from transformers import (
 )
 
 from benchmarks.lamb import Lamb
-from coordinator.checkpoints.store import (
+from coordinator.checkpoints.checkpoint import (
     CheckpointError,
     TrainerState,
-    checkpoints_to_remove,
     list_checkpoints,
-    load_checkpoint,
-    load_newest_checkpoint,
     newest_checkpoint,
-    prune,
     read_state,
-    restore_model,
-    save_checkpoint,
 )
+from coordinator.checkpoints.retention import checkpoints_to_remove, prune
+from coordinator.checkpoints.store import load_checkpoint, load_newest_checkpoint, restore_model, save_checkpoint
 from coordinator.main import newest_that_fits
 from swarm.errors import StorageError
 from swarm.run_file import RunFile, load_run

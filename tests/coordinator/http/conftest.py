@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
 from coordinator.access.notice_store import NoticeStore
-from coordinator.checkpoints.retention import TrainerState
+from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.context import JoinLimits, RunStatus, ServiceContext
 from coordinator.http.app import make_app
 from coordinator.http.server import Server

@@ -14,7 +14,7 @@ import pytest
 from hivemind.p2p import P2P, PeerID
 
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals
-from coordinator.access.verified_users import VOUCHED_FOR, VerifiedUsers
+from coordinator.access.verified_users import VERIFIED_FOR, VerifiedUsers
 from swarm import clock
 from swarm.access import renewal
 from swarm.access.join_messages import Refused, Renewed
@@ -64,13 +64,13 @@ def test_who_was_vouched_for_lately_needs_no_token(
     asha: Peer, hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch
 ):
     now = clock.now()
-    monkeypatch.setattr(clock, "now", lambda: now + VOUCHED_FOR / 2)  # the pass has expired meanwhile
+    monkeypatch.setattr(clock, "now", lambda: now + VERIFIED_FOR / 2)  # the pass has expired meanwhile
     answer = asha.renew()
     assert isinstance(answer, Renewed) and answer.user == "asha"
     context = asha.service.context
     check_pass(read_pass(answer.pass_), context.authority.public_key, context.run.name, asha.peer_id)
     assert answer.notices and answer.initial_peers
-    monkeypatch.setattr(clock, "now", lambda: now + VOUCHED_FOR + 1)
+    monkeypatch.setattr(clock, "now", lambda: now + VERIFIED_FOR + 1)
     assert asha.refusal(shown=answer.pass_) == "token_missing", "a pass begets no passes for ever"
 
 
@@ -115,7 +115,7 @@ def test_a_pass_is_renewed_for_its_own_peer_and_by_its_own_authority(
     assert asha.refusal(shown=theirs, caller=another) == "malformed", "peer_id is not the caller's"
     foreign = load_authority(tmp_path / "foreign.key").issue(name, "asha", asha.peer_id, 3600.0)
     assert asha.refusal(shown=foreign.to_bytes()) == "malformed"
-    old = context.authority.issue(name, "asha", asha.peer_id, -VOUCHED_FOR - 1)
+    old = context.authority.issue(name, "asha", asha.peer_id, -VERIFIED_FOR - 1)
     assert asha.refusal(shown=old.to_bytes()) == "malformed"
 
 

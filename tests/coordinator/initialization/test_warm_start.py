@@ -12,7 +12,7 @@ from transformers import AlbertConfig, AlbertModel, BertConfig, PreTrainedTokeni
 
 from averaging.log.disk import LOG_FILE
 from averaging.log.log_file import LogFile, Record
-from coordinator.checkpoints.retention import TrainerState
+from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.initialization.shared_tokens import shared_tokens
 from coordinator.initialization.warm_start import BIAS, EMBEDDINGS, warm_start

@@ -15,14 +15,15 @@ from averaging.log.disk import LOG_FILE
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, Kind, Part, Reset
 from averaging.log.log_file import LogFile, Place, Record, entries_after
 from averaging.log.state import Layout, State
-from coordinator.checkpoints.store import CheckpointError, LoadedCheckpoint, TrainerState
+from coordinator.checkpoints.checkpoint import CheckpointError, TrainerState
+from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.ledger import recorder
 from coordinator.ledger.ledger import Ledger, LedgerError, SessionReport, open_ledger
 from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder, credited, ledger_id, seen_round, with_bound_id
 from coordinator.ledger.storage.database import reading
 from coordinator.ledger.tables import RoundRow
-from coordinator.replica import Applied, RunLog, saved, set_older_log_aside, state_of
+from coordinator.replica import Applied, Replica, saved, set_older_log_aside, state_of
 from swarm.run_file import RunFile
 from tests.averaging.log.headers import FIRST, chain_of, header, member
 from tests.coordinator.ledger.storage.test_backup import spoil
@@ -96,7 +97,7 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
 
     def make(ledger: Ledger) -> Recorder:
         minutes = MinuteRecorder(ledger, lambda: 600.0)
-        return Recorder(run, Mock(), ledger, cast(RunLog, log), minutes, None, print, tmp_path / "peers.json")
+        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, None, print, tmp_path / "peers.json")
 
     return make
 
@@ -222,7 +223,7 @@ def test_the_seconds_of_each_round_come_into_the_ledger(tmp_path: Path, log: Log
 
 
 def test_headers_that_the_disk_has_lost_are_asked_for(tmp_path: Path):
-    log = RunLog.__new__(RunLog)
+    log = Replica.__new__(Replica)
     log._file, log.optimizer = tmp_path / LOG_FILE, Mock()
     entries = chain_of(4)
     write_log(log._file, *entries)

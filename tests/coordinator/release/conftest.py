@@ -7,11 +7,12 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.checkpoints.retention import Checkpoint, list_checkpoints
-from coordinator.checkpoints.store import TrainerState, save_checkpoint
+from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState, list_checkpoints
+from coordinator.checkpoints.store import save_checkpoint
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
 from coordinator.public_run import for_everybody
 from swarm.run_file import RunFile, parse_run
+from swarm.run_file.fingerprint import Fingerprint
 from tests.support.hub_repositories import Repository
 from tests.support.hub_stand_in import HubStandIn
 from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
@@ -24,7 +25,8 @@ SENTENCES = [
     "Nobody on the river knows all the others.",
 ]
 REPO = "river/boats"
-FINGERPRINT = "0123456789abcdef"
+OURS = Fingerprint((("model", "small"),))
+FINGERPRINT = OURS.digest
 MakeCheckpoint = Callable[..., Checkpoint]
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.join.problems import AddressProblem
 from app.release.release import release_by_hand
 from coordinator.ledger.ledger import Ledger
-from coordinator.release.release import Release
+from coordinator.release.publish import Release
 from coordinator.state_folder import AUTHORITY, UNNAMED, URL
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint
 

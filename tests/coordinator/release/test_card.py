@@ -16,7 +16,7 @@ from coordinator.release.cost import cost_of, watts_of, weights_used
 from coordinator.release.curve import draw, picture
 from coordinator.release.facts import Curves, Facts, Record, credit_of, read_record, read_unnamed
 from coordinator.release.hub import HubRepository
-from coordinator.release.release import publish
+from coordinator.release.publish import publish
 from coordinator.state_folder import UNNAMED
 from swarm.errors import StorageError
 from swarm.run_file import RunFile

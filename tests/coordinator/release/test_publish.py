@@ -14,13 +14,13 @@ from huggingface_hub.utils import http_backoff
 from huggingface_hub.utils._runtime import is_xet_available
 
 from app.release.release import publish_by_hand, release_by_hand
+from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError
 from coordinator.checkpoints.checksums import SUMS, check_sums, read_sums
-from coordinator.checkpoints.retention import Checkpoint, CheckpointError
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.build import make_release
 from coordinator.release.facts import read_record
 from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError, describe
-from coordinator.release.release import Release, publish
+from coordinator.release.publish import Release, publish
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
 from tests.support.hub_repositories import File, Line
@@ -190,7 +190,7 @@ def test_a_hub_that_falls_silent_is_given_up(
 ):
     there, release = HubRepository(REPO), prepare(make_checkpoint(100))
     there.open()
-    monkeypatch.setattr("coordinator.release.hub.SILENCE", 0.2)
+    monkeypatch.setattr("coordinator.release.hub.TIMEOUT", 0.2)
     lines = [Line(held_after=1000) for _ in range(6)]
     hub.repositories.lines.extend(("PUT /lfs/", line) for line in lines)
     with pytest.raises(ReleaseError, match=r"the Hub cannot be reached \(\w*[Tt]imeout\w*\)"):
@@ -201,7 +201,7 @@ def test_a_hub_that_falls_silent_is_given_up(
 
 def test_also_a_hub_that_was_away_and_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch):
     """huggingface_hub makes a new client when nobody has listened."""
-    monkeypatch.setattr("coordinator.release.hub.SILENCE", 0.3)
+    monkeypatch.setattr("coordinator.release.hub.TIMEOUT", 0.3)
     HubRepository(REPO)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.checkpoints.retention import list_checkpoints
+from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.store import load_newest_checkpoint
 from coordinator.release.build import make_release
 from coordinator.release.hub import HubRepository, ReleaseError
-from coordinator.release.release import publish
+from coordinator.release.publish import publish
 from coordinator.release.restore import DOWNLOADS, restore_from_hub
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint

@@ -93,10 +93,10 @@ def test_what_is_said_over_and_over_is_counted(monkeypatch: pytest.MonkeyPatch) 
 def test_a_console_is_told_the_same_once_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     once, now = NotAgain(), [100.0]
     monkeypatch.setattr(noise.time, "monotonic", lambda: now[0])
-    broken = record("coordinator.checkpoints.retention", "skipped: checkpoint-4 is broken")
+    broken = record("coordinator.checkpoints.checkpoint", "skipped: checkpoint-4 is broken")
     assert once.filter(broken)
     now[0] += 60.0
     assert not once.filter(broken)
-    assert once.filter(record("coordinator.checkpoints.retention", "skipped: checkpoint-8 is broken"))
+    assert once.filter(record("coordinator.checkpoints.checkpoint", "skipped: checkpoint-8 is broken"))
     now[0] += noise.HOUR
     assert once.filter(broken)
