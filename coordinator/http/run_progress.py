@@ -1,4 +1,4 @@
-"""Where the run is, how it got on in the last hour, and when it will be done."""
+"""The progress of the run: where it is, what the last hour brought, and when it will be finished."""
 
 from coordinator.context import ServiceContext
 from coordinator.http.schemas.public import LastHourAnswer, ProgressAnswer
@@ -7,17 +7,15 @@ from coordinator.ledger.ledger import Progress, Totals
 from coordinator.ledger.tables import MinuteRow
 from swarm import clock
 
-__all__ = ["ProgressAnswer", "expected_finish", "tell_progress"]
-
 HOUR = 3600.0  # seconds
 NEWEST_STEPS = 1000
 MOST_EVALUATIONS = 1000
 
 
-def tell_progress(
+def describe_progress(
     context: ServiceContext, progress: Progress, totals: Totals, now: float | None = None
 ) -> ProgressAnswer:
-    """All that the ledger and the coordinator know about it at a unix time, by default the clock's."""
+    """The progress at a unix time, by default the clock's, as the ledger and the coordinator know it."""
     now = clock.now() if now is None else now
     decisions, run, ledger = context.notices.decisions, context.run, context.ledger
     since = max(0, progress.step - NEWEST_STEPS + 1)
@@ -46,7 +44,7 @@ def tell_progress(
 
 
 def expected_finish(step: int, total: int, hour: LastHourAnswer | None, now: float) -> float | None:
-    """The unix time of the last of `total` global steps at the pace of the last hour; None where nothing says it."""
+    """The unix time of the last of `total` global steps at the pace of the last hour; None if that is not known."""
     if step >= total or hour is None or hour.steps == 0 or hour.seconds < MINUTE:
         return None
     return now + (total - step) * hour.seconds / hour.steps
