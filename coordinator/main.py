@@ -21,7 +21,7 @@ from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram_count import UnigramBaseline
 from coordinator.initialization.initialize import initialize, is_new
 from coordinator.ledger.ledger import open_ledger
-from coordinator.ledger.minutes import Historian
+from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder
 from coordinator.main_loop import CoordinatorLoop
 from coordinator.notebook.build import invitation
@@ -135,16 +135,16 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 say(warning)
 
             # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
-            historian, tracker = Historian(context.ledger), open_tracker(run, folder)
+            minutes, tracker = MinuteRecorder(context.ledger), open_tracker(run, folder)
             baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
             evaluator = Evaluator(context, build_model(run, tokenizer), tokenizer, held_out, probes, baseline, tracker)
             loop = CoordinatorLoop(
                 context,
                 replica,
                 Recorder(
-                    run, dht, context.ledger, replica, historian, access.gate if access else None, say, folder / PEERS
+                    run, dht, context.ledger, replica, minutes, access.gate if access else None, say, folder / PEERS
                 ),
-                historian,
+                minutes,
                 evaluator,
                 Rollback(context, replica, rollback_orders),
                 tracker,

@@ -16,7 +16,7 @@ from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.held_out import Evaluation
 from coordinator.evaluation.unigram import below_unigram
-from coordinator.ledger.minutes import Historian
+from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
@@ -39,7 +39,7 @@ class CoordinatorLoop:
         context: RunContext,
         replica: Replica,
         recorder: Recorder,
-        historian: Historian,
+        minutes: MinuteRecorder,
         evaluator: Evaluator,
         rollback: Rollback,
         tracker: Tracker,
@@ -49,7 +49,7 @@ class CoordinatorLoop:
         saved: int,
     ):
         """`evaluated` and `saved` are the newest global steps with a held-out loss and a checkpoint, or -1."""
-        self._context, self._replica, self._recorder, self._historian = context, replica, recorder, historian
+        self._context, self._replica, self._recorder, self._minutes = context, replica, recorder, minutes
         self._evaluator, self._rollback, self._tracker, self._releaser = evaluator, rollback, tracker, releaser
         self._evaluated, self._saved = evaluated, saved
         self._seen = replica.step
@@ -74,7 +74,7 @@ class CoordinatorLoop:
             self._rollback.note_rollback(restored.step)
             self._save(restored)
         step = self._replica.step
-        self._historian.note(step)
+        self._minutes.note(step)
         if step != self._seen:
             self._seen = step
             self._report_step(step, sessions)

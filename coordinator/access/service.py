@@ -14,7 +14,7 @@ from coordinator.access.pass_clock import keep_pass_time
 from coordinator.access.renewals import open_renewals
 from coordinator.context import RunContext, RunStatus, ServiceContext
 from coordinator.http.app import make_app
-from coordinator.http.desk import Remembered
+from coordinator.http.response_cache import Cached
 from coordinator.http.server import Server
 from coordinator.ledger.peer_records import other_ways_in
 from coordinator.state_folder import ADMIN_KEY, URL
@@ -55,7 +55,7 @@ def serve(
         notices=access.notices,
         admin_key=load_admin_key(context.folder / ADMIN_KEY),
         status=status,
-        addresses=Remembered(lambda: _addresses(dht, context.run.name, access), ADDRESSES_KEPT),
+        addresses=Cached(lambda: _addresses(dht, context.run.name, access), ADDRESSES_KEPT),
         order_rollback=order_rollback,
     )
     server = Server(make_app(service), settings.host, settings.port)

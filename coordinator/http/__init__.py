@@ -1,1 +1,1 @@
-"""The coordinator's HTTP service: the door of a run, its public figures, and the organizer's orders."""
+"""The coordinator's HTTP service: joining, public answers about the run, and the organizer's orders."""

@@ -1,4 +1,4 @@
-"""The service as one app: the door, the public figures and the organizer's orders behind a first look."""
+"""The HTTP service as one app: joining, public answers and the organizer's orders, behind request limits."""
 
 import logging
 
@@ -9,11 +9,11 @@ from starlette.exceptions import HTTPException
 
 from coordinator.access.hub_identity import Hub
 from coordinator.context import ServiceContext
-from coordinator.http.desk import People, Remembered, tokenizer_files
-from coordinator.http.errors import Problem, answer_problem, refuse
-from coordinator.http.metrics import Figures
-from coordinator.http.request_limits import FirstLook
-from coordinator.http.response_cache import KEPT
+from coordinator.http.errors import Problem, problem_response
+from coordinator.http.metrics import Metrics
+from coordinator.http.recent_users import RecentUsers
+from coordinator.http.request_limits import RequestLimits
+from coordinator.http.response_cache import CACHE_SECONDS, Cached
 from coordinator.http.routes.admin import admin_routes
 from coordinator.http.routes.join import join_routes
 from coordinator.http.routes.learning import learning_routes
@@ -21,15 +21,16 @@ from coordinator.http.routes.machines import machine_routes
 from coordinator.http.routes.notebook import notebook_routes
 from coordinator.http.routes.people import people_routes
 from coordinator.http.routes.public import public_routes
+from coordinator.http.served_files import tokenizer_files
 from coordinator.ledger.ledger import LedgerError
-from swarm.access.join_messages import Refusal, Refused
+from swarm.access.join_messages import Refusal
 from swarm.errors import SahajError, StorageError
 from swarm.program import program_version
 from swarm.rate_limit import RateLimit
 
 logger = logging.getLogger(__name__)
 
-MOST_NAMED = 3  # mistakes of a request that its answer names
+MOST_NAMED = 3  # mistakes in a request that the response names
 
 
 def make_app(context: ServiceContext) -> FastAPI:
@@ -45,52 +46,51 @@ def make_app(context: ServiceContext) -> FastAPI:
         redoc_url=None,
     )
     files = tokenizer_files(context.tokenizer_folder)
-    people = People()
-    progress = Remembered(context.ledger.progress, KEPT)
-    totals = Remembered(context.ledger.totals, KEPT)
-    figures = Figures(context, progress, totals)
-    app.include_router(join_routes(context, files, people, figures.joins, Hub()))
-    app.include_router(public_routes(context, files, progress, totals, figures.text))
+    recent = RecentUsers()
+    progress = Cached(context.ledger.progress, CACHE_SECONDS)
+    totals = Cached(context.ledger.totals, CACHE_SECONDS)
+    metrics = Metrics(context, progress, totals)
+    app.include_router(join_routes(context, files, recent, metrics.joins, Hub()))
+    app.include_router(public_routes(context, files, progress, totals, metrics.text))
     app.include_router(notebook_routes(context))
     app.include_router(learning_routes(context))
-    app.include_router(people_routes(context, people))
+    app.include_router(people_routes(context, recent))
     app.include_router(machine_routes(context))
-    app.include_router(admin_routes(context, people))
+    app.include_router(admin_routes(context, recent))
     app.add_exception_handler(RequestValidationError, _malformed)
-    app.add_exception_handler(HTTPException, _other_status)
-    app.add_exception_handler(SahajError, _foreseen)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(SahajError, _known_error)
     attempts = RateLimit(context.limits.per_address, context.limits.window)
-    app.add_middleware(FirstLook, attempts=attempts, count=figures.joins.count)
+    app.add_middleware(RequestLimits, attempts=attempts, count=metrics.joins.count)
     return app
 
 
 async def _malformed(request: Request, error: Exception) -> Response:
-    """Names the places, never the content: a token may have been put in the wrong one."""
+    """Name the fields, never their content: a token may be in the wrong one."""
     assert isinstance(error, RequestValidationError)
     places = [
         f"{'.'.join(str(part) for part in one['loc'][1:])[:60] or 'the body'}: {one['msg'][:100]}"
         for one in error.errors()[:MOST_NAMED]
     ]
     named = "".join(letter if letter.isprintable() else "?" for letter in "; ".join(places))
-    return refuse(Refused(error=Refusal.MALFORMED, message=f"the request is malformed ({named}); see /docs"))
+    return problem_response(Refusal.MALFORMED, f"the request is malformed ({named}); see /docs")
 
 
-async def _other_status(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = str(error.detail)
     if error.status_code == 404:
-        return answer_problem(Problem(error="not_found", message="there is nothing here; see /docs"), 404)
+        return problem_response(Problem.NOT_FOUND, "there is nothing here; see /docs")
     if error.status_code == 401:
         shown = "authorization" in request.headers
-        refusal = Refusal.TOKEN_REJECTED if shown else Refusal.TOKEN_MISSING
-        return refuse(Refused(error=refusal, message=detail))
+        return problem_response(Refusal.TOKEN_REJECTED if shown else Refusal.TOKEN_MISSING, detail)
     if error.status_code == 400:
-        return refuse(Refused(error=Refusal.MALFORMED, message="the request is malformed; see /docs"))
-    return answer_problem(Problem(error="not_possible", message=detail), error.status_code)
+        return problem_response(Refusal.MALFORMED, "the request is malformed; see /docs")
+    return problem_response(Problem.NOT_POSSIBLE, detail, status=error.status_code)
 
 
-async def _foreseen(request: Request, error: Exception) -> Response:
-    """Our own errors name paths of this machine: those are for its log."""
+async def _known_error(request: Request, error: Exception) -> Response:
+    """Our own errors name paths of this machine, which are for its log only."""
     logger.warning("%s %s: %s", request.method, request.url.path, error)
     if isinstance(error, LedgerError):
         message = "the ledger cannot be read now; try again later"
@@ -98,4 +98,4 @@ async def _foreseen(request: Request, error: Exception) -> Response:
         message = "the coordinator cannot write to its disk; nothing was changed"
     else:
         message = "that is not possible now; see what the coordinator printed"
-    return answer_problem(Problem(error="unavailable", message=message), 503)
+    return problem_response(Problem.UNAVAILABLE, message)

@@ -1,4 +1,4 @@
-"""How people are thanked: a badge for a profile, and a list for a model card. Their names cannot become markup."""
+"""Thanks to contributors: a badge for a profile, and a list for a model card. Names cannot become markup."""
 
 import string
 import unicodedata
@@ -8,11 +8,11 @@ from xml.sax.saxutils import escape
 
 HUB = "https://huggingface.co/"
 HEIGHT, PADDING, LETTER, WIDE_LETTER = 20, 8, 6.5, 12.0  # pixels; letters of 11 pixels' height
-# they turn the direction of what follows them, beyond the name
-_TURNING = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"))
+# marks that change the direction of the text after them, beyond the name
+_DIRECTION_MARKS = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"))
 _MARKDOWN = {ord(sign): f"\\{sign}" for sign in string.punctuation} | {
     ord(sign): f"&#{ord(sign)};"
-    for sign in "<>&\"'@:"  # also where a backslash is not known
+    for sign in "<>&\"'@:"  # escaped even where a backslash is not
 }
 _BADGE = """\
 <svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" aria-label="{label}">
@@ -28,8 +28,8 @@ _BADGE = """\
 
 
 def badge(run_name: str, user: str, samples: int, rank: int) -> bytes:
-    """An SVG image that says how many samples of a run are somebody's, and their rank."""
-    words = f"{user.translate(_TURNING)}: {readable(samples)} samples, rank {rank:,}"
+    """An SVG image with a user's samples in a run and their rank."""
+    words = f"{user.translate(_DIRECTION_MARKS)}: {readable(samples)} samples, rank {rank:,}"
     left_text, right_text = _width(run_name), _width(words)
     left = left_text + 2 * PADDING
     content = _BADGE.format(
@@ -48,7 +48,7 @@ def badge(run_name: str, user: str, samples: int, rank: int) -> bytes:
 
 
 def thanks(run_name: str, people: Iterable[tuple[str, bool]]) -> str:
-    """A section in Markdown with the names of all, in this order; those of the Hub (True) are links to it."""
+    """A section in Markdown with all names in this order; those of the Hub (True) link to it."""
     names = [f"[{plain(user)}]({HUB}{quote(user, safe='')})" if verified else plain(user) for user, verified in people]
     if not names:
         return f"## Thanks\n\nNobody has contributed to {plain(run_name)} yet.\n"
@@ -58,7 +58,7 @@ def thanks(run_name: str, people: Iterable[tuple[str, bool]]) -> str:
 
 
 def readable(count: int) -> str:
-    """A count with a unit of a thousand, as 1.2M: about two digits are enough on a badge."""
+    """A count with a unit, as 1.2M: two digits are enough on a badge."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if count >= 0.9995 * size:
             return f"{count / size:.1f}{unit}" if count < 99.95 * size else f"{count / size:.0f}{unit}"
@@ -66,16 +66,16 @@ def readable(count: int) -> str:
 
 
 def _width(text: str) -> int:
-    """About as wide as a browser would set it; the image makes the text fit."""
+    """The approximate width in pixels; the image makes the text fit."""
     letters = [letter for letter in text if unicodedata.category(letter) not in ("Mn", "Me", "Cf")]
     return round(sum(WIDE_LETTER if unicodedata.east_asian_width(one) in "WF" else LETTER for one in letters))
 
 
 def _escaped(text: str) -> str:
-    """For the text and the attributes of XML."""
+    """The text for elements and attributes of XML."""
     return escape(text, {'"': "&quot;"})
 
 
 def plain(text: str) -> str:
-    """For Markdown, in which every punctuation mark may mean something."""
-    return " ".join(text.translate(_TURNING).translate(_MARKDOWN).split())
+    """The text with all punctuation escaped for Markdown."""
+    return " ".join(text.translate(_DIRECTION_MARKS).translate(_MARKDOWN).split())

@@ -1,7 +1,7 @@
-"""Connections of the HTTP server: how long each may take, and which one makes room for another.
+"""Limits on connections of the HTTP server: how long each may take, and which are closed when there are too many.
 
-uvicorn counts an idle connection like one at work, and refuses requests when there are too many; and it waits without
-an end for the rest of a request, and for a client that does not read. One address could shut everybody out.
+uvicorn counts idle connections, too, and refuses requests when there are too many. It waits for ever for the rest of a
+request and for a client that does not read, so one address could lock out everybody.
 """
 
 import asyncio
@@ -12,44 +12,44 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from swarm.rate_limit import address_key
 
-HEAD_PATIENCE = 10.0  # seconds for the head of a request, in however many pieces it comes
+HEAD_PATIENCE = 10.0  # seconds for the whole head of a request
 EXCHANGE_PATIENCE = 120.0  # seconds for request and answer, until the client has read the last byte
 
 
-class Held(Protocol):
-    """What the choice depends on."""
+class OpenConnection(Protocol):
+    """What `to_close` decides by."""
 
     @property
     def address(self) -> str:
-        """What counts as one address."""
+        """The key of the client's address; see `address_key`."""
 
     @property
     def since(self) -> float:
-        """When it was accepted, or its last answer was complete."""
+        """When it was accepted, or when its last response was complete."""
 
     @property
     def waits(self) -> bool:
-        """Whether its client has something to do: send the rest of a request, or read an answer."""
+        """Whether it waits for its client: for the rest of a request, or until a response is read."""
 
 
-T = TypeVar("T", bound=Held)
+T = TypeVar("T", bound=OpenConnection)
 
 
-def to_close(held: Collection[T]) -> list[T]:
-    """The connections that make room: the oldest quarter of those that wait, of the address that has most of them.
+def to_close(connections: Collection[T]) -> list[T]:
+    """The connections to close: the oldest quarter of those that wait, of the address that has most of them.
 
-    So connections of one address, a crowd behind a router or a reverse proxy among them, shut out nobody: those that
-    are held in vain go first, a request that has just come in goes last, and one that is being answered is not closed.
+    So no address locks out another, and among many clients behind one router or proxy idle connections go first, new
+    requests last. One that is being answered is not closed.
     """
     waiting: dict[str, list[T]] = {}
-    for one in sorted((one for one in held if one.waits), key=lambda one: one.since):
+    for one in sorted((one for one in connections if one.waits), key=lambda one: one.since):
         waiting.setdefault(one.address, []).append(one)
     most = max(waiting.values(), key=lambda ones: (len(ones), -ones[0].since))
     return most[: len(most) // 4 + 1]
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, with deadlines, one of at most `most` that make room for each other."""
+    """uvicorn's connection with deadlines; of more than `most`, some are closed."""
 
     most: int
     address: str
@@ -58,7 +58,7 @@ class Connection(H11Protocol):
 
     @property
     def waits(self) -> bool:
-        """See `Held`."""
+        """See `OpenConnection`."""
         return not self._is_under_way() or self.cycle.more_body or self._is_unread()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -82,27 +82,27 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def drop(self) -> None:
-        """Close it now: its client may never read what is still to be sent."""
+        """Close it at once, without waiting for the client to read."""
         self.connections.discard(self)
         self.transport.abort()
 
     def _begin(self) -> None:
-        """Wait for a request; bytes that are none do not make the time longer."""
+        """Wait for a request; other bytes do not extend the time."""
         self.since = self.loop.time()
-        self._look_in(HEAD_PATIENCE)
+        self._check_in(HEAD_PATIENCE)
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         patience = EXCHANGE_PATIENCE if self._is_under_way() or self._is_unread() else HEAD_PATIENCE
         left = self.since + patience - self.loop.time()
         if left > 0:
-            self._look_in(left)
+            self._check_in(left)
         else:
             self.drop()
 
-    def _look_in(self, seconds: float) -> None:
+    def _check_in(self, seconds: float) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self.loop.call_later(seconds, self._look)
+        self._deadline = self.loop.call_later(seconds, self._check_deadline)
 
     def _is_under_way(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -111,6 +111,6 @@ class Connection(H11Protocol):
         return self.transport.get_write_buffer_size() > 0
 
 
-def connections(most: int) -> type[Connection]:
-    """The protocol of a server that holds at most so many connections."""
+def connection_class(most: int) -> type[Connection]:
+    """The protocol class of a server that holds at most so many connections."""
     return type("Connection", (Connection,), {"most": most})

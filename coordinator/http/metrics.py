@@ -1,4 +1,4 @@
-"""`/metrics`: where the run is, in the words of Prometheus."""
+"""`/metrics`: figures of the run for Prometheus."""
 
 import contextlib
 import datetime
@@ -10,30 +10,28 @@ from prometheus_client.registry import Collector
 
 from coordinator.checkpoints.checkpoint import TrainerState, newest_checkpoint
 from coordinator.context import ServiceContext
-from coordinator.http.desk import Remembered
+from coordinator.http.response_cache import CACHE_SECONDS, Cached
 from coordinator.ledger.ledger import LedgerError, Progress, SessionSummary, Totals
 from swarm import clock
 
-KEPT = 5.0  # seconds that is remembered what costs the disk or the ledger something
 
-
-class Joins:
-    """Counts what became of attempts to join."""
+class JoinCounter:
+    """Counts attempts to join by their outcome."""
 
     def __init__(self, registry: CollectorRegistry):
         self._joins = Counter("sahaj_joins", "attempts to join, by what became of them", ["outcome"], registry=registry)
 
     def count(self, outcome: str) -> None:
-        """One more of this outcome: `joined`, or a refusal's name."""
+        """Count an attempt; the outcome is `joined` or a refusal's name."""
         self._joins.labels(outcome).inc()
 
 
-class Figures:
-    """The run's figures in Prometheus' text form."""
+class Metrics:
+    """The run's metrics in Prometheus' text format."""
 
     def __init__(self, context: ServiceContext, progress: Callable[[], Progress], totals: Callable[[], Totals]):
         self._registry = CollectorRegistry()
-        self.joins = Joins(self._registry)
+        self.joins = JoinCounter(self._registry)
         self._registry.register(_RunCollector(context, progress, totals))
 
     def text(self) -> bytes:
@@ -44,15 +42,15 @@ class Figures:
 class _RunCollector(Collector):
     def __init__(self, context: ServiceContext, progress: Callable[[], Progress], totals: Callable[[], Totals]):
         self._context, self._progress, self._totals = context, progress, totals
-        self._sessions = Remembered(context.ledger.sessions, KEPT)
-        self._newest = Remembered(lambda: newest_saved(context), KEPT)
+        self._sessions = Cached(context.ledger.sessions, CACHE_SECONDS)
+        self._newest = Cached(lambda: newest_saved(context), CACHE_SECONDS)
 
     def describe(self) -> list[Metric]:
         """Nothing: Prometheus would ask the ledger for it at registration."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """While the ledger cannot be read, its figures are absent rather than wrong."""
+        """While the ledger cannot be read, its metrics are absent rather than wrong."""
         decisions, status = self._context.notices.decisions, self._context.status()
         yield GaugeMetricFamily("sahaj_step", "global step", status.step)
         yield GaugeMetricFamily("sahaj_total_steps", "global steps of the run", self._context.run.optimizer.total_steps)
@@ -65,7 +63,7 @@ class _RunCollector(Collector):
         )
         if (newest := self._newest()) is not None:
             yield GaugeMetricFamily("sahaj_checkpoint_step", "global step of the newest whole checkpoint", newest.step)
-            with contextlib.suppress(ValueError):  # somebody has written another time into it
+            with contextlib.suppress(ValueError):  # its time may have been edited
                 yield GaugeMetricFamily(
                     "sahaj_checkpoint_age_seconds",
                     "seconds since the newest whole checkpoint was saved",
@@ -113,7 +111,7 @@ class _RunCollector(Collector):
 
 
 def data_wait(sessions: list[SessionSummary]) -> float:
-    """Mean fraction of the time that those present have waited for data; 0 if nobody is there."""
+    """Mean fraction of time that the sessions present have waited for data; 0 without any."""
     waits = [one.data_wait_fraction for one in sessions if one.present]
     return sum(waits) / len(waits) if waits else 0.0
 

@@ -1,4 +1,4 @@
-"""The first look at a request, before anything is parsed: its rate, its size, and how slowly it comes."""
+"""Limits on requests that hold before anything is parsed: how often, how large, and how slow."""
 
 import asyncio
 import logging
@@ -9,36 +9,36 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coordinator.http.errors import Problem, answer_problem, refuse
+from coordinator.http.errors import Problem, problem_response
 from swarm import clock
-from swarm.access.join_messages import Refusal, Refused
+from swarm.access.join_messages import Refusal
 from swarm.rate_limit import RateLimit, Tarpit, address_key
 
 logger = logging.getLogger(__name__)
 
 LARGEST_BODY = 64 * 1024  # bytes
 BODY_PATIENCE = 10.0  # seconds for a body to arrive
-HELD_UP = 0.3  # seconds before an attempt too many is refused
-MOST_HELD_UP = 100  # at a time, of all the connections that are served
+DELAY = 0.3  # seconds before one attempt too many is refused
+MOST_DELAYED = 100  # at a time, of all connections
 JOIN = "/api/join"
 
 
-class FirstLook:
-    """ASGI middleware. Bodies reach the app whole and small, and no error leaves the app as a traceback."""
+class RequestLimits:
+    """ASGI middleware: bodies reach the app whole and small, and no error leaves it as a traceback."""
 
     def __init__(self, app: ASGIApp, attempts: RateLimit, count: Callable[[str], None]):
-        """`count` is told the name of each refusal at the door that is made here."""
+        """`count` gets the name of each refusal to join that is made here."""
         self._app, self._attempts, self._count = app, attempts, count
-        self._tarpit = Tarpit(HELD_UP, MOST_HELD_UP)
+        self._tarpit = Tarpit(DELAY, MOST_DELAYED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer here what must not go further, and pass the rest on."""
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started = False
 
-        async def watched(message: Message) -> None:
+        async def send_dated(message: Message) -> None:
             nonlocal started
             started = True
             if message["type"] == "http.response.start":  # volunteers compare their clock with it
@@ -55,13 +55,13 @@ class FirstLook:
                     receive = _replay(body, receive)
                 else:
                     refusal = body
-            await (self._app if refusal is None else refusal)(scope, receive, watched)
+            await (self._app if refusal is None else refusal)(scope, receive, send_dated)
         except Exception as error:
             # neither its message nor its traceback: both may quote the request
             logger.error("%s %s failed (%s)", scope["method"], scope["path"], type(error).__name__)
             if not started:
-                problem = Problem(error="unavailable", message="the coordinator could not answer; try again later")
-                await answer_problem(problem, 500)(scope, receive, send)
+                message = "the coordinator could not answer; try again later"
+                await problem_response(Problem.UNAVAILABLE, message, status=500)(scope, receive, send)
 
     def _too_often(self, scope: Scope) -> Response | None:
         if scope["path"] != JOIN or scope["method"] != "POST":
@@ -75,13 +75,13 @@ class FirstLook:
 
 
 def too_many(seconds: int) -> Response:
-    """The answer to whoever tries too often."""
+    """The response to a client that tries to join too often."""
     message = f"too many attempts to join; try again in {seconds} s"
-    return refuse(Refused(error=Refusal.TOO_MANY, message=message), retry_after=seconds)
+    return problem_response(Refusal.TOO_MANY, message, retry_after=seconds)
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes | Response:
-    """The whole body, or the answer to one that is too large, too slow, or broken off."""
+    """The whole body, or the response to one that is too large, too slow, or broken off."""
     announced = headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced) > LARGEST_BODY:
         return _refused(f"a request may have at most {LARGEST_BODY} bytes, this one has {announced[:20]}", 413)
@@ -116,4 +116,4 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def _refused(message: str, status: int) -> Response:
-    return refuse(Refused(error=Refusal.MALFORMED, message=message), status)
+    return problem_response(Refusal.MALFORMED, message, status=status)

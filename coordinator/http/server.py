@@ -9,24 +9,24 @@ import threading
 import uvicorn
 from fastapi import FastAPI
 
-from coordinator.http.connections import connections
+from coordinator.http.connections import connection_class
 from swarm.errors import SwarmError
 
 logger = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 512  # beyond it one makes room for another, so that other parts of the coordinator can open files
-ACCEPTED_AT_ONCE = 128  # connections that the system holds until they are accepted, all at once
-OPEN_FILES = 4096  # of this process, where the system lets it have so many
+MOST_CONNECTIONS = 512  # at most, so that other parts of the coordinator can open files
+BACKLOG = 128  # connections that the system holds until they are accepted
+OPEN_FILES = 4096  # of this process, if the system allows it
 IDLE = 5  # seconds after which an idle connection is closed
 GRACE = 2  # seconds for requests under way when the server stops
 START_PATIENCE = 10.0  # seconds
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # where this machine reaches itself
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # the address by which this machine reaches itself
 
 
 class Server:
-    """Serves an app from its construction to `stop`. Signals stay with whoever has them.
+    """Serves an app from its construction to `stop`. It handles no signals.
 
-    Start it after hivemind has forked its processes: they would hold on to the port.
+    Start it after hivemind has forked its processes, which would keep the port open.
     """
 
     def __init__(self, app: FastAPI, host: str, port: int):
@@ -40,18 +40,18 @@ class Server:
         config = uvicorn.Config(
             app,
             loop="asyncio",
-            http=connections(most_connections()),  # h11 bounds the size of headers
+            http=connection_class(most_connections()),  # h11 bounds the size of headers
             ws="none",
             lifespan="off",
             log_config=None,
             log_level=logging.ERROR,
-            access_log=False,  # queries and addresses are nobody's business
+            access_log=False,  # queries and addresses are private
             server_header=False,
-            date_header=False,  # the app tells the swarm's time
-            proxy_headers=True,  # of a reverse proxy on this machine: limits are for whoever is behind it
+            date_header=False,  # `RequestLimits` sends the swarm's time
+            proxy_headers=True,  # of a reverse proxy on this machine: limits are for its clients
             forwarded_allow_ips="127.0.0.1",
-            limit_concurrency=MOST_CONNECTIONS + 1,  # of requests: there are no more connections
-            backlog=ACCEPTED_AT_ONCE,
+            limit_concurrency=MOST_CONNECTIONS + 1,  # of requests; connections are limited to fewer
+            backlog=BACKLOG,
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=GRACE,
         )
@@ -62,12 +62,12 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where this machine reaches the server."""
+        """The URL of the server for this machine."""
         host = WILDCARDS.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def stop(self) -> None:
-        """Answer what is under way, then let go of the port. Harmless when repeated."""
+        """Finish requests under way, then close the port. Harmless when repeated."""
         self._server.should_exit = True
         self._thread.join(GRACE + START_PATIENCE)
         self._socket.close()
@@ -91,7 +91,7 @@ class Server:
 
 
 def most_connections() -> int:
-    """How many connections may be held: half of the files that this process may open, after asking for more of them."""
+    """The limit on connections: half of the files that this process may open, after raising that limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= soft < OPEN_FILES:
         wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
@@ -113,7 +113,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of the last run may linger
         listening.bind(address)
-        listening.listen(ACCEPTED_AT_ONCE)
+        listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
         raise SwarmError(f"{host}:{port}: HTTP cannot be served here ({error.strerror}); {way_out}") from None

@@ -1,4 +1,4 @@
-"""What the coordinator finds out about members from headers, and what it keeps of a round."""
+"""Flags about members, found in headers: a training loss far above the others'."""
 
 import statistics
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from enum import Enum
 
 from averaging.log.header import Header
 
-ODD_LOSS = 1.0  # nats above the median from which a loss is odd; batches of 30 samples differ by 0.3
-ENOUGH_LOSSES = 3  # of a global step, to tell which one is odd
-ODD_STEPS = 3  # global steps in a row in which a loss is odd, before anybody hears of it
+ODD_LOSS = 1.0  # nats above the median; losses of batches of 30 samples differ by 0.3
+ENOUGH_LOSSES = 3  # in a global step, fewer do not tell which one is odd
+ODD_STEPS = 3  # global steps in a row with an odd loss that raise a flag
 
 
 class Kind(str, Enum):
-    """What a flag is about."""
+    """The subject of a flag."""
 
     LOSS = "loss"  # far above the others'
 
@@ -45,13 +45,13 @@ class SeenRound:
 
 
 class OddLosses:
-    """Watches the members' losses, header by header."""
+    """Follows the members' losses, header by header."""
 
     def __init__(self) -> None:
         self._odd_for: dict[str, int] = {}  # global steps in a row, by session
 
-    def take_in(self, header: Header) -> list[Flag]:
-        """Members whose loss has stayed far above the others' for some steps now, each said once."""
+    def flags(self, header: Header) -> list[Flag]:
+        """Members whose loss has been far above the others' for `ODD_STEPS` steps with this header; each once."""
         losses = {one.session: one.loss for one in header.members if one.loss is not None}
         odd, flags = odd_ones(losses), []
         for member in header.members:
@@ -66,8 +66,8 @@ class OddLosses:
 
 
 def odd_ones(losses: Mapping[str, float]) -> dict[str, float]:
-    """Sessions whose mean loss (nats) in a global step is far above the usual, with the median of all."""
+    """Sessions whose mean loss (nats) in a global step is far above the median of all, with that median."""
     if len(losses) < ENOUGH_LOSSES:
         return {}
-    usual = statistics.median(losses.values())
-    return {session: usual for session, loss in losses.items() if not loss <= usual + ODD_LOSS}
+    median = statistics.median(losses.values())
+    return {session: median for session, loss in losses.items() if not loss <= median + ODD_LOSS}

@@ -6,78 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import JSON, Engine, func, select
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import Connection, Double, Engine, cast, func, select
+from sqlalchemy.orm import Session
 
-from coordinator.ledger.curves import GrowingTable, Span, StepBucket, spans, step_buckets
+from coordinator.ledger.answers import EvaluationRecord, Span, StepBucket
 from coordinator.ledger.queries import is_present, moment, whole_sum
-from coordinator.ledger.schema import Base, EvaluationRecord, EvaluationRow, SessionRow, StepRow
-from coordinator.ledger.storage.database import INSERTS, reading, writing
+from coordinator.ledger.storage.database import reading, writing
+from coordinator.ledger.tables import EvaluationRow, FillRow, MinuteRow, SessionRow, StepRow
+from coordinator.ledger.writes import upsert
 
 logger = logging.getLogger(__name__)
 
 MINUTE = 60  # seconds
-SETTLED_STEPS = 100  # global steps; what peers still report of older ones is too little to be seen in a curve
-
-# What the ledger keeps
-
-
-class MinuteRow(Base):
-    """What the run was like in a minute; `time` is its beginning. The columns are those of a `Minute`."""
-
-    __tablename__ = "minutes"
-    __table_args__ = ({"sqlite_with_rowid": False},)
-    time: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    step: Mapped[int]
-    sessions: Mapped[int]
-    users: Mapped[int]
-    samples_per_second: Mapped[float]
-    data_wait_fraction: Mapped[float]
-    averaging_seconds: Mapped[float | None]
-    users_ever: Mapped[int]
-    sessions_ever: Mapped[int]
-    samples: Mapped[int]
-    tokens: Mapped[int]
-    seconds: Mapped[float]
-    averaging_rounds: Mapped[int]
-    averaging_failures: Mapped[int]
-
-
-class FillRow(Base):
-    """What the model of a global step put for the masks of fixed sentences; `sentences` are `FilledSentence`s."""
-
-    __tablename__ = "fills"
-    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    time: Mapped[float]
-    sentences: Mapped[list[Any]] = mapped_column(JSON)
-
-
-# What it is told and answers
-
-
-@dataclass(frozen=True)
-class Minute:
-    """What the run was like in a minute, `time` (unix seconds) being its beginning.
-
-    First what was found in it: the global step, sessions present and their users, their speed, how much of their time
-    they waited for data, and the mean seconds of the coordinator's rounds of averaging that ended, None without any.
-    The rest are sums since the run began; `seconds` are those of presence, rounds are summed over sessions.
-    """
-
-    time: int
-    step: int
-    sessions: int
-    users: int
-    samples_per_second: float
-    data_wait_fraction: float
-    averaging_seconds: float | None
-    users_ever: int
-    sessions_ever: int
-    samples: int
-    tokens: int
-    seconds: float
-    averaging_rounds: int
-    averaging_failures: int
 
 
 @dataclass(frozen=True)
@@ -90,7 +30,7 @@ class FilledSentence:
 
 @dataclass(frozen=True)
 class Fills:
-    """What the model of a global step put for the masks, at a unix time in seconds."""
+    """What the model of a global step predicted for the masks, at a unix time in seconds."""
 
     step: int
     time: float
@@ -102,61 +42,75 @@ class History:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._minutes = GrowingTable(_CURVE_COLUMNS, again=MINUTE)
-        self._steps = GrowingTable(_STEP_COLUMNS, again=SETTLED_STEPS)
 
     def note_minute(self, step: int, *, averaging_seconds: float | None, now: float | None = None) -> None:
-        """Keep what the run is like now; a later look in the same minute replaces an earlier one."""
+        """Write down the run as it is now; a second call in the same minute replaces the row of the first."""
         now = moment(now)
         present = select(
-            func.count(),
-            func.count(SessionRow.user_name.distinct()),
-            func.coalesce(func.sum(SessionRow.samples_per_second), 0.0),
-            func.coalesce(func.avg(SessionRow.data_wait_fraction), 0.0),
+            func.count().label("sessions"),
+            func.count(SessionRow.user_name.distinct()).label("users"),
+            func.coalesce(func.sum(SessionRow.samples_per_second), 0.0).label("samples_per_second"),
+            func.coalesce(func.avg(SessionRow.data_wait_fraction), 0.0).label("data_wait_fraction"),
         ).where(is_present(now))
         ever = select(
-            func.count(SessionRow.user_name.distinct()),
-            func.count(),
-            whole_sum(SessionRow.samples),
-            whole_sum(SessionRow.tokens),
-            func.coalesce(func.sum(SessionRow.seconds), 0.0),
-            whole_sum(SessionRow.averaging_rounds),
-            whole_sum(SessionRow.averaging_failures),
+            func.count(SessionRow.user_name.distinct()).label("users_ever"),
+            func.count().label("sessions_ever"),
+            whole_sum(SessionRow.samples).label("samples"),
+            whole_sum(SessionRow.tokens).label("tokens"),
+            func.coalesce(func.sum(SessionRow.seconds), 0.0).label("seconds"),
+            whole_sum(SessionRow.averaging_rounds).label("averaging_rounds"),
+            whole_sum(SessionRow.averaging_failures).label("averaging_failures"),
         )
+        row = {"time": int(now) // MINUTE * MINUTE, "step": step, "averaging_seconds": averaging_seconds}
         with writing(self._engine) as connection:
-            here: Any = connection.execute(present).one()
-            sums: Any = connection.execute(ever).one()
-            figures = [int(now) // MINUTE * MINUTE, step, *here, averaging_seconds, *sums]
-            row = asdict(Minute(*figures))
-            insert = INSERTS[connection.dialect.name](MinuteRow).values(row)
-            connection.execute(insert.on_conflict_do_update(index_elements=["time"], set_=row))
+            figures = [connection.execute(query).mappings().one() for query in (present, ever)]
+            upsert(connection, MinuteRow, [row | dict(figures[0]) | dict(figures[1])])
 
-    def minute_after(self, time: float) -> Minute | None:
-        """The first minute that began at or after a unix time and was looked at, if there is one."""
-        query = select(*_MINUTE_COLUMNS).where(MinuteRow.time >= time).order_by(MinuteRow.time).limit(1)
-        with reading(self._engine) as connection:
-            row = connection.execute(query).one_or_none()
-        return Minute(*row) if row else None
+    def minute_after(self, time: float) -> MinuteRow | None:
+        """The first row of a minute that began at or after a unix time, if there is one."""
+        query = select(MinuteRow).where(MinuteRow.time >= time).order_by(MinuteRow.time).limit(1)
+        with reading(self._engine) as connection, Session(connection) as session:
+            return session.scalar(query)
 
     def minutes(self, points: int) -> list[Span]:
-        """The whole run in at most so many spans of equal length; those in which nobody looked are left out."""
+        """The whole run in at most so many spans of equal length; those without any row are left out."""
+        sums = (MinuteRow.tokens, MinuteRow.averaging_rounds, MinuteRow.averaging_failures)
+        means = {
+            one.key: _mean(one)
+            for one in (
+                MinuteRow.sessions,
+                MinuteRow.users,
+                MinuteRow.samples_per_second,
+                MinuteRow.data_wait_fraction,
+                MinuteRow.averaging_seconds,
+            )
+        }
+        first = select(MinuteRow.time, *sums).order_by(MinuteRow.time).limit(1)
         with reading(self._engine) as connection:
-            rows = self._minutes.read(connection)
-        return spans(rows, points, MINUTE)
+            before = connection.execute(first).one_or_none()
+            rows = _curve(connection, MinuteRow.time, means, sums, points, unit=MINUTE)
+        spans = []
+        for row in rows:
+            assert before is not None, "there are rows"
+            changes = {one.key: getattr(row, one.key) - getattr(before, one.key) for one in sums}
+            changes["tokens_per_second"] = changes["tokens"] / (row.time - before.time or 1)
+            spans.append(Span.model_validate(dict(row._mapping) | changes))
+            before = row
+        return spans
 
     def steps(self, points: int) -> list[StepBucket]:
         """The whole run in at most so many buckets of successive global steps."""
+        means = {one.key: _mean(one) for one in (StepRow.samples, StepRow.tokens, StepRow.peers)}
+        means["loss"] = func.sum(StepRow.loss_sum) / func.sum(StepRow.samples)
         with reading(self._engine) as connection:
-            rows = self._steps.read(connection)
-        return step_buckets(rows, points)
+            rows = _curve(connection, StepRow.step, means, (StepRow.time,), points)
+        return [StepBucket.model_validate(row) for row in rows]
 
     def evaluations(self, points: int) -> list[EvaluationRecord]:
         """At most so many held-out evaluations by global step, evenly chosen, the newest among them."""
         with reading(self._engine) as connection:
-            steps = list(connection.scalars(select(EvaluationRow.step).order_by(EvaluationRow.step)))
-            query: Any = select(*EvaluationRow.__table__.columns.values()).order_by(EvaluationRow.step)
-            query = query.where(EvaluationRow.step.in_(spread(steps, points)))
-            return [EvaluationRecord(*row) for row in connection.execute(query)]
+            rows = _spread_rows(connection, EvaluationRow, points)
+        return [EvaluationRecord.model_validate(row) for row in rows]
 
     def started(self) -> float | None:
         """When the first global step was counted; None before it, and where an older program counted it."""
@@ -169,22 +123,19 @@ class History:
             return connection.scalar(select(func.count()).where(StepRow.time > time)) or 0
 
     def record_fills(self, step: int, sentences: Sequence[FilledSentence], now: float | None = None) -> None:
-        """Keep what the model of a global step put for the masks; a second time replaces the first."""
+        """Keep what the model of a global step predicted for the masks; a second call replaces the first."""
         if not all(math.isfinite(probability) for one in sentences for _, probability in one.guesses):
-            logger.warning("what the model of step %d puts for masks is not a number and was not recorded", step)
+            logger.warning("what the model of step %d predicts for masks is not a number and was not recorded", step)
             return
-        row = {"time": moment(now), "sentences": [asdict(one) for one in sentences]}
-        insert = INSERTS[self._engine.dialect.name](FillRow).values(step=step, **row)
+        row = {"step": step, "time": moment(now), "sentences": [asdict(one) for one in sentences]}
         with writing(self._engine) as connection:
-            connection.execute(insert.on_conflict_do_update(index_elements=["step"], set_=row))
+            upsert(connection, FillRow, [row])
 
     def fills(self, points: int) -> list[Fills]:
-        """What the models put for the masks, oldest first: at most so many, evenly chosen, the newest among them."""
+        """What the models predicted, oldest first: at most so many, evenly chosen, the newest among them."""
         with reading(self._engine) as connection:
-            steps = list(connection.scalars(select(FillRow.step).order_by(FillRow.step)))
-            query = select(FillRow.step, FillRow.time, FillRow.sentences).where(FillRow.step.in_(spread(steps, points)))
-            rows = connection.execute(query.order_by(FillRow.step)).all()
-        return [Fills(step, time, tuple(_sentence(one) for one in sentences)) for step, time, sentences in rows]
+            rows = _spread_rows(connection, FillRow, points)
+        return [Fills(row.step, row.time, tuple(_sentence(one) for one in row.sentences)) for row in rows]
 
 
 def spread(items: Sequence[Any], points: int) -> list[Any]:
@@ -194,20 +145,36 @@ def spread(items: Sequence[Any], points: int) -> list[Any]:
     return [items[round(number * (len(items) - 1) / (points - 1))] for number in range(points)]
 
 
+def _spread_rows(connection: Connection, kind: type[EvaluationRow] | type[FillRow], points: int) -> Sequence[Any]:
+    """At most so many rows by global step, evenly chosen."""
+    steps = list(connection.scalars(select(kind.step).order_by(kind.step)))
+    return connection.execute(
+        select(kind.__table__).where(kind.step.in_(spread(steps, points))).order_by(kind.step)
+    ).all()
+
+
+def _curve(
+    connection: Connection, key: Any, means: dict[str, Any], of_last: Sequence[Any], points: int, *, unit: int = 1
+) -> Sequence[Any]:
+    """A table in at most `points` groups of successive keys: the last key of each and `of_last` beside it, and means.
+
+    Args:
+        means: over a group, by the name in the result.
+        unit: of which the keys are multiples.
+    """
+    first, last = connection.execute(select(func.min(key), func.max(key))).one()
+    if first is None:
+        return []
+    width = ((last - first) // unit // points + 1) * unit
+    columns = [mean.label(name) for name, mean in means.items()]
+    groups = select(func.max(key).label("last"), *columns).group_by((key - first) // width).subquery()
+    names = [groups.c[name] for name in means]
+    return connection.execute(select(key, *names, *of_last).join(groups, groups.c.last == key).order_by(key)).all()
+
+
+def _mean(column: Any) -> Any:
+    return cast(func.avg(column), Double)
+
+
 def _sentence(stored: dict[str, Any]) -> FilledSentence:
     return FilledSentence(stored["text"], tuple((token, probability) for token, probability in stored["guesses"]))
-
-
-_MINUTE_COLUMNS = [getattr(MinuteRow, name) for name in Minute.__dataclass_fields__]
-_CURVE_COLUMNS = [
-    MinuteRow.time,
-    MinuteRow.sessions,
-    MinuteRow.users,
-    MinuteRow.samples_per_second,
-    MinuteRow.data_wait_fraction,
-    MinuteRow.averaging_seconds,
-    MinuteRow.tokens,
-    MinuteRow.averaging_rounds,
-    MinuteRow.averaging_failures,
-]
-_STEP_COLUMNS = [StepRow.step, StepRow.time, StepRow.samples, StepRow.tokens, StepRow.peers, StepRow.loss_sum]

@@ -1,6 +1,6 @@
-"""What a reading of the swarm's records and headers changes in the ledger: decided here, without a database.
+"""Decides, without a database, what sessions' reports and headers change in the ledger.
 
-Reports and headers come late or twice. `gather` follows the sessions and finds the contributions that may be new. The
+Reports and headers come late or twice. `gather` updates the sessions and finds the contributions that may be new. The
 database then says which headers really are, and `add_up` sums up their members' contributions.
 """
 
@@ -14,22 +14,64 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from coordinator.ledger.schema import Contribution, SessionReport
-
 logger = logging.getLogger(__name__)
 
 PRESENT_SECONDS = 120.0  # a session silent for longer is gone, as in swarm/dht/records.py, which is slow to import
 _LARGEST = 2**40  # above any honest count, and eight million of them still add up within 64 bits
-_RENAMED = {"user": "user_name", "left": "has_left"}
-_REPORTED = [name for name in SessionReport.__dataclass_fields__ if name != "contributions"]
 
 Row = dict[str, Any]  # a row of a table, by column
 Key = tuple[str, str]  # digest of a header, and session id
 
 
+@dataclass(frozen=True)
+class Contribution:
+    """What one session contributed to one global step: samples, their tokens, and their mean loss in nats.
+
+    `header` is the digest of the header that says so, in 64 hexadecimal digits.
+    """
+
+    header: str
+    step: int
+    samples: int
+    tokens: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class SessionReport:
+    """What one session says about itself; times are unix seconds, counts are since its start.
+
+    `contributions` are what headers credit to it that were read since the last report, for all their members at once.
+    `country` is a code of ISO 3166, if the person gave it.
+    """
+
+    session_id: str
+    user: str
+    peer_id: str
+    client_mode: bool
+    started: float
+    last_seen: float
+    step: int
+    device: str = ""
+    samples_per_second: float = 0.0
+    averaging_rounds: int = 0
+    averaging_failures: int = 0
+    data_wait_fraction: float = 0.0
+    left: bool = False
+    contributions: tuple[Contribution, ...] = ()
+    country: str | None = None
+
+
+_COLUMNS = {  # of a session, by field of its report
+    name: {"user": "user_name", "left": "has_left"}.get(name, name)
+    for name in SessionReport.__dataclass_fields__
+    if name != "contributions"
+}
+
+
 @dataclass
-class Entry:
-    """Rows of sessions as they will be, contributions that may be new, and seconds of presence that are, by user.
+class Batch:
+    """Rows of sessions after these reports, contributions that may be new, and new seconds of presence by user.
 
     `accepted` are the reports that went into it, the last one of each session.
     """
@@ -44,24 +86,24 @@ def gather(
     reports: Iterable[SessionReport],
     standing: Mapping[str, Row],
     now: float,
-) -> Entry:
-    """Follow the sessions from how they stand in the ledger through these reports.
+) -> Batch:
+    """Apply these reports to the sessions in the ledger.
 
     A session belongs to the user and the peer that reported it first; reports by others under its name are ignored,
-    and so is one with impossible values. A report that is older than the one before may carry what headers credit, but
+    and so are impossible values. A report that is older than the one before may carry what headers credit, but
     does not turn a session back.
 
     Args:
-        standing: rows of sessions, by id.
+        standing: rows of sessions in the ledger, by id.
         now: unix time by the coordinator's clock.
     """
-    entry = Entry()
+    batch = Batch()
     for report in reports:
         name = report.session_id
         if not is_plausible(report):
             logger.warning("ignored an impossible report of peer %.64r", report.peer_id)
             continue
-        row = entry.sessions.get(name) or standing.get(name)
+        row = batch.sessions.get(name) or standing.get(name)
         if row is None:
             row = _reported(report) | {"heard": now, "seconds": 0.0, "samples": 0, "tokens": 0, "steps": 0}
         elif (row["user_name"], row["peer_id"]) != (report.user, report.peer_id):
@@ -71,12 +113,12 @@ def gather(
             here = seconds_here(row["heard"], now) if report.last_seen > row["last_seen"] else 0.0
             row = {**row, **_reported(report), "heard": now, "seconds": row["seconds"] + here}
             if here:
-                entry.presence[report.user] = entry.presence.get(report.user, 0.0) + here
-        entry.accepted[name], entry.sessions[name] = report, row
+                batch.presence[report.user] = batch.presence.get(report.user, 0.0) + here
+        batch.accepted[name], batch.sessions[name] = report, row
         for one in report.contributions:
             if one.samples:
-                entry.candidates.setdefault((one.header, name), one)
-    return entry
+                batch.candidates.setdefault((one.header, name), one)
+    return batch
 
 
 @dataclass
@@ -88,13 +130,13 @@ class Sums:
     days: dict[str, Row] = field(default_factory=dict)
 
 
-def add_up(entry: Entry, new: Collection[str], now: float) -> Sums:
+def add_up(batch: Batch, new: Collection[str], now: float) -> Sums:
     """The rows to write, once it is known which headers are new."""
-    sums = Sums(sessions={name: dict(row) for name, row in entry.sessions.items()})
+    sums = Sums(sessions={name: dict(row) for name, row in batch.sessions.items()})
     day = day_of(now)
-    for user, seconds in entry.presence.items():
+    for user, seconds in batch.presence.items():
         sums.days[user] = {"day": day, "user_name": user, "samples": 0, "tokens": 0, "seconds": seconds}
-    for (header, name), one in entry.candidates.items():
+    for (header, name), one in batch.candidates.items():
         if header not in new:
             continue
         step, session = one.step, sums.sessions[name]
@@ -113,7 +155,7 @@ def add_up(entry: Entry, new: Collection[str], now: float) -> Sums:
 
 
 def seconds_here(heard: float, now: float) -> float:
-    """For how long a session was there since it was heard of: a long silence counts as `PRESENT_SECONDS`."""
+    """Seconds that a session was present since its last report: a long silence counts as `PRESENT_SECONDS`."""
     return min(max(0.0, now - heard), PRESENT_SECONDS)
 
 
@@ -153,4 +195,4 @@ def _is_text(word: str) -> bool:
 
 
 def _reported(report: SessionReport) -> Row:
-    return {_RENAMED.get(name, name): getattr(report, name) for name in _REPORTED}
+    return {column: getattr(report, name) for name, column in _COLUMNS.items()}

@@ -1,4 +1,4 @@
-"""Writing down what the run is like over time: a row a minute, and what the model puts for masks."""
+"""Writes a row of the run's history into the ledger once a minute."""
 
 import statistics
 import time
@@ -8,13 +8,13 @@ from coordinator.ledger.history import MINUTE
 from coordinator.ledger.ledger import Ledger
 
 
-class Historian:
-    """Notes the run's figures once a minute; not for several threads."""
+class MinuteRecorder:
+    """Not for several threads."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.time):
         self._ledger, self._clock = ledger, clock
-        self._rounds: list[float] = []  # seconds of those that ended since the last row
-        self._noted: int | None = None  # the newest minute with a row
+        self._rounds: list[float] = []  # seconds of each that ended since the last row
+        self._noted: int | None = None  # the newest minute that has a row
 
     def round_ended(self, seconds: float) -> None:
         """A round in which the coordinator took part has ended."""

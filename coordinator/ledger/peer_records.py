@@ -1,4 +1,4 @@
-"""Reading what peers signed."""
+"""The records that peers signed: their addresses for newcomers, and their reports for the ledger."""
 
 import logging
 import random
@@ -16,14 +16,14 @@ from swarm.dht.records import SessionRecord, is_present, read_sessions
 
 logger = logging.getLogger(__name__)
 
-MOST_WAYS = 7  # peers that a newcomer is told of, beside the coordinator
+MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
 
 
 def other_ways_in(dht: DHT, run_name: str, gate: Gate | None, *, loopback: bool) -> list[str]:
-    """Addresses of some peers that accept connections, for newcomers to know others than the coordinator.
+    """Addresses of some peers that accept connections, so that newcomers do not depend on the coordinator alone.
 
     Args:
-        loopback: take addresses that are good on this machine only, where the whole run is on it.
+        loopback: include addresses that are reachable from this machine only, for a run that is all on it.
     """
     return reachable(named_by_pass(read_sessions(dht, run_name), gate), loopback=loopback)
 
@@ -37,13 +37,13 @@ def reachable(records: Iterable[tuple[PeerID, SessionRecord]], *, loopback: bool
         for address in record.addresses[:1]
         if leads_to(address, signer) and (loopback or not is_loopback(address))
     ]
-    return random.sample(found, min(len(found), MOST_WAYS))
+    return random.sample(found, min(len(found), MOST_ADDRESSES))
 
 
 def named_by_pass(
     records: Iterable[tuple[PeerID, SessionRecord]], gate: Gate | None
 ) -> list[tuple[PeerID, SessionRecord]]:
-    """The records under the names in their passes, whatever they claim; without a good pass they are left out."""
+    """The records under the names in their passes, not those they claim; records without a valid pass are left out."""
     if gate is None:
         return list(records)
     named = []
@@ -58,7 +58,7 @@ def named_by_pass(
 
 
 def session_reports(records: Iterable[tuple[PeerID, SessionRecord]]) -> list[SessionReport]:
-    """Signed records as the ledger takes them; the peer id is that of the signature, not a claim."""
+    """Signed records as reports for the ledger; the peer id is that of the signature, not a claim."""
     return [
         SessionReport(
             session_id=record.session_id,

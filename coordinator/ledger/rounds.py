@@ -1,112 +1,45 @@
-"""Rounds in which the coordinator took part, and flags: what it found out about peers."""
+"""Averaging as the coordinator saw it: rounds, and flags about peers."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from sqlalchemy import Engine, select
-from sqlalchemy.orm import Mapped, mapped_column
 
-from coordinator.ledger.flags import Flag, Kind, SeenRound
-from coordinator.ledger.schema import Base
-from coordinator.ledger.storage.database import INSERTS, reading, writing
-
-# What the ledger keeps
-
-
-class RoundRow(Base):
-    """An update that the coordinator has applied, and the round it came from; kept for ever, as steps are.
-
-    `seconds` are those from the coordinator's call to the commit; none where it was not in the round.
-    """
-
-    __tablename__ = "rounds"
-    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    samples: Mapped[int]
-    peers: Mapped[int]
-    gradient_norm: Mapped[float]
-    seconds: Mapped[float | None]
+from coordinator.ledger.answers import KnownFlag
+from coordinator.ledger.flags import Flag, SeenRound
+from coordinator.ledger.queries import ask
+from coordinator.ledger.storage.database import reading, writing
+from coordinator.ledger.tables import FlagRow, RoundRow
+from coordinator.ledger.writes import upsert
 
 
-class FlagRow(Base):
-    """The newest flag of a kind about a peer; times are unix seconds."""
-
-    __tablename__ = "flags"
-    peer_id: Mapped[str] = mapped_column(primary_key=True)
-    kind: Mapped[str] = mapped_column(primary_key=True)
-    user_name: Mapped[str]
-    step: Mapped[int]
-    what: Mapped[str]
-    times: Mapped[int]
-    first: Mapped[float]
-    last: Mapped[float]
-
-
-# What it answers
-
-
-@dataclass(frozen=True)
-class KnownFlag:
-    """The newest flag of a kind about a peer, and how often there was one; times are unix seconds."""
-
-    kind: Kind
-    user: str
-    peer_id: str
-    step: int
-    what: str
-    times: int
-    first: float
-    last: float
-
-
-class RoundBook:
+class RoundQueries:
     """A part of the ledger; every method is one transaction and raises `LedgerError` if the database fails."""
 
     def __init__(self, engine: Engine):
         self._engine = engine
 
     def write(self, rounds: Iterable[SeenRound], flags: Iterable[Flag], now: float) -> None:
-        """Keep what is new; `now` is the unix time."""
-        rows = [
-            {
-                "step": one.step,
-                "samples": one.total,
-                "peers": len(one.samples),
-                "gradient_norm": one.gradient_norm,
-                "seconds": one.seconds,
-            }
-            for one in rounds
-        ]
-        found = list(flags)
-        if not rows and not found:
+        """Keep these rounds and flags; `now` is the unix time."""
+        rounds, flags = list(rounds), list(flags)
+        if not rounds and not flags:
             return
-        insert = INSERTS[self._engine.dialect.name]
         with writing(self._engine) as connection:
-            for row in rows:  # a round that is repeated after going back replaces the one before
-                statement = insert(RoundRow).values(row)
-                connection.execute(statement.on_conflict_do_update(index_elements=["step"], set_=row))
-            for one in found:
-                about = {"user_name": one.user, "step": one.step, "what": one.what, "last": now}
-                statement = insert(FlagRow).values(
-                    peer_id=one.peer_id, kind=one.kind.value, times=1, first=now, **about
-                )
-                known = {**about, "times": FlagRow.times + 1}
-                connection.execute(statement.on_conflict_do_update(index_elements=["peer_id", "kind"], set_=known))
+            for one in rounds:  # one at a time: a round after a rollback replaces the one of the same step
+                sums = {"step": one.step, "samples": one.total, "peers": len(one.samples)}
+                upsert(connection, RoundRow, [sums | {"gradient_norm": one.gradient_norm, "seconds": one.seconds}])
+            for flag in flags:
+                key = {"peer_id": flag.peer_id, "kind": flag.kind.value}
+                found = {"user_name": flag.user, "step": flag.step, "what": flag.what}
+                row = key | found | {"times": 1, "first": now, "last": now}
+                upsert(connection, FlagRow, [row], adding=("times",), kept="first")
 
     def flags(self) -> list[KnownFlag]:
         """All of them, the newest first."""
-        query = select(FlagRow).order_by(FlagRow.last.desc(), FlagRow.peer_id)
-        with reading(self._engine) as connection:
-            rows = connection.execute(query).mappings().all()
-        return [
-            KnownFlag(kind=Kind(row["kind"]), user=row["user_name"], **{name: row[name] for name in _AS_THEY_ARE})
-            for row in rows
-        ]
+        query = select(FlagRow.__table__, FlagRow.user_name.label("user"))
+        return ask(self._engine, query.order_by(FlagRow.last.desc(), FlagRow.peer_id), KnownFlag)
 
     def gradient_norms(self, since: int) -> list[float]:
         """Those of the rounds from global step `since` on, in order."""
         query = select(RoundRow.gradient_norm).where(RoundRow.step >= since).order_by(RoundRow.step)
         with reading(self._engine) as connection:
             return list(connection.scalars(query))
-
-
-_AS_THEY_ARE = ("peer_id", "step", "what", "times", "first", "last")

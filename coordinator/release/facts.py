@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.checkpoints.checkpoint import TrainerState
-from coordinator.ledger.curves import StepBucket
+from coordinator.ledger.answers import StepBucket
 from coordinator.ledger.ledger import EvaluationRecord, Leader, Ledger
 from coordinator.state_folder import UNNAMED
 from swarm.access.names import UNVERIFIED
@@ -89,7 +89,7 @@ def read_record(ledger: Ledger, run: RunFile, unnamed: frozenset[str], *, has_pa
     totals = ledger.totals()
     whom = run.release.contributors if run.release else "none"  # peers were told when they joined
     credit = credit_of(ledger.leaderboard(), whom, unnamed, has_passes=has_passes)
-    work = Work(totals.samples, totals.tokens, dict(ledger.census.hours()), credit)
+    work = Work(totals.samples, totals.tokens, ledger.people.hours(), credit)
     return Record(work, Curves(ledger.history.steps(POINTS), ledger.history.evaluations(POINTS)))
 
 

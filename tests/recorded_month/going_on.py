@@ -4,7 +4,7 @@ import threading
 import time
 
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
-from coordinator.ledger.minutes import Historian
+from coordinator.ledger.minutes import MinuteRecorder
 from swarm.run_file import RunFile
 from tests.recorded_month.training import KEPT_OF_SPEED
 from tests.recorded_month.writing import TOKENS, UNIGRAM_LOSS, filled
@@ -17,7 +17,7 @@ class GoingOn:
 
     def __init__(self, run: RunFile, ledger: Ledger):
         self._run, self._ledger = run, ledger
-        self._historian = Historian(ledger)
+        self._minutes = MinuteRecorder(ledger)
         self._here = [one for one in ledger.sessions() if one.present]
         self._speed = sum(one.samples_per_second for one in self._here) * KEPT_OF_SPEED
         progress = ledger.progress()
@@ -66,7 +66,7 @@ class GoingOn:
         )
         for brought in self._brought.values():
             brought.clear()
-        self._historian.note(self.step)
+        self._minutes.note(self.step)
 
     def _work(self) -> None:
         before = time.time()

@@ -8,17 +8,11 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert
 
-from coordinator.ledger.history import FilledSentence, FillRow, MinuteRow
+from coordinator.ledger.history import FilledSentence
 from coordinator.ledger.ingest import day_of
 from coordinator.ledger.ledger import PRESENT_SECONDS, Ledger, open_ledger
-from coordinator.ledger.schema import (
-    Base,
-    DayRow,
-    EvaluationRow,
-    SessionRow,
-    StepRow,
-)
 from coordinator.ledger.storage.database import writing
+from coordinator.ledger.tables import Base, DayRow, EvaluationRow, FillRow, MinuteRow, SessionRow, StepRow
 from swarm.run_file import RunFile
 from tests.recorded_month.people import DAY, Sitting
 from tests.recorded_month.training import Brought, Training, learned, minute_is_told

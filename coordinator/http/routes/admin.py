@@ -1,9 +1,8 @@
-"""`/api/admin/...`: the organizer's orders, and what is for the organizer alone, with the admin key as bearer."""
+"""`/api/admin/...`: the organizer's orders, and answers for the organizer alone, with the admin key as bearer."""
 
 import contextlib
 import hmac
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Security
@@ -14,15 +13,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
-from coordinator.http.desk import People
-from coordinator.http.errors import NO_STORE, Problem, bearer
+from coordinator.http.errors import NO_STORE, ProblemAnswer, bearer
+from coordinator.http.recent_users import RecentUsers
+from coordinator.ledger.answers import KnownFlag
 from coordinator.ledger.ledger import LedgerError
 from swarm.access.join_messages import Refused
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refused, "description": "no admin key, or a wrong one"},
     422: {"model": Refused, "description": "the request is malformed"},
-    503: {"model": Problem, "description": "the decision could not be written down, and was not made"},
+    503: {"model": ProblemAnswer, "description": "the decision could not be written down, and was not made"},
 }
 
 
@@ -36,7 +36,7 @@ Line = Annotated[str, AfterValidator(_one_visible_line)]
 
 
 class NameOrder(BaseModel):
-    """Whom an order is about."""
+    """The user or peer that an order is about."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -46,7 +46,7 @@ class NameOrder(BaseModel):
 
 
 class AnnouncementOrder(BaseModel):
-    """What everybody is to read."""
+    """A line for everybody."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -54,28 +54,15 @@ class AnnouncementOrder(BaseModel):
 
 
 class StepOrder(BaseModel):
-    """Which checkpoint the swarm is to go back to."""
+    """The checkpoint that the swarm goes back to."""
 
     model_config = ConfigDict(frozen=True)
 
     step: Annotated[int, Field(ge=0)] = Field(description="global step of a checkpoint that the coordinator holds")
 
 
-class FlagAnswer(BaseModel):
-    """The newest of a kind about a peer; times are unix seconds."""
-
-    user: str
-    peer_id: str
-    kind: str
-    what: str = Field(description="one line, to be read after the user's name")
-    step: int
-    times: int = Field(description="how often there was one")
-    first: float
-    last: float
-
-
 class DecisionsAnswer(BaseModel):
-    """Everything that is decided now, for the organizer alone."""
+    """All decisions that are in force."""
 
     banned: list[str]
     allowed: list[str]
@@ -84,23 +71,18 @@ class DecisionsAnswer(BaseModel):
     stopped: bool
 
 
-def admin_routes(context: ServiceContext, people: People) -> APIRouter:
-    """Orders count from the moment that they are answered, and survive a restart."""
+def admin_routes(context: ServiceContext, recent: RecentUsers) -> APIRouter:
+    """Orders are in force when they are answered, and survive a restart."""
 
-    def check_key(request: Request) -> None:
-        shown = bearer(request.headers)
-        if shown is None:
-            raise HTTPException(401, "show the admin key, which lies in the coordinator's state folder")
-        if not hmac.compare_digest(shown.encode(), context.admin_key.encode()):
-            raise HTTPException(401, "this is not the admin key of this run")
-
-    key = Security(HTTPBearer(auto_error=False, scheme_name="admin key"))  # said in /docs, read above
-    router = APIRouter(prefix="/api/admin", dependencies=[Depends(check_key), key], responses=ERRORS, tags=["admin"])
+    key = Security(HTTPBearer(auto_error=False, scheme_name="admin key"))  # for /docs; it is read in `_key_check`
+    router = APIRouter(
+        prefix="/api/admin", dependencies=[Depends(_key_check(context)), key], responses=ERRORS, tags=["admin"]
+    )
     notices = context.notices
 
     @router.get("/decisions", response_model=DecisionsAnswer)
     def decided() -> Response:
-        """Everything that is decided now."""
+        """All decisions that are in force."""
         now = notices.decisions
         answer = DecisionsAnswer(
             banned=sorted(now.banned),
@@ -113,13 +95,13 @@ def admin_routes(context: ServiceContext, people: People) -> APIRouter:
 
     @router.post("/ban", response_model=DecisionsAnswer)
     def ban(order: NameOrder) -> Response:
-        """Shut a user or a peer out, in every peer within a minute."""
-        notices.ban(order.name, *spellings(order.name, [*people.names(), *_in_ledger(context)]))
+        """Ban a user or a peer; every peer knows it within a minute."""
+        notices.ban(order.name, *spellings(order.name, [*recent.names(), *_in_ledger(context)]))
         return decided()
 
     @router.post("/unban", response_model=DecisionsAnswer)
     def unban(order: NameOrder) -> Response:
-        """Let them in again."""
+        """Take back a ban."""
         notices.unban(order.name)
         return decided()
 
@@ -148,22 +130,29 @@ def admin_routes(context: ServiceContext, people: People) -> APIRouter:
         context.order_rollback(order.step)
         return decided()
 
+    @router.get("/flags", response_model=list[KnownFlag])
+    def flags() -> Response:
+        """What the organizer should know about peers, the newest first."""
+        return JSONResponse([one.model_dump() for one in context.ledger.rounds.flags()], headers=NO_STORE)
+
     for path, order in (("/pause", notices.pause), ("/resume", notices.resume), ("/stop", notices.stop)):
         router.add_api_route(path, _without_body(order, decided), methods=["POST"], response_model=DecisionsAnswer)
-    _add_flags(router, context)
     return router
 
 
-def _add_flags(router: APIRouter, context: ServiceContext) -> None:
-    @router.get("/flags", response_model=list[FlagAnswer])
-    def flags() -> Response:
-        """What the organizer should know about peers, the newest first."""
-        found = [FlagAnswer(**asdict(one) | {"kind": one.kind.value}) for one in context.ledger.rounds.flags()]
-        return JSONResponse([one.model_dump() for one in found], headers=NO_STORE)
+def _key_check(context: ServiceContext) -> Callable[[Request], None]:
+    def check_key(request: Request) -> None:
+        shown = bearer(request.headers)
+        if shown is None:
+            raise HTTPException(401, "show the admin key, which lies in the coordinator's state folder")
+        if not hmac.compare_digest(shown.encode(), context.admin_key.encode()):
+            raise HTTPException(401, "this is not the admin key of this run")
+
+    return check_key
 
 
 def spellings(name: str, known: list[str]) -> set[str]:
-    """How a name is written in passes: peers compare names letter by letter, the Hub does not mind the case."""
+    """The spellings of a name in passes: peers compare names letter by letter, the Hub ignores case."""
     return {one for one in known if one.casefold() == name.casefold()}
 
 

@@ -1,4 +1,4 @@
-"""`POST /api/join`: a pass for whom the door lets in."""
+"""`POST /api/join`: gives a pass to users who may join."""
 
 import asyncio
 import base64
@@ -14,10 +14,11 @@ from hivemind.p2p import PeerID
 from coordinator.access.hub_identity import Hub, HubAway, HubUser, TokenRejected
 from coordinator.access.policy import AccessPolicy, admit, check_request
 from coordinator.context import ServiceContext
-from coordinator.http.desk import People, ServedFile
-from coordinator.http.errors import NO_STORE, bearer, refuse
-from coordinator.http.metrics import Joins
+from coordinator.http.errors import NO_STORE, bearer, problem_response
+from coordinator.http.metrics import JoinCounter
+from coordinator.http.recent_users import RecentUsers
 from coordinator.http.request_limits import JOIN, too_many
+from coordinator.http.served_files import ServedFile
 from coordinator.public_run import without_secrets
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed
 from swarm.identity import peer_id_of
@@ -27,7 +28,7 @@ from swarm.run_file import RunFile, dump_run
 
 logger = logging.getLogger(__name__)
 
-HUB_THREADS = 8  # people whom the Hub is asked about at the same time
+HUB_THREADS = 8  # questions to the Hub at the same time
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Refused, "description": description}
     for status, description in {
@@ -55,9 +56,9 @@ def as_announced(run: RunFile) -> RunFile:
 
 
 def join_routes(
-    context: ServiceContext, files: dict[str, ServedFile], people: People, joins: Joins, hub: Hub
+    context: ServiceContext, files: dict[str, ServedFile], recent: RecentUsers, joins: JoinCounter, hub: Hub
 ) -> APIRouter:
-    """Joining a run. A Hub that is slow holds up those who wait for it, and no other route."""
+    """Joining a run. A slow Hub delays the users who need it, and no other route."""
     router = APIRouter()
     manifest = Manifest(
         run=dump_run(as_announced(context.run)),
@@ -68,7 +69,7 @@ def join_routes(
     asking = ThreadPoolExecutor(HUB_THREADS, thread_name_prefix="hub")
 
     async def who_is(token: str) -> HubUser | Refused:
-        """Never raises: an error under way would carry the token along."""
+        """Never raises: an error could carry the token into a log."""
         asked = asyncio.get_running_loop().run_in_executor(asking, hub.ask, token)
         try:
             return await asyncio.wait_for(asked, context.limits.hub_timeout)
@@ -94,20 +95,20 @@ def join_routes(
         user = admit(body, who, policy)
         if isinstance(user, Refused):
             return _refuse(user, joins)
-        # asked of the network and the disk, neither of which the other requests should wait for
+        # in a thread: it waits for the network and the disk
         answer = await asyncio.to_thread(_welcome, context, body, user, manifest)
-        people.meet(user, who.avatar if who else None)
+        recent.add(user, who.avatar if who else None)
         if who is not None:
             context.verified_users.note(body.peer_id, who)
         joins.count("joined")
         logger.info("%s was given a pass", user)
         return JSONResponse(answer.model_dump(mode="json", by_alias=True), headers=NO_STORE)
 
-    token = Security(HTTPBearer(auto_error=False, scheme_name="Hugging Face token"))  # said in /docs, read below
+    token = Security(HTTPBearer(auto_error=False, scheme_name="Hugging Face token"))  # for /docs; it is read below
 
     @router.post(JOIN, response_model=JoinAnswer, responses=REFUSALS, tags=["join"], dependencies=[token])
     async def join(body: JoinRequest, request: Request) -> Response:
-        """A pass for a peer of whom the Hub token in `Authorization: Bearer` says whose it is; also renews one."""
+        """Give or renew the pass of a peer; the Hub token in `Authorization: Bearer` says whose peer it is."""
         return await decide(body, bearer(request.headers))
 
     return router
@@ -145,6 +146,6 @@ def _welcome(context: ServiceContext, body: JoinRequest, user: str, manifest: Ma
     return JoinAnswer.model_validate(given | {"authority": authority, "manifest": manifest})
 
 
-def _refuse(refused: Refused, joins: Joins) -> Response:
+def _refuse(refused: Refused, joins: JoinCounter) -> Response:
     joins.count(refused.error.value)
-    return refuse(refused)
+    return problem_response(refused.error, refused.message)

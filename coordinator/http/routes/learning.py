@@ -1,8 +1,5 @@
-"""The routes about how the model learns: the run's history, and what it puts into fixed sentences."""
+"""The routes about how the model learns: the run's history, and its predictions for fixed sentences."""
 
-import math
-from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
@@ -11,9 +8,8 @@ from fastapi.responses import Response
 
 from averaging.optimizers.state_step import learning_rate_at
 from coordinator.context import RunContext
-from coordinator.evaluation.held_out import perplexity
-from coordinator.http.desk import Remembered
-from coordinator.http.response_cache import KEPT, UNAVAILABLE, kept
+from coordinator.http.errors import UNAVAILABLE
+from coordinator.http.response_cache import CachedJson
 from coordinator.http.schemas.history import (
     FilledSentenceAnswer,
     FillsAnswer,
@@ -21,33 +17,30 @@ from coordinator.http.schemas.history import (
     HistoricEvaluationAnswer,
     HistoryAnswer,
     LearningRateAnswer,
-    SpanAnswer,
-    StepBucketAnswer,
 )
 from coordinator.ledger.history import Fills
-from coordinator.ledger.ledger import EvaluationRecord
 from swarm.run_file import OptimizerSection
 
-POINTS = (50, 100, 200, 400, 600, 1000, 2000)  # few, so that few answers have to be found and remembered
+POINTS = (50, 100, 200, 400, 600, 1000, 2000)  # few, so that few answers are found and cached
 RATES = 100
 MOST_FILLS = 200
 
 
 def learning_routes(context: RunContext) -> APIRouter:
-    """GET alone. What costs the ledger something is found at most once in `KEPT` seconds."""
+    """GET only; the ledger is read at most once in `CACHE_SECONDS`."""
     router = APIRouter(tags=["learning"], responses=UNAVAILABLE)
-    histories = {points: Remembered(partial(_history, context, points), KEPT) for points in POINTS}
-    fills = Remembered(lambda: kept([_fills(one) for one in context.ledger.history.fills(MOST_FILLS)], KEPT), KEPT)
+    histories = {points: CachedJson(partial(_history, context, points)) for points in POINTS}
+    fills = CachedJson(lambda: [_fills(one) for one in context.ledger.history.fills(MOST_FILLS)])
 
     @router.get("/api/history", response_model=HistoryAnswer)
     def history(points: Annotated[int, Query(ge=POINTS[0], le=POINTS[-1], description="at most")] = 600) -> Response:
         """The whole run, in at most so many points for each curve."""
-        return histories[max(one for one in POINTS if one <= points)]()()
+        return histories[max(one for one in POINTS if one <= points)]()
 
     @router.get("/api/fills", response_model=list[FillsAnswer])
     def filled_masks() -> Response:
-        """What the model of each checkpoint puts into fixed sentences, oldest first; of many checkpoints some."""
-        return fills()()
+        """What the model of each checkpoint predicts for fixed sentences, oldest first; of many checkpoints some."""
+        return fills()
 
     return router
 
@@ -59,28 +52,13 @@ def planned_rates(settings: OptimizerSection) -> list[LearningRateAnswer]:
     return [LearningRateAnswer(step=step, rate=learning_rate_at(settings, step)) for step in sorted(steps)]
 
 
-def _history(context: RunContext, points: int) -> Callable[[], Response]:
+def _history(context: RunContext, points: int) -> HistoryAnswer:
     history = context.ledger.history
-    answer = HistoryAnswer(
-        steps=[StepBucketAnswer(**asdict(one)) for one in history.steps(points)],
-        evaluations=[_evaluation(one) for one in history.evaluations(points)],
-        minutes=[SpanAnswer(**asdict(one)) for one in history.minutes(points)],
+    return HistoryAnswer(
+        steps=history.steps(points),
+        evaluations=[HistoricEvaluationAnswer.model_validate(one) for one in history.evaluations(points)],
+        minutes=history.minutes(points),
         learning_rate=planned_rates(context.run.optimizer),
-    )
-    return kept(answer, KEPT)
-
-
-def _evaluation(one: EvaluationRecord) -> HistoricEvaluationAnswer:
-    found = perplexity(one.loss)
-    return HistoricEvaluationAnswer(
-        step=one.step,
-        time=one.time,
-        loss=one.loss,
-        perplexity=found if math.isfinite(found) else None,
-        sentence_order_loss=one.sentence_order_loss,
-        sentence_order_accuracy=one.sentence_order_accuracy,
-        unigram_loss=one.unigram_loss,
-        below_unigram=one.below_unigram,
     )
 
 

@@ -1,9 +1,8 @@
-"""The routes that everybody may read about the run as a whole. Each answer may be kept for a while."""
+"""The routes about the run as a whole, for everybody."""
 
 import base64
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -11,17 +10,24 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
-from coordinator.http.desk import Remembered, ServedFile
-from coordinator.http.errors import Problem, answer_problem
-from coordinator.http.eta import ProgressAnswer, tell_progress
-from coordinator.http.response_cache import KEPT, KEPT_LONGER, NOT_FOUND, UNAVAILABLE, kept, kept_headers
+from coordinator.http.errors import NOT_FOUND, UNAVAILABLE, Problem, problem_response
+from coordinator.http.response_cache import (
+    CACHE_SECONDS,
+    LONG_CACHE_SECONDS,
+    CachedJson,
+    cache_headers,
+    json_response,
+)
+from coordinator.http.run_progress import describe_progress
 from coordinator.http.schemas.public import (
     AccessAnswer,
     CheckpointAnswer,
     HealthAnswer,
     NoticesAnswer,
+    ProgressAnswer,
     RunAnswer,
 )
+from coordinator.http.served_files import ServedFile, file_response
 from coordinator.ledger.ledger import Progress, Totals
 from coordinator.notebook.build import FILE_NAME
 from swarm.program import program_version
@@ -35,32 +41,32 @@ def public_routes(
     totals: Callable[[], Totals],
     metrics: Callable[[], bytes],
 ) -> APIRouter:
-    """GET alone. What costs the ledger or the disk something is found at most once in `KEPT` seconds."""
+    """GET only; the ledger and the disk are read at most once in `CACHE_SECONDS`."""
     router = APIRouter()
     about_run = describe_run(context, files)
-    whole_progress = Remembered(lambda: kept(tell_progress(context, progress(), totals()), KEPT), KEPT)
-    checkpoints = Remembered(lambda: _checkpoints(context), KEPT)
+    whole_progress = CachedJson(lambda: describe_progress(context, progress(), totals()))
+    checkpoints = CachedJson(lambda: _checkpoints(context))
 
     @router.get("/api/run", response_model=RunAnswer, tags=["run"])
     def run(request: Request) -> Response:
         """What the run is."""
-        here = link(context.run, str(request.base_url))
+        url = link(context.run, str(request.base_url))
         ways = {
-            "join": f"sahaj join {here or 'URL'}",
-            "notebook": f"{here}/{FILE_NAME}" if here else "",
+            "join": f"sahaj join {url or 'URL'}",
+            "notebook": f"{url}/{FILE_NAME}" if url else "",
             "notebook_at_hub": context.status().notebook_at_hub,
         }
-        return kept(about_run.model_copy(update=ways), link_kept_for(context.run))()
+        return json_response(about_run.model_copy(update=ways), link_cache_seconds(context.run))
 
     @router.get("/api/progress", response_model=ProgressAnswer, responses=UNAVAILABLE, tags=["run"])
     def whole_progress_now() -> Response:
         """Where the run is: loss, speed, the newest global steps and evaluations."""
-        return whole_progress()()
+        return whole_progress()
 
     @router.get("/api/checkpoints", response_model=list[CheckpointAnswer], tags=["run"])
     def all_checkpoints() -> Response:
         """The checkpoints that the coordinator holds, oldest first."""
-        return checkpoints()()
+        return checkpoints()
 
     @router.get("/api/notices", response_model=NoticesAnswer, tags=["run"])
     def notices() -> Response:
@@ -72,32 +78,27 @@ def public_routes(
             paused=decisions.paused,
             stopped=decisions.stopped,
         )
-        return kept(answer, KEPT)()
+        return json_response(answer, CACHE_SECONDS)
 
     @router.get("/api/tokenizer/{name}", response_class=Response, responses=NOT_FOUND, tags=["join"])
     def tokenizer_file(name: str, request: Request) -> Response:
         """One file of the run's tokenizer."""
         file = files.get(name)
         if file is None:
-            return answer_problem(Problem(error="not_found", message="the run's tokenizer has no such file"), 404)
-        tag = f'"{file.about.sha256}"'
-        headers = kept_headers(KEPT_LONGER) | {"ETag": tag}
-        if tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(file.content, headers=headers, media_type="application/octet-stream")
+            return problem_response(Problem.NOT_FOUND, "the run's tokenizer has no such file")
+        return file_response(file.content, file.about.sha256, "application/octet-stream", request)
 
     @router.get("/healthz", response_model=HealthAnswer, responses={503: {"model": HealthAnswer}}, tags=["operation"])
     def health() -> Response:
-        """A sign of life; with status 503 where the coordinator knows why it does not work."""
+        """Whether the coordinator works; status 503 if it knows why it does not."""
         now = context.status()
-        answer = kept(HealthAnswer(status=now.problem or "ok", step=now.step), 0)()
-        answer.status_code = 503 if now.problem else 200
-        return answer
+        answer = HealthAnswer(status=now.problem or "ok", step=now.step)
+        return json_response(answer, 0, 503 if now.problem else 200)
 
     @router.get("/metrics", response_class=Response, tags=["operation"])
     def prometheus() -> Response:
         """The run's figures for Prometheus."""
-        return Response(metrics(), headers=kept_headers(KEPT), media_type=CONTENT_TYPE_LATEST)
+        return Response(metrics(), headers=cache_headers(CACHE_SECONDS), media_type=CONTENT_TYPE_LATEST)
 
     return router
 
@@ -105,7 +106,7 @@ def public_routes(
 def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAnswer:
     """The public part of the run file; the list of users stays with the organizer and the volunteers.
 
-    How to join depends on how one has come here, and is filled in later.
+    How to join depends on the URL of the request, and is filled in later.
     """
     run: RunFile = context.run
     access = None
@@ -134,17 +135,16 @@ def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAn
 
 
 def link(run: RunFile, asked_at: str) -> str | None:
-    """The run's public URL, or the one by which whoever asks has reached us; None if that is none to repeat."""
+    """The run's public URL, or the one that was asked for; None if that is not safe to repeat."""
     url = ((run.access.url if run.access else None) or asked_at).rstrip("/")
-    # the URL that was asked for is the visitor's own words, and this will be pasted into a shell
+    # the URL that was asked for is the client's own text, and people paste the link into a shell
     return url if re.fullmatch(r"https?://[\w.:\[\]/~-]+", url, re.ASCII) else None
 
 
-def link_kept_for(run: RunFile) -> int:
-    """Seconds for which an answer with the link may be kept: what repeats one visitor's words is for nobody else."""
-    return KEPT_LONGER if run.access and run.access.url else 0
+def link_cache_seconds(run: RunFile) -> int:
+    """Seconds for which caches may store an answer with the link; not at all if it repeats a client's text."""
+    return LONG_CACHE_SECONDS if run.access and run.access.url else 0
 
 
-def _checkpoints(context: ServiceContext) -> Callable[[], Response]:
-    found = [asdict(one.state) for one in list_checkpoints(context.checkpoints)]
-    return kept([CheckpointAnswer(**{key: one[key] for key in CheckpointAnswer.model_fields}) for one in found], KEPT)
+def _checkpoints(context: ServiceContext) -> list[CheckpointAnswer]:
+    return [CheckpointAnswer.model_validate(one.state) for one in list_checkpoints(context.checkpoints)]

@@ -1,46 +1,22 @@
-"""The JSON about how the run went: curves for whoever draws them."""
+"""The JSON about the course of the run: curves to draw."""
 
-from pydantic import Field
+import math
 
-from coordinator.http.schemas.public import BELOW_UNIGRAM, UNIGRAM_LOSS, Answer
+from pydantic import Field, computed_field
 
-
-class StepBucketAnswer(Answer):
-    """Successive global steps."""
-
-    step: int = Field(description="the last of them")
-    time: float | None = Field(description="when that was counted; unknown of steps that an old program counted")
-    samples: float = Field(description="in a step, on average")
-    tokens: float = Field(description="in a step, on average")
-    peers: float = Field(description="in a step, on average")
-    loss: float = Field(description="mean over samples")
+from coordinator.evaluation.held_out import perplexity
+from coordinator.ledger.answers import Answer, EvaluationRecord, Span, StepBucket
 
 
-class HistoricEvaluationAnswer(Answer):
+class HistoricEvaluationAnswer(EvaluationRecord):
     """A held-out evaluation."""
 
-    step: int
-    time: float
-    loss: float
-    perplexity: float | None = Field(description="of a masked token; none where it is beyond all numbers")
-    sentence_order_loss: float
-    sentence_order_accuracy: float | None = Field(description="from 0 to 1; unknown of old ones")
-    unigram_loss: float | None = Field(description=UNIGRAM_LOSS)
-    below_unigram: float | None = Field(description=BELOW_UNIGRAM)
-
-
-class SpanAnswer(Answer):
-    """Some minutes of the run, one after the other."""
-
-    time: float = Field(description="when the last of them began")
-    sessions: float = Field(description="present, on average")
-    users: float = Field(description="present, on average")
-    samples_per_second: float = Field(description="of all sessions present, as they say")
-    tokens_per_second: float = Field(description="counted, since the end of the span before")
-    averaging_rounds: int = Field(description="ended since the end of the span before; one of three peers counts 3")
-    averaging_failures: int = Field(description="failed since the end of the span before")
-    averaging_seconds: float | None = Field(description="mean time of a round; none if there was none")
-    data_wait_fraction: float = Field(description="of their time that sessions waited for data, on average")
+    @computed_field(description="of a masked token; none where it is beyond all numbers")  # type: ignore[prop-decorator]
+    @property
+    def perplexity(self) -> float | None:
+        """Of a masked token, None if it is infinite."""
+        found = perplexity(self.loss)
+        return found if math.isfinite(found) else None
 
 
 class LearningRateAnswer(Answer):
@@ -53,9 +29,9 @@ class LearningRateAnswer(Answer):
 class HistoryAnswer(Answer):
     """The whole run, from its beginning until now."""
 
-    steps: list[StepBucketAnswer]
+    steps: list[StepBucket]
     evaluations: list[HistoricEvaluationAnswer]
-    minutes: list[SpanAnswer]
+    minutes: list[Span]
     learning_rate: list[LearningRateAnswer] = Field(description="to the run's end; between two points it is a line")
 
 

@@ -1,17 +1,9 @@
-"""The JSON that everybody may read. Of people it holds the name and the avatar, nothing else."""
+"""The JSON that everybody may read. Of people it has the name and the avatar, nothing else."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from coordinator.ledger.answers import BELOW_UNIGRAM, UNIGRAM_LOSS, Answer, EvaluationRecord, Progress, StepSummary
 from swarm.access.join_messages import TokenizerFile
-
-UNIGRAM_LOSS = "of a table of token frequencies on the same masked positions; none while it is not known"
-BELOW_UNIGRAM = "unigram loss less held-out loss: above 0 the model knows more than which words are common"
-
-
-class Answer(BaseModel):
-    """Times are unix seconds, losses are in nats."""
-
-    model_config = ConfigDict(frozen=True)
 
 
 class AccessAnswer(Answer):
@@ -30,7 +22,7 @@ class RunAnswer(Answer):
     language: str
     version: str = Field(description="of the program")
     fingerprint: str
-    access: AccessAnswer | None = Field(description="absent: whoever knows an address")
+    access: AccessAnswer | None = Field(description="absent: everybody who knows an address may join")
     total_steps: int
     target_batch_size: int = Field(description="samples in a global step")
     max_length: int = Field(description="tokens in a sample")
@@ -42,29 +34,6 @@ class RunAnswer(Answer):
     join: str = Field(description="the command to join the run with")
     notebook: str = Field(description="address of a notebook that joins the run; empty if it is not known")
     notebook_at_hub: str = Field(description="where it lies for Colab to open; empty while no release carries it")
-
-
-class StepAnswer(Answer):
-    """One global step over all its peers."""
-
-    step: int
-    samples: int
-    tokens: int
-    peers: int
-    loss: float
-
-
-class EvaluationAnswer(Answer):
-    """A held-out evaluation."""
-
-    step: int
-    loss: float
-    sentence_order_loss: float
-    sentence_order_accuracy: float | None = Field(description="from 0 to 1; unknown of old ones")
-    unigram_loss: float | None = Field(description=UNIGRAM_LOSS)
-    below_unigram: float | None = Field(description=BELOW_UNIGRAM)
-    samples: int
-    time: float
 
 
 class LastHourAnswer(Answer):
@@ -79,10 +48,9 @@ class LastHourAnswer(Answer):
     hours: float = Field(description="compute time given")
 
 
-class ProgressAnswer(Answer):
-    """Where the run is."""
+class ProgressAnswer(Progress):
+    """Where the run is; `step` is the global step now."""
 
-    step: int = Field(description="global step now")
     total_steps: int
     step_samples: int = Field(description="samples of all peers towards the global step that is being worked on")
     target_batch_size: int = Field(description="samples in a global step")
@@ -95,21 +63,11 @@ class ProgressAnswer(Answer):
     sessions_ever: int
     hours: float = Field(description="compute time given, added up over sessions")
     last_hour: LastHourAnswer | None = Field(description="none before the first minute of history")
-    samples: int
-    tokens: int
-    loss: float | None
-    eval_step: int | None
-    eval_loss: float | None
-    unigram_loss: float | None = Field(description=UNIGRAM_LOSS)
-    below_unigram: float | None = Field(description=BELOW_UNIGRAM)
-    sessions_present: int
-    users_present: int
-    samples_per_second: float
     paused: bool
     stopped: bool
     announcement: str
-    steps: list[StepAnswer] = Field(description="the newest global steps, in order")
-    evaluations: list[EvaluationAnswer] = Field(description="in order; of very many some, the newest among them")
+    steps: list[StepSummary] = Field(description="the newest global steps, in order")
+    evaluations: list[EvaluationRecord] = Field(description="in order; of very many some, the newest among them")
 
 
 class CheckpointAnswer(Answer):

@@ -1,7 +1,7 @@
-"""How the ledger's tables became what they are, one step for each change; Alembic takes them in order.
+"""Migrations of the ledger's tables, one for each change; Alembic runs them in order.
 
 A ledger is brought up to date when it is opened (`coordinator/ledger/storage/upgrade.py`). To change the tables in
-`coordinator/ledger/schema.py`, add a file to `versions/` whose `down_revision` is the newest one so far. It must not
+`coordinator/ledger/tables.py`, add a file to `versions/` whose `down_revision` is the newest one so far. It must not
 import the tables: it describes them as they were then. All steps that a ledger lacks are taken in one transaction.
 Nothing leads back: keep a copy of the ledger to go back to an older Sahaj.
 """

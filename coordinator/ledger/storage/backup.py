@@ -1,8 +1,8 @@
-"""A second copy of an SQLite ledger, for the day on which a page of the first cannot be read.
+"""A copy of an SQLite ledger, which takes its place at a start at which a page of it cannot be read.
 
-The copy is written by reading every row, so that a broken page is found out while the copy before it is still good. It
-is seldom older than a minute, and what was done since is in the headers of the log. PostgreSQL has ways of its own to
-make copies, and its ledgers are left alone.
+The copy is written by reading every row, so that a broken page is found while the copy before it is still good. It is
+seldom older than a minute, and what was done since is in the headers of the log. PostgreSQL has its own backups: its
+ledgers are not copied.
 """
 
 import datetime
@@ -24,16 +24,16 @@ SIDE_FILES = ("", "-wal", "-shm")  # of an SQLite database
 
 
 def backup_of(place: URL) -> Path | None:
-    """Where the copy of a ledger lies; None: it is given none."""
+    """The path of a ledger's copy; None: it has none."""
     return Path(f"{place.database}{SUFFIX}") if place.get_backend_name() == "sqlite" else None
 
 
 def back_up(engine: Engine) -> None:
-    """Copy the ledger as it is now; the copy before stays until the new one is whole.
+    """Copy the ledger as it is now; the previous copy stays until the new one is whole.
 
     Raises:
-        DatabaseError: the ledger cannot be read; the copy before stays.
-        StorageError: there is no room for the copy; the one before stays.
+        DatabaseError: the ledger cannot be read; the previous copy stays.
+        StorageError: there is no room for the copy; the previous one stays.
     """
     copy = backup_of(engine.url)
     if copy is None:
@@ -47,7 +47,7 @@ def back_up(engine: Engine) -> None:
 
 
 def is_lost(place: URL) -> bool:
-    """Whether there is a copy and no ledger: somebody removed it, or it was moved aside in the instant of a crash."""
+    """Whether there is a copy and no ledger: it was removed, or the program died between moving it and copying."""
     copy = backup_of(place)
     return copy is not None and copy.exists() and not Path(str(place.database)).exists()
 

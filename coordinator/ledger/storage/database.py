@@ -1,4 +1,4 @@
-"""Reaching the ledger's database: SQLite or PostgreSQL, transactions in it, and what to say when it fails."""
+"""Connects to the ledger's database, SQLite or PostgreSQL: transactions, and messages when it fails."""
 
 import contextlib
 import logging
@@ -14,7 +14,6 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, SQLAlchemyError
 
 from coordinator.ledger.storage.backup import is_lost, put_back
-from coordinator.ledger.storage.shared_lock import door_of
 from coordinator.ledger.storage.upgrade import NewerLedger, is_up_to_date, upgrade
 from swarm.errors import SahajError, in_a_line
 from swarm.secret_variables import secret
@@ -38,7 +37,10 @@ class LedgerBroken(LedgerError):
 
 
 def connect(url: str, state_folder: Path, patience: float) -> Engine:
-    """Connect to the database at `url` and see to its tables; arguments and errors as `open_ledger`."""
+    """Connect to the database at `url`, with its copy in its place if it is broken or lost, and upgrade its tables.
+
+    Arguments and errors as `open_ledger`.
+    """
     place = _database_url(url, state_folder)
     if is_lost(place):
         logger.warning("%s", put_back(place))
@@ -59,7 +61,7 @@ def _connect(place: URL, patience: float) -> Engine:
                 if place.get_backend_name() == "sqlite":
                     _check(connection)
                 ready = is_up_to_date(connection)
-            if not ready:  # whoever opens it at the same time has to wait, and then finds it ready
+            if not ready:  # another process that opens it at the same time waits, and then finds it ready
                 with writing(engine) as connection:
                     upgrade(connection)
         except NewerLedger as error:
@@ -79,7 +81,6 @@ def writing(engine: Engine) -> Iterator[Connection]:
     """A transaction that is the only one that writes: what it reads stays true until it ends; raises as `reading`."""
     with (
         ledger_errors(engine.url),
-        door_of(engine).shared(),
         engine.connect().execution_options(**{WRITING: True}) as connection,
         connection.begin(),
     ):
@@ -89,23 +90,23 @@ def writing(engine: Engine) -> Iterator[Connection]:
 @contextlib.contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """A transaction that only reads; raises `LedgerError` if the database fails."""
-    with ledger_errors(engine.url), door_of(engine).shared(), engine.begin() as connection:
+    with ledger_errors(engine.url), engine.begin() as connection:
         yield connection
 
 
 @contextlib.contextmanager
 def ledger_errors(place: URL) -> Iterator[None]:
-    """Turn the database's complaints into one line that says what to do."""
+    """Turn the database's errors into one line that says what to do."""
     try:
         yield
     except ModuleNotFoundError as error:
-        way_out = 'pip install "psycopg[binary]"' if error.name == "psycopg" else "pip install it"
-        raise LedgerError(f"ledger {_name(place)} needs the package {error.name}; {way_out}") from None
+        remedy = 'pip install "psycopg[binary]"' if error.name == "psycopg" else "pip install it"
+        raise LedgerError(f"ledger {_name(place)} needs the package {error.name}; {remedy}") from None
     except SQLAlchemyError as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
         reason = in_a_line(cause)
         kind = LedgerBroken if _is_broken(reason) else LedgerError
-        raise kind(f"ledger {_name(place)}: {reason}; {_way_out(reason)}") from error
+        raise kind(f"ledger {_name(place)}: {reason}; {_remedy(reason)}") from error
 
 
 def folder_of(url: str, state_folder: Path) -> Path:
@@ -181,11 +182,11 @@ def _is_broken(reason: str) -> bool:
     return "not a database" in reason or "malformed" in reason
 
 
-def _way_out(reason: str) -> str:
+def _remedy(reason: str) -> str:
     if "locked" in reason or "lock timeout" in reason:
         return "another process is writing to it; stop that one or choose another coordinator.ledger"
     if _is_broken(reason):
-        return "the file is broken; move it away, and the ledger starts anew from the log of the run"
+        return "the file is broken; a restart puts its copy in its place, or, if there is none, move the file away"
     return "see that the database can be reached and written to"
 
 

@@ -1,4 +1,4 @@
-"""Bringing a ledger's tables up to date, whichever Sahaj wrote them: Alembic takes the steps in `migrations/`."""
+"""Brings the tables of a ledger of any older Sahaj up to date with Alembic, by the steps in `migrations/`."""
 
 import threading
 from pathlib import Path

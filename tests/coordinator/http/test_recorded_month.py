@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.http.response_cache import KEPT
+from coordinator.http.response_cache import CACHE_SECONDS
 from coordinator.ledger.ledger import open_ledger
 from swarm.run_file import RunFile
 from tests.recorded_month.__main__ import State, record
@@ -94,7 +94,7 @@ def test_answers_take_little_of_the_processor(served: Served) -> None:
     for path in PATHS:
         served.ask(path)  # what does not change any more is read from the ledger once
     for _ in range(3):
-        time.sleep(KEPT + 0.1)  # until they have to be found anew
+        time.sleep(CACHE_SECONDS + 0.1)  # until they have to be found anew
         for path in PATHS:
             began = time.process_time()
             served.ask(path)

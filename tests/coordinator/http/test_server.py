@@ -1,16 +1,13 @@
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from coordinator.http import request_limits
-from coordinator.http.desk import Remembered
 from coordinator.http.server import Server
 from swarm.errors import SwarmError
 from tests.coordinator.http.conftest import Service
@@ -60,30 +57,3 @@ def test_a_request_that_does_not_arrive_is_given_up(
         garbler.sendall(b"\x00\xff nonsense\r\n\r\n")
         assert garbler.recv(100).startswith(b"HTTP/1.1 400")
     assert service.join(name="asha").status_code == 200
-
-
-def test_while_one_thread_finds_an_answer_others_get_the_last_one() -> None:
-    entered, go_on, found = threading.Event(), threading.Event(), [0]
-
-    def find() -> int:
-        found[0] += 1
-        entered.set()
-        go_on.wait(PATIENCE)
-        return found[0]
-
-    now = [0.0]
-    answer = Remembered(find, 5.0, clock=lambda: now[0])
-    with ThreadPoolExecutor() as pool:
-        first = [pool.submit(answer) for _ in range(3)]
-        assert entered.wait(PATIENCE)
-        time.sleep(0.05)
-        go_on.set()
-        assert [one.result() for one in first] == [1, 1, 1]
-        now[0] = 5.0
-        entered.clear()
-        go_on.clear()
-        second = pool.submit(answer)
-        assert entered.wait(PATIENCE)
-        assert answer() == 1
-        go_on.set()
-        assert second.result() == answer() == 2

@@ -28,8 +28,8 @@ ledger = open_ledger(url, folder)
 
 def batch(number):
     brought = (Contribution(f"{number:064x}", number, 1, 128, 5.0),)
-    rest = (False, "", 0.0, number, number, 1.0, 0, 0, 0.0, False, brought)
-    ledger.record(SessionReport(f"{s:032x}", "asha", f"peer {s}", *rest) for s in range(50))
+    rest = (False, 0.0, number, number)
+    ledger.record(SessionReport(f"{s:032x}", "asha", f"peer {s}", *rest, contributions=brought) for s in range(50))
     print(number, flush=True)
 
 batch(first)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.ledger.ledger import Ledger, LedgerError, open_ledger
-from coordinator.ledger.minutes import Historian
+from coordinator.ledger.minutes import MinuteRecorder
 
 
 @pytest.fixture
@@ -23,22 +23,22 @@ def averaging(ledger: Ledger) -> list[tuple[int, float | None]]:
     return found
 
 
-def follow(ledger: Ledger) -> tuple[Historian, list[float], Callable[[float, int], None]]:
+def follow(ledger: Ledger) -> tuple[MinuteRecorder, list[float], Callable[[float, int], None]]:
     now = [600.0]
-    historian = Historian(ledger, lambda: now[0])
+    minutes = MinuteRecorder(ledger, lambda: now[0])
 
     def note_at(time: float, step: int) -> None:
         now[0] = time
-        historian.note(step)
+        minutes.note(step)
 
-    return historian, now, note_at
+    return minutes, now, note_at
 
 
 def test_one_row_a_minute_with_the_rounds_that_ended_before_it(ledger: Ledger) -> None:
-    historian, _, note_at = follow(ledger)
+    minutes, _, note_at = follow(ledger)
     note_at(600.0, 1)
-    historian.round_ended(2.0)
-    historian.round_ended(6.0)
+    minutes.round_ended(2.0)
+    minutes.round_ended(6.0)
     note_at(659.0, 2)
     note_at(660.0, 3)
     note_at(721.0, 4)
@@ -48,8 +48,8 @@ def test_one_row_a_minute_with_the_rounds_that_ended_before_it(ledger: Ledger) -
 def test_rounds_are_not_lost_with_a_row_that_could_not_be_written(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    historian, _, note_at = follow(ledger)
-    historian.round_ended(2.0)
+    minutes, _, note_at = follow(ledger)
+    minutes.round_ended(2.0)
     with monkeypatch.context() as patched:
 
         def fail(*_: object, **__: object) -> None:

@@ -20,10 +20,10 @@ from coordinator.checkpoints.checkpoint import CheckpointError, TrainerState
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.ledger import recorder
 from coordinator.ledger.ledger import Ledger, LedgerError, SessionReport, open_ledger
-from coordinator.ledger.minutes import Historian
-from coordinator.ledger.recorder import Recorder, as_its_own, credited, ledger_id, seen_round
-from coordinator.ledger.rounds import RoundRow
+from coordinator.ledger.minutes import MinuteRecorder
+from coordinator.ledger.recorder import Recorder, credited, ledger_id, seen_round, with_bound_id
 from coordinator.ledger.storage.database import reading
+from coordinator.ledger.tables import RoundRow
 from coordinator.replica import Applied, Replica, saved, set_older_log_aside, state_of
 from swarm.run_file import RunFile
 from tests.averaging.log.headers import FIRST, chain_of, header, member
@@ -49,7 +49,7 @@ def report(session: str, **fields: object) -> SessionReport:
         "data_wait_fraction": 0.0,
         "left": False,
     }
-    return as_its_own(SessionReport(**{**plain, **fields}))  # type: ignore[arg-type]
+    return with_bound_id(SessionReport(**{**plain, **fields}))  # type: ignore[arg-type]
 
 
 def update(step: int, *sessions: str, without: str = "") -> Header:
@@ -97,8 +97,8 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
 
     def make(ledger: Ledger) -> Recorder:
-        historian = Historian(ledger, lambda: 600.0)
-        return Recorder(run, Mock(), ledger, cast(Replica, log), historian, None, print, tmp_path / "peers.json")
+        minutes = MinuteRecorder(ledger, lambda: 600.0)
+        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, None, print, tmp_path / "peers.json")
 
     return make
 
@@ -122,7 +122,7 @@ def test_a_restart_reads_only_headers_that_are_not_entered(tmp_path: Path, log: 
 def test_headers_are_entered_in_portions_and_all_of_them_at_the_end(
     tmp_path: Path, log: Log, record: Make, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(recorder, "AT_ONCE", 4)
+    monkeypatch.setattr(recorder, "HEADERS_PER_TRANSACTION", 4)
     ledger = open_ledger("sqlite:///ledger.db", tmp_path)
     log.write(*chain_headers(11))
     one = record(ledger)
@@ -149,7 +149,7 @@ def test_what_a_ledger_that_failed_has_missed_is_entered_without_a_restart(
     assert ledger.rounds.gradient_norms(0) == [2.0]
 
 
-def test_what_a_copy_of_the_ledger_lacks_is_entered_without_a_restart(tmp_path: Path, log: Log, record: Make):
+def test_what_a_copy_of_the_ledger_lacks_is_entered_after_a_restart(tmp_path: Path, log: Log, record: Make):
     ledger, headers = open_ledger("sqlite:///ledger.db", tmp_path), chain_headers(200)
     one = record(ledger)
     log.write(*headers[:150])
@@ -160,7 +160,11 @@ def test_what_a_copy_of_the_ledger_lacks_is_entered_without_a_restart(tmp_path: 
     ledger.close()
     spoil(tmp_path / "ledger.db")
     log.write(*headers[180:])
-    one.bring_up_to_date()
+    with pytest.raises(LedgerError, match="a restart"):
+        one.bring_up_to_date()
+    ledger.close()
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    record(ledger).bring_up_to_date()
     assert (tmp_path / "ledger.db-broken-1").exists()
     assert samples(ledger) == {"asha": 2000}
     assert {(one.samples, one.peers) for one in ledger.steps()} == {(10, 1)}
@@ -178,7 +182,9 @@ def test_another_file_is_read_from_its_beginning_and_nothing_counts_twice(tmp_pa
     assert log.read == 4 + 6
 
 
-def test_a_chain_that_has_lost_keeps_its_credit_and_its_successor_has_its_own(tmp_path: Path, log: Log, record: Make):
+def test_a_chain_that_has_lost_keeps_its_credit_and_its_successor_hwith_bound_id(
+    tmp_path: Path, log: Log, record: Make
+):
     """A reset was beaten by a voted header; both chains went on from the same step."""
     common = update(1, ASHA)
     reset = Reset(2, Ballot(9, "coordinator.0"))
@@ -209,7 +215,7 @@ def test_the_seconds_of_each_round_come_into_the_ledger(tmp_path: Path, log: Log
     log.steps = [Applied(one, 1.0, seconds) for one, seconds in zip(headers, (2.0, None, 6.0), strict=True)]
     one = record(ledger)
     one.bring_up_to_date()
-    one._historian.note(3)
+    one._minutes.note(3)
     with reading(ledger._engine) as connection:
         found = connection.execute(select(RoundRow.step, RoundRow.seconds).order_by(RoundRow.step)).all()
     assert [tuple(row) for row in found] == [(0, 2.0), (1, None), (2, 6.0)]

@@ -17,7 +17,7 @@ from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.unigram_count import UnigramBaseline
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.minutes import Historian
+from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.main_loop import CoordinatorLoop
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
@@ -89,13 +89,13 @@ class Running:
 
     def __post_init__(self) -> None:
         context, tracker, stop = self.context, Tracker(), threading.Event()
-        run, historian = context.run, Historian(context.ledger)
+        run, minutes = context.run, MinuteRecorder(context.ledger)
         self.baseline = UnigramBaseline(run, self.tokenizer, self.held_out, context.say, stop)
         model = build_model(run, self.tokenizer)
         evaluator = Evaluator(context, model, self.tokenizer, self.held_out, [], self.baseline, tracker)
         swarm = self.swarm
         loop = CoordinatorLoop(
-            context, swarm, swarm, historian, evaluator, swarm, tracker, self.releaser, evaluated=-1, saved=-1
+            context, swarm, swarm, minutes, evaluator, swarm, tracker, self.releaser, evaluated=-1, saved=-1
         )
         self.stop, self.thread = stop, threading.Thread(target=loop.work, args=(stop,))
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.http.eta import expected_finish, tell_progress
 from coordinator.http.routes.learning import planned_rates
+from coordinator.http.run_progress import describe_progress, expected_finish
 from coordinator.http.schemas.public import LastHourAnswer
 from coordinator.ledger.history import FilledSentence
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
@@ -67,7 +67,7 @@ def test_progress_tells_the_change_over_the_last_hour_and_of_the_step_in_work(se
     began = 4_000_000_000.0  # long after what the ledger has counted already
 
     def told(now: float) -> dict:
-        return tell_progress(context, ledger.progress(now), ledger.totals(), now).model_dump()
+        return describe_progress(context, ledger.progress(now), ledger.totals(), now).model_dump()
 
     assert told(began)["last_hour"] is None
     history.note_minute(2, averaging_seconds=None, now=began)

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -213,7 +212,7 @@ def test_operators_are_told_of_every_figure_and_of_no_other(serve: Serve, pytest
 
 def test_data_wait_is_of_those_who_are_there(ledger: Ledger) -> None:
     gone, *_ = ledger.sessions(now=1e9)
-    there = [replace(gone, present=True, data_wait_fraction=share) for share in (0.1, 0.3)]
+    there = [gone.model_copy(update={"present": True, "data_wait_fraction": share}) for share in (0.1, 0.3)]
     assert data_wait([gone, *there]) == pytest.approx(0.2)
     assert data_wait([gone]) == 0.0
 

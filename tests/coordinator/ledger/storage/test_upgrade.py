@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from sqlalchemy import create_engine, inspect, text
 
 import coordinator.ledger.migrations
 from coordinator.ledger.ledger import LedgerError, open_ledger
-from coordinator.ledger.schema import Base
 from coordinator.ledger.storage.upgrade import VERSION_TABLE
+from coordinator.ledger.tables import Base
 from tests.support.waiting import PATIENCE
 
 # Opens a ledger, and kills itself after so many statements of its own.
@@ -102,7 +101,7 @@ def test_a_ledger_of_the_first_tables_keeps_its_evaluations(ledger_url: str, tmp
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
     engine.dispose()
     ledger = open_ledger(ledger_url, tmp_path)
-    assert [astuple(one) for one in ledger.evaluations()] == [(5, 6.5, 0.7, 64, 1000.0, 0.75, None)]
+    assert [tuple(dict(one).values()) for one in ledger.evaluations()] == [(5, 6.5, 0.7, 64, 1000.0, 0.75, None)]
     ledger.close()
 
 

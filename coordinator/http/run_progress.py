@@ -1,24 +1,21 @@
-"""Where the run is, how it got on in the last hour, and when it will be done."""
-
-from dataclasses import asdict
+"""The progress of the run: where it is, what the last hour brought, and when it will be finished."""
 
 from coordinator.context import ServiceContext
-from coordinator.http.schemas.public import EvaluationAnswer, LastHourAnswer, ProgressAnswer, StepAnswer
-from coordinator.ledger.history import MINUTE, Minute
+from coordinator.http.schemas.public import LastHourAnswer, ProgressAnswer
+from coordinator.ledger.history import MINUTE
 from coordinator.ledger.ledger import Progress, Totals
+from coordinator.ledger.tables import MinuteRow
 from swarm import clock
-
-__all__ = ["ProgressAnswer", "expected_finish", "tell_progress"]
 
 HOUR = 3600.0  # seconds
 NEWEST_STEPS = 1000
 MOST_EVALUATIONS = 1000
 
 
-def tell_progress(
+def describe_progress(
     context: ServiceContext, progress: Progress, totals: Totals, now: float | None = None
 ) -> ProgressAnswer:
-    """All that the ledger and the coordinator know about it at a unix time, by default the clock's."""
+    """The progress at a unix time, by default the clock's, as the ledger and the coordinator know it."""
     now = clock.now() if now is None else now
     decisions, run, ledger = context.notices.decisions, context.run, context.ledger
     since = max(0, progress.step - NEWEST_STEPS + 1)
@@ -28,8 +25,7 @@ def tell_progress(
         hour = _change(then, ledger.history.steps_counted_since(then.time), progress, totals, now)
     status, halted = context.status(), decisions.paused or decisions.stopped
     return ProgressAnswer(
-        **asdict(progress) | {"step": status.step},
-        below_unigram=progress.below_unigram,
+        **dict(progress) | {"step": status.step},
         total_steps=run.optimizer.total_steps,
         step_samples=min(max(0, status.samples_gathered), run.averaging.target_batch_size),
         target_batch_size=run.averaging.target_batch_size,
@@ -42,22 +38,19 @@ def tell_progress(
         paused=decisions.paused,
         stopped=decisions.stopped,
         announcement=decisions.announcement,
-        steps=[StepAnswer(**asdict(one)) for one in ledger.steps(since)],
-        evaluations=[
-            EvaluationAnswer(**asdict(one), below_unigram=one.below_unigram)
-            for one in ledger.history.evaluations(MOST_EVALUATIONS)
-        ],
+        steps=ledger.steps(since),
+        evaluations=ledger.history.evaluations(MOST_EVALUATIONS),
     )
 
 
 def expected_finish(step: int, total: int, hour: LastHourAnswer | None, now: float) -> float | None:
-    """The unix time of the last of `total` global steps at the pace of the last hour; None where nothing says it."""
+    """The unix time of the last of `total` global steps at the pace of the last hour; None if that is not known."""
     if step >= total or hour is None or hour.steps == 0 or hour.seconds < MINUTE:
         return None
     return now + (total - step) * hour.seconds / hour.steps
 
 
-def _change(then: Minute, steps: int, progress: Progress, totals: Totals, now: float) -> LastHourAnswer:
+def _change(then: MinuteRow, steps: int, progress: Progress, totals: Totals, now: float) -> LastHourAnswer:
     return LastHourAnswer(
         seconds=now - then.time,
         steps=steps,

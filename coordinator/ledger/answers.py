@@ -1,0 +1,201 @@
+"""What the ledger answers. The HTTP service sends the same models as JSON, some with fields of its own added.
+
+They are made from rows of queries whose columns have the same names. Times are unix seconds, losses are in nats.
+"""
+
+import datetime
+
+from pydantic import BaseModel, ConfigDict, Field, computed_field
+
+from coordinator.evaluation.unigram import below_unigram
+
+UNIGRAM_LOSS = "of a table of token frequencies on the same masked positions; none while it is not known"
+BELOW_UNIGRAM = "unigram loss less held-out loss: above 0 the model knows more than which words are common"
+HOURS = "of presence, added up over devices: an hour on two devices is two"
+
+
+class Answer(BaseModel):
+    """Times are unix seconds, losses are in nats."""
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+
+class Progress(Answer):
+    """Where the run is now; losses are none before the first, sessions are present if they reported recently."""
+
+    step: int
+    samples: int
+    tokens: int
+    loss: float | None
+    eval_step: int | None
+    eval_loss: float | None
+    unigram_loss: float | None = Field(description=UNIGRAM_LOSS)
+    sessions_present: int
+    users_present: int
+    samples_per_second: float
+
+    @computed_field(description=BELOW_UNIGRAM)  # type: ignore[prop-decorator]
+    @property
+    def below_unigram(self) -> float | None:
+        """By how many nats the held-out loss is below the unigram loss."""
+        return below_unigram(self.eval_loss, self.unigram_loss)
+
+
+class Totals(Answer):
+    """The whole run so far. Rounds are summed over sessions: a round of three peers counts three times."""
+
+    steps: int
+    samples: int
+    tokens: int
+    users: int
+    sessions: int
+    averaging_rounds: int
+    averaging_failures: int
+    data_wait_fraction: float = Field(description="of all sessions' time")
+    hours: float = Field(description=HOURS)
+
+
+class StepSummary(Answer):
+    """One global step over all its peers."""
+
+    step: int
+    samples: int
+    tokens: int
+    peers: int
+    loss: float = Field(description="mean over samples")
+
+
+class StepBucket(Answer):
+    """Successive global steps."""
+
+    step: int = Field(description="the last of them")
+    time: float | None = Field(description="when that was counted; unknown of steps that an old program counted")
+    samples: float = Field(description="in a step, on average")
+    tokens: float = Field(description="in a step, on average")
+    peers: float = Field(description="in a step, on average")
+    loss: float = Field(description="mean over samples")
+
+
+class Span(Answer):
+    """Some minutes of the run, one after the other."""
+
+    time: float = Field(description="when the last of them began")
+    sessions: float = Field(description="present, on average")
+    users: float = Field(description="present, on average")
+    samples_per_second: float = Field(description="of all sessions present, as they say")
+    tokens_per_second: float = Field(description="counted, since the end of the span before")
+    averaging_rounds: int = Field(description="ended since the end of the span before; one of three peers counts 3")
+    averaging_failures: int = Field(description="failed since the end of the span before")
+    averaging_seconds: float | None = Field(description="mean time of a round; none if there was none")
+    data_wait_fraction: float = Field(description="of their time that sessions waited for data, on average")
+
+
+class EvaluationRecord(Answer):
+    """A held-out evaluation on `samples` sentence pairs: masked-LM and sentence-order loss."""
+
+    step: int
+    loss: float
+    sentence_order_loss: float
+    samples: int
+    time: float
+    sentence_order_accuracy: float | None = Field(None, description="from 0 to 1; unknown of old ones")
+    unigram_loss: float | None = Field(None, description=UNIGRAM_LOSS)
+
+    @computed_field(description=BELOW_UNIGRAM)  # type: ignore[prop-decorator]
+    @property
+    def below_unigram(self) -> float | None:
+        """By how many nats the loss is below the unigram loss."""
+        return below_unigram(self.loss, self.unigram_loss)
+
+
+class Contributor(Answer):
+    """One user, over all their devices."""
+
+    user: str
+    samples: int
+    tokens: int
+    hours: float = Field(description=HOURS)
+    share: float = Field(description="fraction of the samples of all users")
+    first_seen: float
+    last_seen: float
+
+
+class Leader(Contributor):
+    """A user on the leaderboard."""
+
+    sessions: int
+    sessions_present: int
+
+
+class SessionFigures(Answer):
+    """What everybody may know of a session: its newest report, and what was counted for it."""
+
+    user: str
+    device: str
+    client_mode: bool
+    started: float
+    last_seen: float
+    present: bool
+    left: bool
+    step: int
+    samples: int
+    tokens: int
+    samples_per_second: float
+    averaging_rounds: int
+    averaging_failures: int
+    data_wait_fraction: float
+
+
+class SessionSummary(SessionFigures):
+    """A session and the peer that it is on."""
+
+    session_id: str
+    peer_id: str
+
+
+class UserDay(Answer):
+    """What was counted for a user on a day (UTC)."""
+
+    day: datetime.date
+    samples: int
+    tokens: int
+    hours: float = Field(description=HOURS)
+    share: float = Field(description="fraction of the samples of all users on that day")
+
+
+class DeviceCount(Answer):
+    """Sessions on devices of one name."""
+
+    device: str = Field(description="as the device names itself")
+    sessions: int
+    present: int
+    samples: int
+    samples_per_second: float = Field(description="counted for one such session, on average over the time it was there")
+
+
+class ModeCount(Answer):
+    """Sessions that accept connections, or those that do not."""
+
+    sessions: int
+    present: int
+    samples: int
+
+
+class CountryCount(Answer):
+    """How many users said that they are in a country."""
+
+    country: str = Field(description="ISO 3166, two letters")
+    people: int
+
+
+class KnownFlag(Answer):
+    """The newest flag of a kind about a peer."""
+
+    user: str
+    peer_id: str
+    kind: str
+    what: str = Field(description="one line, to be read after the user's name")
+    step: int
+    times: int = Field(description="how often there was one")
+    first: float
+    last: float
