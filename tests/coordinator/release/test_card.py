@@ -246,7 +246,7 @@ def test_the_curve_shows_what_there_is(record: Record):
     training, held_out, unigram = labels(record.curves)
     assert training.startswith("training") and held_out.startswith("held-out")
     assert unigram == "a table of word frequencies: 5.50"
-    unknown = [replace(one, unigram_loss=None) for one in record.curves.evaluations]
+    unknown = [one.model_copy(update={"unigram_loss": None}) for one in record.curves.evaluations]
     assert labels(Curves(record.curves.steps, unknown)) == [training, held_out]
     assert labels(Curves(record.curves.steps[:1], [])) == [training]
     assert picture(Curves([], []), "river-run") == {}
