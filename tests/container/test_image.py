@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.notebook.wheel import PACKAGES
 from swarm.program import program_version
 from tests.container.dockerfile import Build, Stage, context, read_dockerfile
 
@@ -68,6 +69,17 @@ def test_nothing_of_an_organizer_is_sent_to_the_engine(pytestconfig: pytest.Conf
     sent = {str(path) for path in context(pytestconfig.rootpath)}
     assert {"pyproject.toml", "app/cli.py", "runs/demo.yaml", "dashboard/.streamlit/config.toml"} <= sent
     assert not [path for path in sent if path.startswith((".git/", ".venv/", "tests/", "out/")) or "-state/" in path]
+
+
+def test_every_package_is_in_the_image_and_all_but_the_pages_in_the_wheel_of_notebooks(
+    pytestconfig: pytest.Config,
+) -> None:
+    root = pytestconfig.rootpath
+    packages = {file.parent.name for file in root.glob("*/__init__.py")} - {"tests", "benchmarks", "runs"}
+    assert packages <= {path.parts[0] for path in context(root)}
+    assert packages - {"dashboard"} == set(PACKAGES)
+    project = (root / "pyproject.toml").read_text()
+    assert [name for name in packages if f'"{name}", "{name}.*"' not in project] == []
 
 
 def test_another_device_than_those_two_is_refused(
