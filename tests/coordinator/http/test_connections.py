@@ -72,7 +72,7 @@ def test_an_answer_that_is_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch)
             lazy.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
             _wait_for(lambda: any(one.transport.get_write_buffer_size() for one in _held(serving)))
             (unread,) = _held(serving)
-            unread.loop.call_soon_threadsafe(unread._look)  # else it looks when a head would have been due
+            unread.loop.call_soon_threadsafe(unread._check_deadline)  # else it looks when a head would have been due
             _wait_for(lambda: not _held(serving))
     finally:
         serving.stop()

@@ -213,7 +213,7 @@ def test_what_was_sent_is_not_repeated(serve: Serve) -> None:
 def test_a_thousand_attempts_are_answered_and_most_refused(
     serve: Serve, hub_stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_limits, "HELD_UP", 0.0)
+    monkeypatch.setattr(request_limits, "DELAY", 0.0)
     service = serve(users=["asha"], limits=JoinLimits(per_address=20, window=600.0))
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda number: service.join(f"hf_guess{number}"), range(1000)))
