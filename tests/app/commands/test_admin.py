@@ -9,6 +9,7 @@ import pytest
 from app.commands.admin import Action, admin
 from app.join.problems import JoinProblem, ProblemKind
 from tests.app.join.conftest import refused
+from tests.app.join.conftest import server as server
 from tests.app.join.stand_in import Answer, StandIn
 from tests.support.problems import raises_problem
 
