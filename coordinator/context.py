@@ -6,6 +6,7 @@ from pathlib import Path
 
 from coordinator.access.notice_store import NoticeStore
 from coordinator.access.verified_users import VerifiedUsers
+from coordinator.http.request_limits import JoinLimits
 from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import CHECKPOINTS
 from swarm.access.passes import Authority
@@ -41,16 +42,6 @@ class RunStatus:
 
 
 @dataclass(frozen=True)
-class JoinLimits:
-    """How often one may try to join. A school or a family has one address, a user may have several devices."""
-
-    per_address: int = 120  # attempts in a window
-    per_user: int = 60
-    window: float = 60.0  # seconds
-    hub_timeout: float = 15.0  # seconds to wait for the Hub's answer about a user
-
-
-@dataclass(frozen=True)
 class ServiceContext(RunContext):
     """What the HTTP service and the renewal of passes work with. Several threads call its functions."""
 
@@ -61,5 +52,5 @@ class ServiceContext(RunContext):
     status: Callable[[], RunStatus]
     addresses: Callable[[], list[str]]  # multiaddresses of the coordinator and some other peers
     order_rollback: Callable[[int], None]  # to the checkpoint of a global step
-    limits: JoinLimits = JoinLimits()
+    limits: JoinLimits = field(default_factory=JoinLimits)
     verified_users: VerifiedUsers = field(default_factory=VerifiedUsers)

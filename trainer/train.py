@@ -24,7 +24,7 @@ from trainer.model import build_model
 from trainer.options import TrainerOptions
 from trainer.organizer_notices import OrganizerNotices
 from trainer.precision import device_name, pick_device, use_fast_arithmetic
-from trainer.session_record import SessionPublisher
+from trainer.session_publisher import SessionPublisher
 from trainer.training_loop import TrainingLoop
 from trainer.training_step import TrainingStep
 

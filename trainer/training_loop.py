@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from averaging.load_balancing.explanation import explanation
 from averaging.log.credit import session_id
 from averaging.log.header import Entry, HeaderKind
-from averaging.optimizer import CollaborativeOptimizer, Progress
+from averaging.optimizer import CollaborativeOptimizer
 from swarm.run_file import RunFile
+from trainer.console.status import status_of
 from trainer.console.view import View
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
-from trainer.session_record import SessionPublisher
+from trainer.session_publisher import SessionPublisher
 from trainer.training_step import BatchResult, TrainingStep
 
 SMOOTHING = 0.9  # of the speed shown, per batch
@@ -174,16 +175,3 @@ def may_begin_within(seconds: float, gathered: int, target: int, since: float) -
         gathered: samples of all peers, of the `target` that a round needs.
     """
     return gathered * (since + seconds) >= target * since
-
-
-def status_of(progress: Progress, *, has_state: bool) -> str:
-    """What a peer does, in a few words."""
-    if not has_state:
-        return "loading the state of the run" if progress.peers > 1 else "waiting for the others"
-    if progress.is_behind:
-        return "catching up with the others"
-    if progress.in_round:
-        return "averaging"
-    if progress.rests:
-        return "averaging for the others" if progress.share else "following the others"
-    return "training" if progress.peers > 1 else "training alone until others join"

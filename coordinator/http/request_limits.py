@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from wsgiref.handlers import format_date_time
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -21,6 +22,16 @@ BODY_PATIENCE = 10.0  # seconds for a body to arrive
 DELAY = 0.3  # seconds before one attempt too many is refused
 MOST_DELAYED = 100  # at a time, of all connections
 JOIN = "/api/join"
+
+
+@dataclass(frozen=True)
+class JoinLimits:
+    """How often one may try to join. A school or a family has one address, a user may have several devices."""
+
+    per_address: int = 120  # attempts in a window
+    per_user: int = 60
+    window: float = 60.0  # seconds
+    hub_timeout: float = 15.0  # seconds to wait for the Hub's answer about a user
 
 
 class RequestLimits:

@@ -8,8 +8,8 @@ import streamlit as st
 from dashboard import context, frame, texts
 from dashboard.api.answers import Checkpoint, Fill, History
 from dashboard.api.client import Found
+from dashboard.charts import curve_tables as tables
 from dashboard.charts import specifications as charts
-from dashboard.charts import tables
 from dashboard.views.sentences import show_sentence, way_to
 
 SMOOTHINGS = {"None": 0.0, "Some": 0.8, "Strong": 0.95}

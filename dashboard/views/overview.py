@@ -182,7 +182,7 @@ def _finish(progress: Progress) -> None:
 
 def _glimpse() -> None:
     from dashboard.charts import specifications as charts  # the figures above do not wait for what draws
-    from dashboard.charts.tables import loss_table
+    from dashboard.charts.curve_tables import loss_table
 
     coordinator = context.coordinator()
     history, fills = coordinator.history(), coordinator.fills()

@@ -13,7 +13,7 @@ from app.commands.admin import admin
 from app.demo.peers import Peer
 from app.join.problems import ProblemKind
 from averaging.log.header import Header, HeaderKind
-from coordinator.context import JoinLimits
+from coordinator.http.request_limits import JoinLimits
 from coordinator.state_folder import ADMIN_KEY, LOG
 from tests.access.attackers.join_requests import ATTEMPTS, QUIET
 from tests.access.attackers.noise import FLOOD

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from coordinator.context import JoinLimits
+from coordinator.http.request_limits import JoinLimits
 from swarm.identity import load_identity
 from tests.access.attackers.credentials import Scene
 from tests.access.attackers.crowd import Crowd

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from coordinator.context import JoinLimits
 from coordinator.http import request_limits
+from coordinator.http.request_limits import JoinLimits
 from swarm.access.join_messages import JoinAnswer
 from swarm.access.notices import read_notices
 from swarm.access.passes import check_pass, read_pass

@@ -4,8 +4,8 @@ import pytest
 
 from dashboard.api.answers import Evaluation, History
 from dashboard.api.client import Found
+from dashboard.charts.curve_tables import across, loss_table, smoothed
 from dashboard.charts.specifications import STEP, TIME
-from dashboard.charts.tables import across, loss_table, smoothed
 
 
 def test_smoothing_begins_at_the_first_value_and_follows() -> None:
