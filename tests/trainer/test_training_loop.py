@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from averaging.shell.shell import Progress
-from trainer.training_loop import may_begin_within, status_of
+from trainer.console.status import status_of
+from trainer.training_loop import may_begin_within
 
 
 def test_a_peer_that_has_to_leave_stays_if_the_round_may_begin_in_time() -> None:
