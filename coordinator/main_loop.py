@@ -18,12 +18,14 @@ from coordinator.evaluation.held_out import Evaluation
 from coordinator.evaluation.unigram import below_unigram
 from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder
+from coordinator.ledger.storage.database import LedgerBroken
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, Snapshot
 from coordinator.tracking import Tracker
 from swarm import clock
 from swarm.errors import SahajError
+from swarm.leaving import Asked
 from swarm.logging.logs import log_failure
 from swarm.program import program_version
 
@@ -56,17 +58,17 @@ class CoordinatorLoop:
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
         self._clock_set_by = 0.0  # seconds, as last reported
 
-    def work(self, stop: threading.Event) -> None:
+    def work(self, stop: Asked) -> None:
         """Look for what is due and do it, until `stop` is set; then save what is not saved yet."""
         pause = POLL_EVERY
         while not stop.wait(pause):
-            well = self._reporting_errors(self._rollback.follow_order)
-            well &= self._reporting_errors(lambda: self._look(stop))
+            well = self._reporting_errors(stop, self._rollback.follow_order)
+            well &= self._reporting_errors(stop, lambda: self._look(stop))
             pause = POLL_EVERY if well else min(2 * pause, LONGEST_PAUSE)
         self._replica.has_stopped.wait(LEAVING)
         if self._replica.step > max(self._saved, 0):
-            self._reporting_errors(lambda: self._save(self._replica.snapshot()))
-        self._reporting_errors(lambda: self._recorder.bring_up_to_date(final=True))
+            self._reporting_errors(stop, lambda: self._save(self._replica.snapshot()))
+        self._reporting_errors(stop, lambda: self._recorder.bring_up_to_date(final=True))
 
     def _look(self, stop: threading.Event) -> None:
         sessions = self._recorder.bring_up_to_date()
@@ -159,10 +161,14 @@ class CoordinatorLoop:
             below_unigram=below_unigram(scores.masked_lm_loss, unigram_loss) if scores else None,
         )
 
-    def _reporting_errors(self, task: Callable[[], object]) -> bool:
+    def _reporting_errors(self, stop: Asked, task: Callable[[], object]) -> bool:
         """Do a task; returns whether it went well. A full disk or a locked database must not end the run."""
         try:
             task()
+        except LedgerBroken as error:
+            self._context.say(f"problem: {error}")
+            stop.fail(LedgerBroken.exit_status)  # at the next start its copy takes its place, and the log has the rest
+            return False
         except SahajError as error:
             self._context.say(f"problem: {error}")
             return False

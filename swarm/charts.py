@@ -18,6 +18,7 @@ BLUE, VERMILION, GREEN, _, _, SKY, _ = COLOURS
 INK, GRID = "#222222", "#dddddd"
 DASHES = (6, 4)
 STYLE: dict[Any, Any] = {  # names of matplotlib's parameters
+    "text.parse_math": False,  # names are shown as they are, also with a dollar sign
     "svg.fonttype": "none",  # text stays text: whatever shows the picture has the fonts of more scripts
     "svg.hashsalt": "sahaj",  # the same chart gives the same file
     "font.size": 10,

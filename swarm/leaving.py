@@ -23,9 +23,9 @@ class Asked(threading.Event):
     until = 0.0  # monotonic seconds until which a begun global step may be finished
     status = 0  # with which the process has to end
 
-    def fail(self) -> None:
-        """End with an error: the process has lost the swarm, and has said why."""
-        self.status = SwarmError.exit_status
+    def fail(self, status: int = SwarmError.exit_status) -> None:
+        """End with an error, whose reason was said: by default the process has lost the swarm."""
+        self.status = status
         self.set()
 
     def left(self) -> float:

@@ -12,7 +12,6 @@ from app.join.coordinator_client import CoordinatorClient
 from swarm.errors import SahajError
 
 PAGES = Path(__file__).parents[2] / "dashboard" / "app.py"
-USUAL_PORT = 8501  # Streamlit's own
 NICENESS = 10  # pages can wait a moment, training beside them should not
 
 

@@ -1,12 +1,13 @@
 """What can go wrong on the way into a run, as one error class with a kind."""
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 from swarm.errors import SahajError
 
 LONGEST_LINE = 400  # characters of a message from outside
 
 
+@unique
 class ProblemKind(IntEnum):
     """A kind of problem; the value is the command's exit status.
 

@@ -25,7 +25,7 @@ def unpack(kind: Any, packed: bytes) -> Any:
     """
     try:
         return _decoder(kind).decode(packed)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last one: it is nested too deeply
         raise ValueError(f"not of this form: {str(error)!r:.120}") from None
 
 

@@ -1,5 +1,6 @@
 """The log file of a process: one JSON object a line, rotated by size, without secrets."""
 
+import contextlib
 import datetime
 import errno
 import io
@@ -30,11 +31,12 @@ class LogFile(RotatingFileHandler):
     """Writes `folder/NAME.jsonl`, and in a process forked from this one `folder/NAME-PROCESS.jsonl`.
 
     Each process has its own file, because a process that rotates a shared one moves it away from under the others. A
-    message that cannot be written (a full disk, no permission) is lost; `problem` says why, and is empty otherwise.
+    message that cannot be written (a full disk, no permission) is lost; `problem` says why, and is empty otherwise. The
+    next message that can be written says how many are missing.
     """
 
     def __init__(self, folder: Path, name: str):
-        self._stem, self._pid, self.problem = name, os.getpid(), ""
+        self._stem, self._pid, self.problem, self._lost = name, os.getpid(), "", 0
         super().__init__(folder / f"{name}.jsonl", maxBytes=LARGEST, backupCount=KEPT, delay=True)
 
     @property
@@ -45,18 +47,25 @@ class LogFile(RotatingFileHandler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record; never raises."""
         if self._pid != os.getpid():  # forked since the last record
-            self._pid, self.stream = os.getpid(), None  # upstream, too, has none while the file is closed
+            self._pid, self._lost = os.getpid(), 0
+            self.stream = None  # upstream, too, has none while the file is closed
             self.baseFilename = str(self.path.with_name(f"{self._stem}-{process_name()}.jsonl"))
         self.problem = ""
         super().emit(record)
+        self._lost = self._lost + 1 if self.problem else 0
 
     def format(self, record: logging.LogRecord) -> str:
         """See `json_line`."""
-        return json_line(record, self.path.stem)
+        missing = f"[{self._lost} messages before this one are missing] " if self._lost else ""
+        return json_line(record, self.path.stem, missing)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (upstream's name)
-        """Keep the reason."""
+        """Keep the reason; the file is opened again for the next message."""
         error = sys.exc_info()[1]
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
         self.problem = (isinstance(error, OSError) and error.strerror) or type(error).__name__
 
     def _open(self) -> io.TextIOWrapper:
@@ -77,8 +86,12 @@ class _WholeLines(io.FileIO):
         return len(line)
 
 
-def json_line(record: logging.LogRecord, process: str) -> str:
-    """The record as an object of time (ISO 8601, UTC), level, logger, process, pid, message, and exception if any."""
+def json_line(record: logging.LogRecord, process: str, prefix: str = "") -> str:
+    """The record as an object of time (ISO 8601, UTC), level, logger, process, pid, message, and exception if any.
+
+    Args:
+        prefix: of the message.
+    """
     # hivemind passes on messages of libp2p's daemon with their own time and place
     when = datetime.datetime.fromtimestamp(getattr(record, "origin_created", record.created), datetime.timezone.utc)
     caller = getattr(record, "caller", None)
@@ -89,7 +102,7 @@ def json_line(record: logging.LogRecord, process: str) -> str:
         "logger": f"libp2p {caller}" if caller else record.name,
         "process": process,
         "pid": record.process,
-        "message": _shortened(redacted(record.getMessage() or (repr(exception) if exception else ""))),
+        "message": prefix + _shortened(redacted(record.getMessage() or (repr(exception) if exception else ""))),
     }
     if record.exc_info and exception:
         entry["exception"] = _shortened(redacted(logging.Formatter().formatException(record.exc_info)))

@@ -62,7 +62,7 @@ def start(level: Level = Level.INFO, *, verbose: bool = False) -> None:
     console.setFormatter(_ConsoleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S"))
     if not verbose:
         console.addFilter(logging.Filter("coordinator"))
-        console.addFilter(LimitRepeats(1, 3600.0, logging.LogRecord.getMessage))
+        console.addFilter(LimitRepeats(1, 3600.0, logging.LogRecord.getMessage, counts=False))
         console.setFormatter(_OneLine())
     for handler in (buffer, console):
         logging.getLogger().addHandler(handler)

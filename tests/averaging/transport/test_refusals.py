@@ -68,6 +68,7 @@ NO_HELLOS = {
     "long": frame(FrameKind.HELLO, b"x" * (LONGEST_HELLO + 1)),
     "malformed": frame(FrameKind.HELLO, b"\x93\x01\x02\x03"),
     "huge list": frame(FrameKind.HELLO, b"\xdd\xff\xff\xff\xff"),
+    "deep lists": frame(FrameKind.HELLO, b"\x95\x01\xa0\xa0\xc4\x00" + b"\x91" * 2000),
     "HTTP": b"GET / HTTP/1.1\r\n\r\n",
 }
 

@@ -182,9 +182,7 @@ def test_another_file_is_read_from_its_beginning_and_nothing_counts_twice(tmp_pa
     assert log.read == 4 + 6
 
 
-def test_a_chain_that_has_lost_keeps_its_credit_and_its_successor_hwith_bound_id(
-    tmp_path: Path, log: Log, record: Make
-):
+def test_a_chain_that_has_lost_keeps_its_credit_and_its_successor_has_its_own(tmp_path: Path, log: Log, record: Make):
     """A reset was beaten by a voted header; both chains went on from the same step."""
     common = update(1, ASHA)
     reset = Reset(2, Ballot(9, "coordinator.0"))

@@ -18,11 +18,13 @@ from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.unigram_count import UnigramBaseline
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.minutes import MinuteRecorder
+from coordinator.ledger.storage.database import LedgerBroken
 from coordinator.main_loop import CoordinatorLoop
 from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker
+from swarm.leaving import Asked
 from swarm.run_file import RunFile, load_run
 from tests.coordinator.release.conftest import OURS, SENTENCES, MakeCheckpoint, repository
 from tests.coordinator.release.conftest import hub as hub
@@ -88,7 +90,7 @@ class Running:
     releaser: Releaser | None = None
 
     def __post_init__(self) -> None:
-        context, tracker, stop = self.context, Tracker(), threading.Event()
+        context, tracker, stop = self.context, Tracker(), Asked()
         run, minutes = context.run, MinuteRecorder(context.ledger)
         self.baseline = UnigramBaseline(run, self.tokenizer, self.held_out, context.say, stop)
         model = build_model(run, self.tokenizer)
@@ -107,6 +109,27 @@ class Running:
         self.stop.set()
         self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
+
+
+def test_a_ledger_that_cannot_be_read_ends_the_coordinator_with_its_status(
+    run: RunFile,
+    ledger: Ledger,
+    tokenizer: PreTrainedTokenizerFast,
+    state_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
+
+    def broken(**_: object) -> int:
+        raise LedgerBroken("ledger ledger.db: a page is malformed; the file is broken")
+
+    said: list[str] = []
+    swarm: Any = Swarm(build_model(run, tokenizer))
+    monkeypatch.setattr(swarm, "bring_up_to_date", broken)
+    with Running(RunContext(run, OURS, state_folder, ledger, said.append), swarm, tokenizer) as running:
+        assert running.stop.wait(PATIENCE)
+    assert running.stop.status == LedgerBroken.exit_status == 7
+    assert said[0] == "problem: ledger ledger.db: a page is malformed; the file is broken"
 
 
 def test_the_loop_goes_on_while_a_checkpoint_uploads_and_it_stays_until_then(

@@ -127,7 +127,19 @@ def test_a_folder_that_cannot_be_written_is_told_once_and_stops_nothing(
         logger.error("in vain")
     folder.unlink()
     logger.info("there is room now")
-    assert messages(folder / "trainer.jsonl") == ["there is room now"]
+    missing = 11  # with the line that says that the log begins
+    assert messages(folder / "trainer.jsonl") == [f"[{missing} messages before this one are missing] there is room now"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_that_went_bad_is_opened_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    logs.write_to(tmp_path, "trainer")
+    file = logs._State.file
+    assert file is not None and file.stream is not None
+    os.close(file.stream.fileno())
+    logger.info("in vain")
+    logger.info("it works again")
+    assert messages(tmp_path / "trainer.jsonl")[-1] == "[1 messages before this one are missing] it works again"
     assert capfd.readouterr() == ("", "")
 
 
@@ -154,5 +166,7 @@ def test_a_full_disk_loses_messages_and_nothing_else(small_disk: Path, capfd: py
     assert 0 < len(full) < 400
     filling.unlink()
     logs.console_line("there is room now")
-    assert messages(small_disk / "trainer.jsonl") == [*full, "there is room now"], "whole lines, and no others"
+    missing = 401 - len(full)  # with the line that says that the log begins
+    last = f"[{missing} messages before this one are missing] there is room now"
+    assert messages(small_disk / "trainer.jsonl") == [*full, last], "whole lines, and no others"
     assert capfd.readouterr() == ("", "")

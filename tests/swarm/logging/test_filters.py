@@ -89,6 +89,13 @@ def test_repetitions_are_counted() -> None:
     assert later.getMessage() == "refused [7 more like this were left out]"
 
 
+def test_where_another_handler_gets_the_record_too_it_stays_as_it_is() -> None:
+    limit = LimitRepeats(1, 60.0, logging.LogRecord.getMessage, counts=False, clock=iter([0.0, 1.0, 70.0]).__next__)
+    same = [record("averaging.transport", "refused") for _ in range(3)]
+    assert [limit.filter(one) for one in same] == [True, False, True]
+    assert {one.getMessage() for one in same} == {"refused"}
+
+
 @pytest.mark.usefixtures("begun")
 def test_one_line_of_the_program_cannot_fill_the_log_and_what_the_console_shows_is_not_limited(tmp_path: Path) -> None:
     logs.write_to(tmp_path, "trainer")
