@@ -1,1 +1,1 @@
-"""The coordinator: first peer, usual convener, monitor, ledger and checkpoints (floor 3)."""
+"""The coordinator: first peer, usual convener, monitor, ledger and checkpoints."""

@@ -1,1 +1,1 @@
-"""After pretraining: fine-tuning checkpoints on a task, and comparing them by it (floor 3)."""
+"""After pretraining: fine-tuning checkpoints on a task, and comparing them by it."""
