@@ -32,7 +32,7 @@ USER 1000
 WORKDIR /srv/sahaj
 VOLUME /srv/sahaj
 EXPOSE 8080 8501 31337
-# SIGTERM asks a peer to leave, or the coordinator to save and stop: give it a minute (--stop-timeout 60)
+# SIGTERM asks a peer to leave, or the coordinator to save and stop: give it 75 seconds (--stop-timeout 75)
 STOPSIGNAL SIGTERM
 # of a coordinator at its usual port; compose.yaml has others for the dashboard and for trainers
 HEALTHCHECK --interval=30s --timeout=5s --start-period=2m --retries=3 \

@@ -9,7 +9,7 @@ READY := .venv/ready
 
 help:
 	@echo "make demo        train a small model with several peers on this machine (ARGS=... for options)"
-	@echo "make test        lint, all decisions, and real peers for each claim: at most 15 minutes (ARGS=... for pytest options)"
+	@echo "make test        lint, unit tests, and tests with real peers: at most 15 minutes (ARGS=... for pytest options)"
 	@echo "make test-quick  its tests that start no peers: some minutes, no network"
 	@echo "make test-faults the matrix of faults, attacks and cut cables, and what is about seconds: an hour, on a quiet machine"
 	@echo "make lint        style, types and the floors of the design"

@@ -30,7 +30,7 @@ app.add_typer(tokenizers, name="tokenizer")
 def demo(
     corpus: Annotated[
         Path | None,
-        typer.Option(help="text or JSONL, a file or a folder; by default text that Python carries"),
+        typer.Option(help="text, JSONL or Parquet, a file or a folder; by default documentation of Python"),
     ] = None,
     run: Annotated[Path | None, typer.Option(help="run file to start from; by default runs/demo.yaml")] = None,
     trainers: Annotated[int, typer.Option(min=2, max=7, help="trainers at the start, one of them in client mode")] = 3,

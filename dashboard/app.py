@@ -25,7 +25,7 @@ def main() -> None:
     try:
         page.run()
     except Away as away:
-        frame.nothing_yet("These figures cannot be had now", texts.plain(str(away)))
+        frame.nothing_yet("These figures are not available now", texts.plain(str(away)))
 
 
 main()

@@ -48,7 +48,9 @@ def keep_new(show: Callable[[], None], intervals: int = 1) -> None:
         try:
             show()
         except Away as away:
-            nothing_yet("These figures cannot be had now", f"{texts.plain(str(away))}. The page goes on trying.")
+            nothing_yet(
+                "These figures are not available now", f"{texts.plain(str(away))}. The page tries again by itself."
+            )
 
     st.fragment(run_every=intervals * context.refresh())(part)()
 

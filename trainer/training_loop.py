@@ -9,8 +9,7 @@ from averaging.log.credit import session_id
 from averaging.log.header import Entry, HeaderKind
 from averaging.optimizer import CollaborativeOptimizer
 from swarm.run_file import RunFile
-from trainer.console.status import status_of
-from trainer.console.view import View
+from trainer.console.view import View, status_of
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
 from trainer.session_publisher import SessionPublisher

@@ -54,7 +54,7 @@ EFFECTS = {
     ),
     Action.STOP: Effect(
         None,
-        "The run is stopped: trainers say goodbye within a minute. `sahaj admin URL resume` takes it back, "
+        "The run is stopped: trainers leave within a minute. `sahaj admin URL resume` takes it back, "
         "Ctrl-C ends the coordinator.",
     ),
     Action.FLAGS: Effect(None, "No flags."),

@@ -56,7 +56,7 @@ def ask_for_token() -> HubToken:
     if not (in_notebook() or _has_terminal()):
         raise JoinProblem(
             ProblemKind.TOKEN_MISSING,
-            "this run wants to know who you are, by a Hugging Face token without permissions; "
+            "this run needs a Hugging Face token, one without permissions is enough; "
             f"{HOW_TO_MAKE}; `export HF_TOKEN=hf_...`, then join again",
         )
     try:

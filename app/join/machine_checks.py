@@ -159,7 +159,7 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
         else f"The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "
         "permissions and leave out --name.",
         "Your name, device, address, figures, gradients and the model go to the other peers; your files do not.",
-        "Leave at any moment with Ctrl-C: nothing is lost, what you have brought stays counted.",
+        "Leave at any moment with Ctrl-C: what you have contributed stays counted.",
     ]
     if run.release is not None and (
         run.release.contributors == "all" or (verified and run.release.contributors != "none")
@@ -171,7 +171,7 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
             "out of it, press Ctrl-C and ask the organizer to put your name on the list of those who are not named.",
         )
     if client_mode:
-        lines.insert(3, "This machine accepts no connections from outside; others do that for it.")
+        lines.insert(3, "This machine accepts no connections from outside, so it trains in client mode.")
     return lines
 
 

@@ -34,7 +34,7 @@ def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[Proble
         reason = "no answer in time; check the link, your connection and firewall, or try again later"
         return ProblemKind.NO_ANSWER, reason
     if isinstance(error, (httpx.RemoteProtocolError, httpx.DecodingError)):
-        reason = "not a Sahaj coordinator, it does not speak HTTP as we do; check the link"
+        reason = "not a Sahaj coordinator: its answer cannot be read as HTTP; check the link"
         return ProblemKind.NOT_A_COORDINATOR, reason
     if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError)):
         return ProblemKind.NO_SUCH_HOST, "not a URL that can be asked; check the link for typing mistakes"

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from averaging.log.codec import SIGNED, check_finite, decode, encode
 from averaging.log.header import SnapshotName
+from averaging.log.moment_codec import SIGNED, check_finite, decode, encode
 from averaging.log.packing import pack, unpack
 from averaging.log.state import Layout, State
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from averaging.log.codec import rebase
 from averaging.log.header import Entry, Header, HeaderKind, SnapshotName
+from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.log.store import Store

@@ -4,8 +4,8 @@
 
 CORPUS is JSONL with a `text` in each line; one document of twenty is kept to measure on. A small ALBERT learns with
 LAMB and with AdamW, in several orders of the documents, and its moments are rounded to 16 bits
-(`averaging/log/codec.py`) after every k-th step, or never. What another order of the documents changes is chance;
-rounding should change less.
+(`averaging/log/moment_codec.py`) after every k-th step, or never. What another order of the documents changes is
+chance; rounding should change less.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from averaging.log.codec import SIGNED, rebase, round_moment
+from averaging.log.moment_codec import SIGNED, rebase, round_moment
 from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
 from averaging.optimizers.state_step import learning_rate_at

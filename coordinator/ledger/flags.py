@@ -59,7 +59,7 @@ class OddLosses:
             if session in losses:
                 self._odd_for[session] = count + 1 if session in odd else 0
             if session in odd and count + 1 == ODD_STEPS:
-                what = f"its training loss is {losses[session]:.2f}, the others' about {odd[session]:.2f}"
+                what = f"has a training loss of {losses[session]:.2f}, the others of about {odd[session]:.2f}"
                 flags.append(Flag(Kind.LOSS, member.user, session.partition(".")[0], header.step - 1, what))
         self._odd_for = {session: count for session, count in self._odd_for.items() if count}
         return flags

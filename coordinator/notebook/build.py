@@ -26,7 +26,7 @@ before you press the button. Kaggle gives each account a quota of hours of GPU a
 1. Choose a GPU if you can: in Colab *Runtime → Change runtime type*, in Kaggle *Settings → Accelerator*. Without one
    it works, too, only slower. On Kaggle also switch on *Settings → Turn on internet*.
 2. {link}Press the round button at the left of the cell below. It installs the program (a minute or two), asks for
-   a Hugging Face token if the run wants to know who you are, and begins.
+   a Hugging Face token if the run needs one, and begins.
 
 A token [without any permission](https://huggingface.co/settings/tokens) is enough: *Create new token*,
 *Fine-grained*, no box ticked. What you type is neither shown nor saved. Instead of typing it you may keep it among

@@ -67,7 +67,7 @@ def _bars(values: list[tuple[str, float]], unit: str, form: str) -> None:
 def _countries(countries: list[Country]) -> None:
     if not countries:
         frame.nothing_yet(
-            "No country yet", "Countries are counted of people who state theirs: sahaj join URL --country BD"
+            "No country yet", "Only people who state their country are counted: sahaj join URL --country BD"
         )
         return
     _bars([(f"{flag(one.country)} {one.country}", one.people) for one in countries], "people", ",d")

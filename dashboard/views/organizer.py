@@ -94,7 +94,7 @@ def _state(orders: Orders, decisions: Decisions) -> None:
             _order("Pause", orders, "pause", icon=":material/pause:", help="Newcomers are asked to come back later.")
         if not decisions.stopped:
             with st.popover("Stop the run", icon=":material/stop_circle:"):
-                st.markdown("All trainers say goodbye within a minute. *Resume* takes it back.")
+                st.markdown("All trainers leave within a minute. *Resume* takes it back.")
                 _order("Stop it for everybody", orders, "stop", type="primary")
 
 
@@ -124,9 +124,9 @@ def _people(orders: Orders, decisions: Decisions) -> None:
 
 
 def _flags(flags: list[Flag] | None) -> None:
-    st.markdown("**What looked odd**")
+    st.markdown("**Flags**")
     if not flags:
-        st.caption("This coordinator does not watch for it." if flags is None else "Nothing.")
+        st.caption("This coordinator does not watch for it." if flags is None else "No flags.")
         return
     zone, now = context.zone(), time.time()
     table = pd.DataFrame(

@@ -83,7 +83,7 @@ def _join() -> None:
             if run.notebook.startswith(("http://", "https://")):
                 st.link_button("Notebook", run.notebook, icon=":material/download:")
         upload = " In Colab, upload the notebook." if colab.endswith("#create=true") else ""
-        st.caption(f"It is free, takes a minute, and you may leave at any moment.{upload}")
+        st.caption(f"It is free, and you may leave at any moment.{upload}")
 
 
 def _who_may(run: Run, progress: Progress) -> str:

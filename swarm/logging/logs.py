@@ -138,7 +138,7 @@ def unexpected(error: BaseException, what: str, fallback: Path) -> str:
     reason = " ".join(redacted(str(error)).split())[:200]
     line = f"{what} ({type(error).__name__}{': ' if reason else ''}{reason})"
     if _State.file is not None and not _State.file.problem:
-        return f"{line}; the whole story is in {_State.file.path}"
+        return f"{line}; the traceback is in {_State.file.path}"
     if not _State.verbose:  # the traceback is nowhere yet
         with contextlib.suppress(OSError):
             sys.excepthook(type(error), error, error.__traceback__)

@@ -215,7 +215,7 @@ def test_the_organizer_works_in_the_browser(browser: Browser, pages: Pages, deci
         reader.see("not the admin key")
         field.fill(key)
         reader.page.get_by_role("button", name="Open").click()
-        reader.see("What looked odd")
+        reader.see("Flags")
         reader.page.get_by_label("Text").fill("Back at <i>nine</i>")
         reader.page.get_by_role("button", name="Announce").click()
         expect(reader.page.locator(BANNER, has_text="Back at <i>nine</i>")).to_be_visible()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from averaging.shell.shell import Progress
-from trainer.console.status import status_of
+from trainer.console.view import status_of
 from trainer.training_loop import may_begin_within
 
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -19,6 +20,9 @@ from rich.text import Text
 
 from swarm.logging.logs import console_line
 from trainer.console.terminal_text import fit, printable, wrap
+
+if TYPE_CHECKING:  # it takes seconds to import, and a console shows a wrong link at once
+    from averaging.shell.shell import Progress
 
 TREND = 24  # global steps in the small curve of the loss
 MESSAGES = 3  # newest messages that stay in sight
@@ -284,3 +288,16 @@ def _averaging(view: View) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{min(1.0, part / whole):.0%}"
+
+
+def status_of(progress: "Progress", *, has_state: bool) -> str:
+    """What a peer does, in a few words."""
+    if not has_state:
+        return "loading the state of the run" if progress.peers > 1 else "waiting for the others"
+    if progress.is_behind:
+        return "catching up with the others"
+    if progress.in_round:
+        return "averaging"
+    if progress.rests:
+        return "averaging for the others" if progress.share else "following the others"
+    return "training" if progress.peers > 1 else "training alone until others join"

@@ -103,7 +103,9 @@ def test_something_that_speaks_no_http():
             connection.close()
 
         threading.Thread(target=greet, daemon=True).start()
-        expect(f"http://127.0.0.1:{listening.getsockname()[1]}", ProblemKind.NOT_A_COORDINATOR, "does not speak HTTP")
+        expect(
+            f"http://127.0.0.1:{listening.getsockname()[1]}", ProblemKind.NOT_A_COORDINATOR, "cannot be read as HTTP"
+        )
 
 
 def test_a_coordinator_that_cannot_answer_now(server: StandIn):

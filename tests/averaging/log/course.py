@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from averaging.log import codec
+from averaging.log import moment_codec
 from averaging.log.disk import Disk, Found
 from averaging.log.header import Certificate, Entry, Header, HeaderKind, Part, SnapshotName
 from averaging.log.snapshot import write_snapshot
@@ -25,7 +25,7 @@ def named(content: bytes) -> str:
 
 def state(step: int) -> State:
     made = State(step, step, torch.full((10,), float(step)), (torch.full((10,), 0.1), torch.full((10,), 0.2)))
-    codec.rebase(made)
+    moment_codec.rebase(made)
     return made
 
 

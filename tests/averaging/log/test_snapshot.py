@@ -10,7 +10,7 @@ import msgpack
 import pytest
 import torch
 
-from averaging.log import codec
+from averaging.log import moment_codec
 from averaging.log.snapshot import CHUNK, Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
 
@@ -23,7 +23,7 @@ def state(seed: int = 0, layout: Layout = LAYOUT) -> State:
     draw = torch.Generator().manual_seed(seed)
     parameters, mean, square = (torch.randn(layout.size, generator=draw) for _ in range(3))
     made = State(30, 28, parameters, (mean * 1e-3, square.square() * 1e-7))
-    codec.rebase(made)
+    moment_codec.rebase(made)
     return made
 
 
@@ -59,7 +59,7 @@ def test_equal_states_give_equal_bytes_and_others_do_not() -> None:
     read = read_snapshot(manifest, chunks.get, "run", LAYOUT)
     assert written(read) == (manifest, chunks)
     others = [state(1), replace(state(), step=31), replace(state(), updates=27)]
-    codec.rebase(others[1])
+    moment_codec.rebase(others[1])
     moved = state()
     moved.parameters[-1] = torch.nextafter(moved.parameters[-1], torch.tensor(9.0))
     digests = {written(one)[0].digest for one in (*others, moved)}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from averaging.log.codec import rebase
+from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.optimizers.muon import MATRIX_BITS, POLYNOMIALS, SAFETY, SQUARE_BITS, move_matrix, orthogonalized

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from averaging.log import codec
+from averaging.log import moment_codec
 from averaging.log.state import State
 
 STEP = 7
@@ -29,7 +29,7 @@ def some(elements: int, seed: int = 0) -> Tensor:
 
 def rounded(numbers: Tensor, *, signed: bool, step: int = STEP, number: int = 0, first: int = 0) -> Tensor:
     copy = numbers.clone()
-    codec.round_moment(copy, step, number, first, signed=signed)
+    moment_codec.round_moment(copy, step, number, first, signed=signed)
     return copy
 
 
@@ -42,9 +42,9 @@ def test_rounded_numbers_survive_encoding_and_rounding_to_the_bit(signed: bool) 
     numbers = some(100_003) if signed else some(100_003).abs()
     once = rounded(numbers, signed=signed)
     assert not torch.equal(once, numbers)
-    encoded = codec.encode(once, signed=signed)
+    encoded = moment_codec.encode(once, signed=signed)
     assert len(encoded) == 2 * len(numbers)
-    assert bits(codec.decode(encoded, signed=signed)) == bits(once)
+    assert bits(moment_codec.decode(encoded, signed=signed)) == bits(once)
     assert bits(rounded(once, signed=signed)) == bits(once)
     assert bits(rounded(once, signed=signed, step=STEP + 1)) == bits(once)  # at any other step too
 
@@ -74,7 +74,7 @@ def test_a_slow_average_neither_freezes_nor_wanders() -> None:
     average = torch.full((20_000,), 1.0)
     for step in range(3000):
         average.mul_(0.999).add_(0.001 * 0.5)
-        codec.round_moment(average, step, 1, signed=False)
+        moment_codec.round_moment(average, step, 1, signed=False)
     exact = 0.5 + 0.5 * 0.999**3000
     assert average.mean() == pytest.approx(exact, rel=0.002)
     assert average.std() / exact < 0.05
@@ -99,17 +99,17 @@ def test_what_is_not_finite_is_refused_in_one_line(bad: float, signed: bool) -> 
     numbers = vector(*[1.1] * 70_000, bad)
     before = numbers.clone()
     with pytest.raises(ValueError, match=r"^moment 1 of step 7 holds numbers that are not finite$"):
-        codec.round_moment(numbers, STEP, 1, signed=signed)
+        moment_codec.round_moment(numbers, STEP, 1, signed=signed)
     assert bits(numbers) == bits(before)
     with pytest.raises(ValueError):
-        codec.encode(numbers[-1:].clone(), signed=signed)
+        moment_codec.encode(numbers[-1:].clone(), signed=signed)
 
 
 def test_a_negative_second_moment_is_refused() -> None:
     with pytest.raises(ValueError, match=r"moment 1 of step 7 holds negative numbers, such as -0\.5"):
-        codec.round_moment(vector(1.0, -0.5), STEP, 1, signed=False)
+        moment_codec.round_moment(vector(1.0, -0.5), STEP, 1, signed=False)
     with pytest.raises(ValueError):
-        codec.encode(vector(-0.5), signed=False)
+        moment_codec.encode(vector(-0.5), signed=False)
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -118,22 +118,22 @@ def test_every_16_bits_are_a_number_or_refused(signed: bool) -> None:
     for first in range(0, 1 << 16, 128):
         encoded = np.arange(first, first + 128, dtype="<u2").tobytes()
         try:
-            numbers = codec.decode(encoded, signed=signed)
+            numbers = moment_codec.decode(encoded, signed=signed)
         except ValueError:
             refused.append(first)
         else:
             assert torch.isfinite(numbers).all()
-            assert codec.encode(numbers, signed=signed) == encoded
+            assert moment_codec.encode(numbers, signed=signed) == encoded
     assert refused == ([0x7F80, 0xFF80] if signed else [0xFF00, 0xFF80])  # the exponent of all ones
     with pytest.raises(ValueError):
-        codec.decode(b"\x00\x00\x00", signed=signed)
+        moment_codec.decode(b"\x00\x00\x00", signed=signed)
 
 
 def test_moments_that_are_not_rounded_are_not_encoded() -> None:
     with pytest.raises(ValueError, match="rebase the state first"):
-        codec.encode(vector(0.1), signed=True)
+        moment_codec.encode(vector(0.1), signed=True)
     with pytest.raises(ValueError, match="rebase the state first"):
-        codec.encode(rounded(vector(1.5), signed=False) + 2**-8, signed=True)
+        moment_codec.encode(rounded(vector(1.5), signed=False) + 2**-8, signed=True)
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -172,8 +172,8 @@ def test_the_numbers_are_the_same_on_every_machine() -> None:
     """Digests that were computed once: whoever changes them splits every run that is under way."""
     words = np.arange(70_000, dtype=np.uint32) * np.uint32(0x9E3779B1) & np.uint32(0x7EFFFFFF)
     numbers = torch.from_numpy(words.view(np.float32))
-    signed = codec.encode(rounded(numbers, signed=True, step=1234, first=(1 << 32) - 500), signed=True)
-    unsigned = codec.encode(rounded(numbers, signed=False, step=1234, number=1), signed=False)
+    signed = moment_codec.encode(rounded(numbers, signed=True, step=1234, first=(1 << 32) - 500), signed=True)
+    unsigned = moment_codec.encode(rounded(numbers, signed=False, step=1234, number=1), signed=False)
     assert signed[:1200] == by_hand(words[:600], 1234, 0, (1 << 32) - 500, cut=16)
     assert unsigned[:1200] == by_hand(words[:600], 1234, 1, 0, cut=15)
     assert hashlib.sha256(signed).hexdigest()[:16] == "47ec026c1b79939d"
@@ -195,9 +195,9 @@ def by_hand(words: Iterable[int], step: int, number: int, first: int, cut: int) 
 def test_a_rebased_state_stays_as_it_is() -> None:
     state = State(100, 90, some(1000), (some(1000, 1), some(1000, 2).abs()))
     parameters = state.parameters.clone()
-    codec.rebase(state)
+    moment_codec.rebase(state)
     once = [moment.clone() for moment in state.moments]
-    codec.rebase(state)
+    moment_codec.rebase(state)
     assert bits(state.parameters) == bits(parameters)
     assert [bits(moment) for moment in state.moments] == [bits(moment) for moment in once]
 
@@ -206,5 +206,5 @@ def test_a_state_that_cannot_be_rebased_is_left_whole() -> None:
     state = State(100, 90, some(1000), (some(1000, 1), some(1000, 2)))
     before = [moment.clone() for moment in state.moments]
     with pytest.raises(ValueError, match="moment 1 of step 100 holds negative numbers"):
-        codec.rebase(state)
+        moment_codec.rebase(state)
     assert [bits(moment) for moment in state.moments] == [bits(moment) for moment in before]
