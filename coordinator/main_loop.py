@@ -165,12 +165,10 @@ class CoordinatorLoop:
         """Do a task; returns whether it went well. A full disk or a locked database must not end the run."""
         try:
             task()
-        except LedgerBroken as error:
-            self._context.say(f"problem: {error}")
-            stop.fail(LedgerBroken.exit_status)  # at the next start its copy takes its place, and the log has the rest
-            return False
         except SahajError as error:
             self._context.say(f"problem: {error}")
+            if isinstance(error, LedgerBroken):
+                stop.fail(error.exit_status)  # at the next start its copy takes its place, and the log has the rest
             return False
         except Exception as error:
             log_failure(error, "the coordinator's loop failed and goes on")

@@ -54,20 +54,17 @@ class LimitRepeats(logging.Filter):
         most: int,
         seconds: float,
         key: Callable[[logging.LogRecord], str],
-        *,
-        counts: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """`counts`: of few keys alone, and not where another handler gets the record after this one."""
+        """`key` has few values: what is left out is counted for each. The record is changed, for later handlers too."""
         super().__init__()
-        self._limit, self._key, self._counts = RateLimit(most, seconds, keys=1000, clock=clock), key, counts
-        self._left_out = Counter[str]()
+        self._limit, self._key, self._left_out = RateLimit(most, seconds, keys=1000, clock=clock), key, Counter[str]()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is within the limit."""
         key = self._key(record)
         if self._limit.attempt(key) is not None:
-            self._left_out[key] += self._counts
+            self._left_out[key] += 1
             return False
         if left_out := self._left_out.pop(key, 0):
             record.msg, record.args = f"{record.getMessage()} [{left_out} more like this were left out]", None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from swarm.logging.file import LogFile, redacted
 from swarm.logging.filters import LimitRepeats, is_harmless
+from swarm.rate_limit import RateLimit
 
 # Other libraries stay at WARNING whatever the level: below it some of them log headers and signed addresses.
 OURS = ("app", "averaging", "coordinator", "corpus", "downstream", "sahaj", "swarm", "tokenizer", "trainer", "hivemind")
@@ -62,7 +63,8 @@ def start(level: Level = Level.INFO, *, verbose: bool = False) -> None:
     console.setFormatter(_ConsoleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S"))
     if not verbose:
         console.addFilter(logging.Filter("coordinator"))
-        console.addFilter(LimitRepeats(1, 3600.0, logging.LogRecord.getMessage, counts=False))
+        once = RateLimit(1, 3600.0, keys=1000)  # not LimitRepeats: the file gets the same records
+        console.addFilter(lambda record: once.attempt(record.getMessage()) is None)
         console.setFormatter(_OneLine())
     for handler in (buffer, console):
         logging.getLogger().addHandler(handler)

@@ -1,5 +1,6 @@
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from hivemind.p2p.p2p_daemon_bindings.utils import P2PHandlerError
 
 from swarm.logging import filters, logs
 from swarm.logging.filters import HARMLESS, LimitRepeats, is_harmless
+from swarm.rate_limit import RateLimit
 from tests.swarm.logging.conftest import messages
 
 
@@ -89,11 +91,19 @@ def test_repetitions_are_counted() -> None:
     assert later.getMessage() == "refused [7 more like this were left out]"
 
 
-def test_where_another_handler_gets_the_record_too_it_stays_as_it_is() -> None:
-    limit = LimitRepeats(1, 60.0, logging.LogRecord.getMessage, counts=False, clock=iter([0.0, 1.0, 70.0]).__next__)
-    same = [record("averaging.transport", "refused") for _ in range(3)]
-    assert [limit.filter(one) for one in same] == [True, False, True]
-    assert {one.getMessage() for one in same} == {"refused"}
+@pytest.mark.usefixtures("begun")
+def test_the_console_says_the_same_once_an_hour_and_the_file_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(logs, "RateLimit", partial(RateLimit, clock=lambda: now[0]))
+    logs.start()
+    logs.write_to(tmp_path, "coordinator")
+    for later in (0.0, 60.0, 3600.0):
+        now[0] += later
+        logging.getLogger("coordinator.checkpoints").warning("skipped: checkpoint-4 is broken")
+    assert messages(tmp_path / "coordinator.jsonl")[1:] == ["skipped: checkpoint-4 is broken"] * 3
+    assert capfd.readouterr().err.count("skipped: checkpoint-4 is broken") == 2
 
 
 @pytest.mark.usefixtures("begun")
