@@ -74,7 +74,7 @@ def coordinator(
     from_hub: Annotated[
         bool, typer.Option("--from-hub", help="resume from the newest release, if it is newer than the local state")
     ] = False,
-    initial_peers: PeersOption = [],  # noqa: B006  (Typer reads the default, nobody changes it)
+    initial_peers: PeersOption = [],  # noqa: B006  (Typer reads the default; it is never changed)
     listen: ListenOption = [],  # noqa: B006
     announce: AnnounceOption = [],  # noqa: B006
     verbose: VerboseOption = False,

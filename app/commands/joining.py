@@ -45,7 +45,7 @@ def join(
         bool | None,
         typer.Option("--client-mode/--no-client-mode", help="accept no connections; found out if neither is given"),
     ] = None,
-    listen: ListenOption = [],  # noqa: B006  (Typer reads the default, nobody changes it)
+    listen: ListenOption = [],  # noqa: B006  (Typer reads the default; it is never changed)
     announce: AnnounceOption = [],  # noqa: B006
     relay: RelayOption = [],  # noqa: B006
     device: DeviceOption = None,
@@ -57,7 +57,7 @@ def join(
     grace: GraceOption = None,
     spot: Annotated[
         bool,
-        typer.Option("--spot", help="leave in time when Amazon or Google takes this spot instance away"),
+        typer.Option("--spot", help="leave in time when the cloud takes this spot instance away"),
     ] = False,
     notebook: Annotated[
         bool, typer.Option("--notebook", hidden=True, help="show pages for a notebook to display, one JSON line each")

@@ -38,7 +38,7 @@ def release(
     repo: RepoArgument,
     dry_run: DryRunOption = False,
     private: PrivateOption = False,
-    tag: TagOption = [],  # noqa: B006  (Typer reads the default, nobody changes it)
+    tag: TagOption = [],  # noqa: B006  (Typer reads the default; it is never changed)
     ledger: LedgerOption = None,
     link: LinkOption = None,
 ) -> None:

@@ -15,7 +15,7 @@ HOST = re.compile(r"\w[\w-]*(\.\w[\w-]*)*\.?")
 def coordinator_url(given: str) -> str:
     """The URL without a trailing slash; a scheme is added where there is none.
 
-    An IP address, a name without dots or an unusual port is taken for somebody's own machine, which speaks plain HTTP;
+    An IP address, a name without dots or an unusual port means a private machine, which speaks plain HTTP;
     a domain name alone for a public server, which speaks HTTPS.
 
     Raises:

@@ -105,7 +105,7 @@ class CoordinatorClient:
         return access
 
     def run_name(self) -> str:
-        """The name of the run, whoever may join it."""
+        """The name of the run; known also if this program may not join it."""
         return one_line(self._parse(NameReply, self._run()).name)
 
     def _run(self) -> bytes:

@@ -1,7 +1,7 @@
 """Finds or asks for the Hugging Face token, and checks that it can do no harm.
 
-The token proves who somebody is, for which it needs no permission. It is kept in memory only; neither the `repr` of a
-`HubToken` nor any message shows it.
+The token proves who the volunteer is; it needs no permission for that. It is kept in memory only; neither the `repr` of
+a `HubToken` nor any message shows it.
 """
 
 import getpass
