@@ -32,7 +32,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from averaging.reduce.encoding import encoded_bytes
+from averaging.reduce.gradient_codec import encoded_bytes
 from averaging.reduce.grid import Grid
 from benchmarks import command
 from benchmarks.catching_up.worker import TOKENS, Task, work

@@ -77,7 +77,7 @@ def test_from_the_link_to_training_and_out_again(
     alice, bob = service.hub.add("alice"), service.hub.add("bob")
     come(alice)
     [(_, trainer, _, _)] = trained.calls
-    assert trainer.name == "alice"
+    assert trainer.gate.own.user == "alice"
     renewal = trainer.when_joined[0].__self__
     assert renewal._contact.renew().user == "alice"
     renewal._gate.take_notice(renewal._contact.fetch_notices())

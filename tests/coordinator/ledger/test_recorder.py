@@ -98,7 +98,7 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
 
     def make(ledger: Ledger) -> Recorder:
         minutes = MinuteRecorder(ledger, lambda: 600.0)
-        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, None, print, tmp_path / "peers.json")
+        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), print, tmp_path / "peers.json")
 
     return make
 

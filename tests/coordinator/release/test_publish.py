@@ -27,7 +27,7 @@ Prepare = Callable[..., Release]
 @pytest.fixture
 def prepare(run: RunFile, ledger: Ledger) -> Prepare:
     def make(checkpoint: Checkpoint, *tags: str) -> Release:
-        record = read_record(ledger, run, frozenset(), has_passes=True)
+        record = read_record(ledger, run, frozenset())
         return make_release(run, checkpoint, REPO, record=record, also={"join.ipynb": b"{}"}, tags=tags)
 
     return make

@@ -133,12 +133,6 @@ def test_the_banned_stay_out_by_name_and_by_peer(serve: Serve, hub_stand_in: Hub
     assert service.refusal(name="boat")[:2] == (403, "banned")
 
 
-def test_a_run_without_access_gives_no_passes(serve: Serve) -> None:
-    service = serve(open=True)
-    bare = service.context.run.model_copy(update={"access": None})
-    assert serve(run=bare).refusal(name="asha")[:2] == (403, "not_allowed")
-
-
 def test_the_hub_rejects_is_away_or_talks_nonsense(serve: Serve, hub_stand_in: HubStandIn) -> None:
     service = serve(users=["asha"])
     token = hub_stand_in.add("asha")
