@@ -10,8 +10,8 @@ from app.join.join import PEERS
 from app.join.problems import ProblemKind
 from coordinator.state_folder import ADMIN_KEY
 from swarm.dht import known_peers
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
 
 pytestmark = pytest.mark.swarm

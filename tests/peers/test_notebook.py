@@ -19,8 +19,8 @@ from nbclient import NotebookClient
 from coordinator.ledger.ledger import SessionSummary
 from coordinator.notebook.wheel import this_program
 from tests.notebook.test_kernel import platform_modules
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import SmallSwarm
 from tests.support.waiting import PATIENCE
 

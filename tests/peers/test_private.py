@@ -11,8 +11,8 @@ import pytest
 
 from app.demo.peers import Peer
 from swarm.secret_variables import NAMES
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import COUNTING, PATIENCE, SmallSwarm, signal_group, text_of
 
 pytestmark = pytest.mark.swarm

@@ -20,7 +20,7 @@ from swarm.access.passes import load_authority
 from swarm.run_file import load_run
 from swarm.run_file.fingerprint import fingerprint
 from tests.app.join.conftest import RUN, Trained
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 from tests.support.problems import raises_problem
 from tokenizer.loading import read_tokenizer, tokenizer_digest
 from trainer.options import VolunteerOptions

@@ -13,7 +13,7 @@ from coordinator.release.hub import NotAllowed
 from coordinator.release.publish import Release
 from coordinator.state_folder import UNNAMED, URL
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 from tests.support.problems import raises_problem
 
 Prepare = Callable[..., Release]

@@ -22,8 +22,8 @@ from coordinator.state_folder import UNNAMED
 from swarm.errors import StorageError
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
-from tests.support.hub_reader import read_from_hub
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.reader import read_from_hub
+from tests.support.hub.stand_in import HubStandIn
 
 Judge = Callable[[str], ModelCard]
 

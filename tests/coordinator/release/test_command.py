@@ -16,9 +16,9 @@ from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import UNNAMED
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
 from tests.support.forked import start_forked
-from tests.support.hub_reader import read_from_hub
-from tests.support.hub_repositories import Line
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.reader import read_from_hub
+from tests.support.hub.repositories import Line
+from tests.support.hub.stand_in import HubStandIn
 from tests.support.waiting import PATIENCE
 
 TITLE = "Global step 100: held-out loss 3.250, 2.25 below a table of word frequencies"

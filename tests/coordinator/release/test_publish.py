@@ -18,8 +18,8 @@ from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError
 from coordinator.release.publish import Release, publish
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
-from tests.support.hub_repositories import File, Line
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.repositories import File, Line
+from tests.support.hub.stand_in import HubStandIn
 
 Prepare = Callable[..., Release]
 

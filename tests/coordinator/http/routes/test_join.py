@@ -13,7 +13,7 @@ from swarm.identity import peer_id_of
 from swarm.run_file import load_run
 from swarm.run_file.fingerprint import Fingerprint
 from tests.coordinator.http.conftest import ADDRESS, OURS, Service, as_peer
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 from tests.support.waiting import wait_until
 
 Serve = Callable[..., Service]
