@@ -267,6 +267,12 @@ class RunFile(Section):
     release: ReleaseSection | None = Field(None, description="where checkpoints are released; absent: nowhere")
     _folder: Path = PrivateAttr(default_factory=Path)
 
+    @field_validator("access", mode="before")
+    @classmethod
+    def _empty_access(cls, given: object) -> object:
+        """A section whose lines are all comments is one that admits nobody yet."""
+        return {} if given is None else given
+
     @property
     def folder(self) -> Path:
         """Where relative paths of the run file start."""

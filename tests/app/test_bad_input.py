@@ -144,9 +144,11 @@ def test_a_missing_tokenizer_is_named_with_the_way_out(tmp_path: Path):
     assert not (tmp_path / "river-state").exists()
 
 
-@pytest.mark.parametrize("access", [{}, {"port": 8080}])
-def test_a_run_that_nobody_could_join_is_refused(tmp_path: Path, access: dict[str, object]):
+@pytest.mark.parametrize("access", [None, {}, {"port": 8080}, "absent"])
+def test_a_run_that_nobody_could_join_is_refused(tmp_path: Path, access: object):
     file = write_run(tmp_path, access=access)
+    if access == "absent":
+        file.write_text(file.read_text().replace("access: absent\n", ""))
     assert_one_line(sahaj("coordinator", file, cwd=tmp_path), "run.yaml: access", "open, users or organizations")
     assert not (tmp_path / "river-state").exists()
 
