@@ -1,7 +1,6 @@
 """A caller's stream to one host: opened when it is needed, with any number of requests on their way."""
 
 import asyncio
-import itertools
 
 from hivemind.p2p import P2P, PeerID
 from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
@@ -25,7 +24,7 @@ class HostConnection:
         self.peer_id, self._p2p, self._greeting = peer_id, p2p, greeting
         rows = encoded_bytes(HostLimits().request_rows, settings.width)
         self._longest_payload = max(rows, longest_state(settings))
-        self._numbers = itertools.count(1)
+        self.requests = 0  # that were sent
         self._waiting: dict[int, asyncio.Future[tuple[Answer, bytes]]] = {}
         self._opening = asyncio.Lock()
         self._writer: asyncio.StreamWriter | None = None
@@ -54,7 +53,8 @@ class HostConnection:
     async def _ask(self, kind: Kind, parts: tuple[Part, ...], payload: bytes) -> tuple[Answer, bytes]:
         async with self._opening:
             writer = self._writer or await self._open()
-        number = next(self._numbers)
+        self.requests += 1
+        number = self.requests
         answer: asyncio.Future[tuple[Answer, bytes]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:

@@ -40,7 +40,7 @@ def test_the_first_host_serves_what_it_has_room_for():
 
 
 def test_the_second_host_takes_what_nobody_has_then_copies():
-    first = Holdings("x", serves={uid: 10 for uid in ALL - {A, B}})
+    first = Holdings("x", serves=dict.fromkeys(ALL - {A, B}, 10))
     second = assign(Holdings("y"), [first], GRID, 5)
     assert second.serves == {A, B}
     assert len(second.copies) == 3

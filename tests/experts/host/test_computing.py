@@ -31,9 +31,7 @@ def forward(uid: tuple[int, ...], inputs: Tensor, caller: str = "amina") -> Call
     return Call(caller, uid, Direction.FORWARD, len(inputs), encode(inputs))
 
 
-def backward(
-    uid: tuple[int, ...], inputs: Tensor, gradients: Tensor, caller: str = "amina", version: int = 0
-) -> Call:
+def backward(uid: tuple[int, ...], inputs: Tensor, gradients: Tensor, caller: str = "amina", version: int = 0) -> Call:
     return Call(caller, uid, Direction.BACKWARD, len(inputs), encode(inputs) + encode(gradients), version)
 
 

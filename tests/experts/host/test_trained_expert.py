@@ -17,6 +17,10 @@ def sent(rows: int = 4, scale: float = 1.0, fresh: bool = True, seed: int = 0) -
     return Gradients(inputs, outputs * scale, [fresh] * rows)
 
 
+def flat(gradients: list[Tensor]) -> Tensor:
+    return torch.cat([one.flatten() for one in gradients])
+
+
 def weights(expert: TrainedExpert) -> Tensor:
     return torch.cat([parameter.detach().flatten().clone() for parameter in expert.parameters])
 
@@ -48,7 +52,7 @@ def test_a_caller_with_huge_gradients_adds_no_more_than_a_usual_one():
     seen: list[Tensor] = []
     for scale in (1e3, 1e9):
         expert = TrainedExpert(UID, SETTINGS)
-        expert._step = lambda total: seen.append(torch.cat([one.flatten() for one in total]))  # type: ignore[method-assign]
+        expert._step = lambda gradients: seen.append(flat(gradients))  # type: ignore[method-assign]
         expert.backward([sent(seed=1), sent(scale=scale, seed=2)])
     torch.testing.assert_close(seen[0], seen[1])
     assert float(seen[0].norm()) <= 2 * SETTINGS.largest_norm + 1e-5
@@ -60,7 +64,7 @@ def test_small_gradients_are_not_scaled():
     expert.network(one.inputs).backward(one.outputs)
     expected = torch.cat([parameter.grad.flatten() for parameter in expert.parameters if parameter.grad is not None])
     seen: list[Tensor] = []
-    expert._step = lambda total: seen.append(torch.cat([one.flatten() for one in total]))  # type: ignore[method-assign]
+    expert._step = lambda gradients: seen.append(flat(gradients))  # type: ignore[method-assign]
     expert.backward([one])
     torch.testing.assert_close(seen[0], expected)
 
@@ -119,6 +123,6 @@ def test_everybody_begins_with_the_same_expert_and_each_with_another():
 
 @pytest.mark.parametrize("change", [{"width": 9}, {"hidden": 17}, {"grid": (4,)}, {"learning_rate": 0.1}, {"seed": 1}])
 def test_settings_have_a_fingerprint(change: dict[str, object]):
-    changed = ExpertSettings(**{**SETTINGS.__dict__, **change})  # type: ignore[arg-type]
+    changed = ExpertSettings(**{**SETTINGS.__dict__, **change})
     assert changed.fingerprint != SETTINGS.fingerprint
     assert SETTINGS.fingerprint == ExpertSettings(**SETTINGS.__dict__).fingerprint
