@@ -1,7 +1,6 @@
 """Computes a batch of calls: those to the same expert together, in both directions. For one thread alone."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,16 +23,11 @@ class Outcome:
 
 
 class Computing:
-    """The experts of a host.
+    """The experts of a host."""
 
-    Args:
-        clock: seconds; `expert_seconds` is what the experts' own computing has taken by it, coding of rows left out.
-    """
-
-    def __init__(self, settings: ExpertSettings, clock: Callable[[], float] = time.perf_counter):
-        self._settings, self._clock = settings, clock
+    def __init__(self, settings: ExpertSettings):
+        self._settings = settings
         self.experts: dict[Uid, TrainedExpert] = {}
-        self.expert_seconds = 0.0
         self.rows = 0  # that were answered, in both directions
 
     def compute(self, calls: Sequence[Call]) -> list[Outcome]:
@@ -59,9 +53,7 @@ class Computing:
         good = [tensors[0] for tensors in decoded if not isinstance(tensors, Outcome)]
         if not good:
             return [one for one in decoded if isinstance(one, Outcome)]
-        begin = self._clock()
         outputs = expert.forward(torch.cat(good) if len(good) > 1 else good[0])
-        self.expert_seconds += self._clock() - begin
         pieces = iter(outputs.split([len(one) for one in good]))
         return [one if isinstance(one, Outcome) else self._answer(next(pieces), expert.version) for one in decoded]
 
@@ -73,9 +65,7 @@ class Computing:
                 of_caller.setdefault(call.caller, []).append(at)
         together = [self._together(expert, places, calls, decoded) for places in of_caller.values()]
         version = expert.version
-        begin = self._clock()
         answers = expert.backward(together)
-        self.expert_seconds += self._clock() - begin
         outcomes = [one if isinstance(one, Outcome) else Outcome() for one in decoded]
         for places, answer in zip(of_caller.values(), answers, strict=True):
             if isinstance(answer, ValueError):

@@ -41,7 +41,8 @@ class HostLimits:
     call_rows: int = 2048  # of one expert in one request
     request_rows: int = 8192  # of all experts in one request
     requests: int = 4  # of one stream at a time; the next one is not read before
-    streams: int = 128
+    receiving: int = 64  # requests that have begun to arrive, of all streams
+    streams: int = 1024
     streams_of_a_user: int = 8
     states_a_minute: int = 64  # of one user
     busy_pause: float = 0.1  # before a caller is told that there is no room: it asks less often

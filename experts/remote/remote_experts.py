@@ -29,6 +29,7 @@ logger = get_logger(__name__)
 
 T = TypeVar("T")
 TIMEOUT = 5.0  # seconds
+LARGEST = 1e4  # magnitude of an element; beyond it an answer is no output of an expert that learns
 MARGIN = 0.25  # seconds beyond it, if the event loop is held up
 MOST_VERSIONS = 4096  # of forward calls, for which the gradients may still come
 
@@ -167,8 +168,10 @@ class RemoteExperts:
         for uid, (_, data) in answers.items():
             try:
                 decoded = decode(data, len(inputs[uid]), self._settings.width)
+                if float(decoded.abs().max()) > LARGEST:
+                    raise ValueError(f"an element beyond {LARGEST:,.0f}")
             except ValueError as error:
-                logger.debug(f"expert {uid} answered with what is no rows: {error}")
+                logger.debug(f"expert {uid} did not answer with rows of its kind: {error}")
                 self._loop.soon(self._failed_by_id, self._routes.get(uid, ""))
                 continue
             outputs[uid] = decoded.to(inputs[uid].device)
@@ -210,7 +213,7 @@ class RemoteExperts:
 
     def _failed_by_id(self, peer: str) -> None:
         if peer in self._hosts:
-            self._failed(self._hosts[peer], "an answer that is no rows")
+            self._failed(self._hosts[peer], "an answer that was refused")
 
     def _failed(self, host: _Host, reason: str) -> None:
         host.connection.close()

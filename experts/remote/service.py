@@ -50,6 +50,7 @@ class ExpertService:
         self._streams: set[asyncio.Task[Any]] = set()
         self._users: Counter[str] = Counter()  # streams of each
         self._states = RateLimit(self._limits.states_a_minute, 60.0)
+        self._receiving = asyncio.Semaphore(self._limits.receiving)
         self._strangers = 0
         self.refused = 0  # streams and requests
 
@@ -82,6 +83,8 @@ class ExpertService:
             logger.debug(f"refused {info.peer_id}: {str(error) or type(error).__name__}")
         except UNREACHED as error:
             logger.debug(f"the stream of {info.peer_id} ended: {error!r}")
+        except asyncio.CancelledError:  # by `stop`; asyncio logs a handler that ends in this way as an error
+            logger.debug(f"closed the stream of {info.peer_id}")
         finally:
             self._streams.discard(task)
             writer.transport.abort()
@@ -110,7 +113,7 @@ class ExpertService:
             while True:
                 await answering.room()
                 request, payload = await wire.read_message(
-                    reader, Request, wire.LONGEST_HEAD, self._longest_payload, limits.stall
+                    reader, Request, wire.LONGEST_HEAD, self._longest_payload, limits.stall, self._receiving
                 )
                 self._greeting.user(peer_id, hello.shown)  # the pass may have expired, or its user be banned
                 if request.kind in (Kind.FORWARD, Kind.BACKWARD):

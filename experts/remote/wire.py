@@ -6,6 +6,7 @@ A message is two lengths, of four bytes each, a head in MessagePack, and a paylo
 
 import asyncio
 import struct
+from contextlib import AbstractAsyncContextManager, nullcontext
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -87,9 +88,18 @@ def message(head: Any, payload: bytes = b"") -> bytes:
 
 
 async def read_message(
-    reader: asyncio.StreamReader, kind: type[T], longest_head: int, longest_payload: int, seconds: float
+    reader: asyncio.StreamReader,
+    kind: type[T],
+    longest_head: int,
+    longest_payload: int,
+    seconds: float,
+    room: AbstractAsyncContextManager[object] | None = None,
 ) -> tuple[T, bytes]:
     """The next message, which may be waited for without end, but arrives within `seconds` once it has begun.
+
+    Args:
+        longest_head: in bytes, as `longest_payload`.
+        room: entered while a message that has begun is received, as a limit on all that are.
 
     Raises:
         ValueError: it is too long, or of another form.
@@ -99,7 +109,8 @@ async def read_message(
     head_size, payload_size = _LENGTHS.unpack(await reader.readexactly(_LENGTHS.size))
     if head_size > longest_head or payload_size > longest_payload:
         raise ValueError(f"a message of {head_size:,} and {payload_size:,} bytes")
-    body = await asyncio.wait_for(reader.readexactly(head_size + payload_size), seconds)
+    async with room or nullcontext():
+        body = await asyncio.wait_for(reader.readexactly(head_size + payload_size), seconds)
     try:
         return msgspec.msgpack.decode(body[:head_size], type=kind), body[head_size:]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

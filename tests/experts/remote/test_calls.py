@@ -166,6 +166,15 @@ def test_a_caller_whose_loop_has_ended_gets_no_answers_and_no_error(hosts: Small
     caller._loop = kept
 
 
+def test_a_host_that_answers_with_huge_numbers_is_left_out(hosts: SmallHosts):
+    host = hosts.host([A])
+    caller = hosts.caller(host)
+    with torch.no_grad():
+        host.computing.experts[A].network.out.bias.fill_(1e6)
+    assert caller.forward({A: rows()}) == {}
+    wait_until(lambda: not caller.alive(), "a host that is left out")
+
+
 def test_experts_of_other_settings_are_not_called(hosts: SmallHosts):
     host = hosts.host([A])
     caller = hosts.caller(host, settings=ExpertSettings(grid=(2, 2), width=8, hidden=32))
