@@ -1,6 +1,6 @@
 """Rows a second through one host of experts on one core, and what share of that core the experts' own computing is.
 
-    python -m benchmarks.experts_host [--json FILE] [--seconds 10]
+    python -m benchmarks.experts_host [--json FILE] [--seconds 20]
 
 The host has 16 experts of width 256 with a hidden layer of 1024; its process and its libp2p daemon have a core of their
 own. The callers have the other one: four threads, each with a batch of 1024 rows on its way, 64 for each expert. They
@@ -8,7 +8,7 @@ call over libp2p, in 8 bits, as trainers do. *Forward* is that direction alone; 
 with a step of the expert's own, and counts a row once in each direction.
 
 Times are of the processor, so that other work on the machine does not count. What the experts' own computing takes is
-measured afterwards in the same process: the same numbers of rows, for the same experts, without anything else.
+measured in the same process, by turns of two seconds: the same numbers of rows, for the same experts, alone.
 `overhead` is what the core does beside that, relative to it: coding of rows, messages, the queue, libp2p. `wall_rows`
 is by the clock on the wall, and only right on a machine that does nothing else.
 """
@@ -49,6 +49,7 @@ SETTINGS = ExpertSettings(grid=(4, 4), width=256, hidden=1024)
 UIDS = tuple(all_uids(SETTINGS.grid))
 CALLERS, ROWS = 4, 64  # threads, and rows for each expert in a call
 WARM_UP = 20_000  # rows that are not measured
+TURN = 2.0  # seconds
 PATIENCE = 300.0  # seconds
 RUN = "benchmark"
 
@@ -66,7 +67,7 @@ class Speed:
 
 
 def main(
-    seconds: Annotated[float, typer.Option(help="Seconds that are measured.")] = 10.0,
+    seconds: Annotated[float, typer.Option(help="Seconds that are measured.")] = 20.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Measure both directions, one after the other."""
@@ -105,7 +106,10 @@ def _host(folder: Path, core: int, seconds: float) -> None:
     """Serve, and measure."""
     os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
-    asyncio.run(_serve(folder, seconds))
+    loop = LoopThread()
+    loop.start()
+    loop.call(_serve(folder, seconds))
+    loop.stop()
 
 
 async def _serve(folder: Path, seconds: float) -> None:
@@ -119,17 +123,25 @@ async def _serve(folder: Path, seconds: float) -> None:
     write_file(folder / "addresses.json", json.dumps([str(one) for one in await p2p.get_visible_maddrs()]))
     while computing.rows < WARM_UP:
         await asyncio.sleep(0.1)
-    computing.groups.clear()
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    before = computing.rows, time.monotonic(), _busy(processes[:1]), _busy(processes[1:])
-    await asyncio.sleep(seconds)
-    after = computing.rows, time.monotonic(), _busy(processes[:1]), _busy(processes[1:])
-    groups = list(computing.groups)
+    totals, expert = [0.0] * 4, 0.0
+
+    def look() -> tuple[list[float], int]:
+        """Between two batches: rows, seconds by the clock, of this process, and of libp2p's daemon; and the batches."""
+        busy = [_busy(some) for some in (processes[:1], processes[1:])]
+        return [computing.rows, time.monotonic(), *busy], len(computing.groups)
+
+    while totals[1] < seconds:
+        before, first = await worker.between(look)
+        await asyncio.sleep(TURN)
+        after, last = await worker.between(look)
+        totals = [total + end - begin for total, begin, end in zip(totals, before, after, strict=True)]
+        expert += await worker.between(_alone, computing.experts, computing.groups[first:last])
     await service.stop()
     running.cancel()
     await p2p.shutdown()
-    rows, wall, own, daemon = (end - begin for begin, end in zip(before, after, strict=True))
-    core, expert = own + daemon, _alone(computing.experts, groups)
+    rows, wall, own, daemon = totals
+    core = own + daemon
     speed = Speed(rows / core, rows / wall, core / expert - 1, expert / core, daemon / core, rows / expert)
     write_file(folder / "speed.json", json.dumps(asdict(speed)))
 
@@ -151,17 +163,17 @@ class Recorded(Computing):
 
 
 def _alone(experts: dict[Uid, TrainedExpert], groups: Sequence[tuple[Uid, Direction, list[int]]]) -> float:
-    """Seconds of the core for the same work without anything else. All rows are of one caller, as in the run."""
+    """In the computing thread: seconds of the core for the same work alone. All rows are of one caller, as there."""
     most = max(sum(rows) for _, _, rows in groups)
     numbers = torch.randn(len(UIDS), most, SETTINGS.width)  # as in the run, no batch finds its rows in a cache
-    begin = time.process_time()
+    begin = time.thread_time()
     for at, (uid, direction, rows) in enumerate(groups):
         some = numbers[at % len(UIDS), : sum(rows)]
         if direction is Direction.FORWARD:
             experts[uid].forward(some)
         else:
             experts[uid].backward([Gradients(some, some, [True] * len(some))])
-    return time.process_time() - begin
+    return time.thread_time() - begin
 
 
 def _busy(processes: Sequence[psutil.Process]) -> float:
