@@ -38,8 +38,7 @@ class HostLimits:
     longest_wait: float = 0.01  # ... or what there is after this time
     longest_queue: float = 2.0  # of work; beyond it, calls are refused
     most_calls: int = 4096  # that wait
-    call_rows: int = 2048  # of one expert in one request
-    request_rows: int = 8192  # of all experts in one request
+    request_rows: int = 8192  # of all experts in one request; callers know it, so it is the same for all hosts
     requests: int = 4  # of one stream at a time; the next one is not read before
     receiving: int = 64  # requests that have begun to arrive, of all streams
     streams: int = 1024

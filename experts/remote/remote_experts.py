@@ -72,6 +72,8 @@ class _Group:
 class RemoteExperts:
     """Reaches experts on hosts (an `ExpertCaller`). Threads may share it, but none may be that of the loop.
 
+    An expert is not called with more rows than a request may hold, `HostLimits.request_rows`.
+
     Args:
         gate: has our pass and checks those of hosts; None where the run has none.
         run: fingerprint of the run.
@@ -133,7 +135,7 @@ class RemoteExperts:
         routes, out = self._routes, self._out
         of_host: dict[str, list[Uid]] = {}
         for uid, part in parts.items():
-            if part.rows and uid in routes and routes[uid] not in out:
+            if 0 < part.rows <= self._most_rows and uid in routes and routes[uid] not in out:
                 of_host.setdefault(routes[uid], []).append(uid)
         answers: dict[Uid, tuple[Result, bytes]] = {}
         if of_host:

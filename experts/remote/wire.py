@@ -130,7 +130,7 @@ def calls_of(request: Request, payload: bytes, caller: str, settings: ExpertSett
         raise ValueError("too many rows in a request")
     calls, at = [], 0
     for part in request.parts:
-        if not 0 < part.rows <= limits.call_rows or part.version < 0:
+        if not 0 < part.rows <= limits.request_rows or part.version < 0:
             raise ValueError(f"{part.rows} rows for one expert, version {part.version}")
         end = at + copies * encoded_bytes(part.rows, settings.width)
         calls.append(Call(caller, part.uid, direction, part.rows, payload[at:end], part.version))

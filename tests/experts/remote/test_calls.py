@@ -70,6 +70,14 @@ def test_more_rows_than_a_host_takes_at_once_are_several_requests(hosts: SmallHo
     assert set(outputs) == set(ALL)
 
 
+def test_an_expert_with_more_rows_than_a_request_holds_is_not_called_and_the_others_are(hosts: SmallHosts):
+    host = hosts.host()
+    caller = hosts.caller(host)
+    most = host.worker.limits.request_rows
+    assert set(caller.forward({A: rows(most + 1), B: rows(most)})) == {B}
+    assert set(caller.alive()) == set(ALL)
+
+
 def test_rows_of_no_expert_and_no_rows_of_an_expert(hosts: SmallHosts):
     host = hosts.host([A])
     caller = hosts.caller(host)

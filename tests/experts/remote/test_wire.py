@@ -14,7 +14,7 @@ from experts.remote import wire
 from experts.remote.wire import Answer, Hello, Kind, Part, Request, Result
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
-LIMITS = HostLimits(call_rows=10, request_rows=16)
+LIMITS = HostLimits(request_rows=16)
 ROWS = encode(torch.ones(2, 4))
 
 
@@ -81,7 +81,8 @@ def test_calls_have_their_share_of_the_payload():
         (Kind.FORWARD, (Part((0, 0), 0),), b""),
         (Kind.FORWARD, (Part((0, 0), -2),), b""),
         (Kind.FORWARD, (Part((0, 0), 3), Part((0, 1), -1)), ROWS),
-        (Kind.FORWARD, (Part((0, 0), 11),), encode(torch.ones(11, 4))),
+        (Kind.FORWARD, (Part((0, 0), 20), Part((0, 1), -18)), ROWS),
+        (Kind.FORWARD, (Part((0, 0), 17),), encode(torch.ones(17, 4))),
         (Kind.FORWARD, tuple(Part((0, at), 6) for at in range(3)), encode(torch.ones(18, 4))),
         (Kind.FORWARD, (Part((0, 0), 1), Part((0, 0), 1)), ROWS),
         (Kind.FORWARD, tuple(Part((0, at), 1) for at in range(wire.MOST_PARTS + 1)), b""),
