@@ -3,10 +3,10 @@
     python -m benchmarks.experts [--corpus FILE] [--only throughput] [--json FILE]
 
 What is compared is told in `throughput.py`, `convergence.py` and `masked_lm.py`, beside this file. The JSON holds the
-courses of learning, and batches a second by delay in milliseconds: `pipeline`, `dmoe` with most trainers in flight, and
-`dmoe_by_trainers`. What counts: `dmoe` at 200 ms is at least 0.8 of `dmoe` at 0, and `pipeline` is not; nets with 16 and
-64 experts that are late and fail learn no worse than the dense one; masked LM with experts is no worse than dense, and
-the trunk alone is within 0.05 nats of it.
+courses of learning, and batches a second by delay in milliseconds: `pipeline`, `dmoe` with most trainers in flight,
+and `dmoe_by_trainers`. What counts: `dmoe` at 200 ms is at least 0.8 of `dmoe` at 0, and `pipeline` is not; nets with
+16 and 64 experts that are late and fail learn no worse than the dense one; masked LM with experts is no worse than
+dense, and the trunk alone is within 0.05 nats of it.
 """
 
 import json
@@ -42,14 +42,13 @@ def main(
     only: Annotated[list[Part] | None, typer.Option(help="Measure this alone; may be repeated.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Of each course of learning.")] = 3,
     seconds: Annotated[float, typer.Option(min=1, help="Of each measurement of throughput.")] = 8,
-    turns: Annotated[int, typer.Option(min=1, help="Of measuring throughput; medians count.")] = 3,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Measure, and print tables."""
     parts, console, see = only or list(Part), Console(), Console(stderr=True).print
     figures: dict[str, Any] = {}
     if Part.throughput in parts:
-        speeds = throughput.measure(DELAYS, TRAINERS, seconds, turns)
+        speeds = throughput.measure(DELAYS, TRAINERS, seconds, see)
         figures |= throughput_figures(speeds)
         console.print(throughput_table(speeds))
     if Part.convergence in parts:
@@ -70,7 +69,6 @@ def throughput_figures(speeds: throughput.Throughput) -> dict[str, Any]:
     """As they are in the JSON file."""
     by_trainers = {str(count): _rounded(by_delay) for count, by_delay in speeds.dmoe.items()}
     return {
-        "rows": speeds.rows,
         "pipeline": _rounded(speeds.pipeline),
         "dmoe": by_trainers[str(max(speeds.dmoe))],
         "dmoe_by_trainers": by_trainers,
@@ -86,7 +84,7 @@ def throughput_table(speeds: throughput.Throughput) -> Table:
     sides = {"pipeline": speeds.pipeline} | {
         f"DMoE, {count} in flight": by_delay for count, by_delay in speeds.dmoe.items()
     }
-    shown = Table("", *(f"{delay} ms" for delay in DELAYS), title=f"Batches of {speeds.rows:,} rows a second, by delay")
+    shown = Table("", *(f"{delay} ms" for delay in DELAYS), title="Batches a second, by delay")
     for name, by_delay in sides.items():
         shown.add_row(name, *(f"{speed:.2f} ({speed / by_delay[0]:.2f})" for speed in by_delay.values()))
     return shown

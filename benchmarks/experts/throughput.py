@@ -1,86 +1,58 @@
 """Throughput against network delay: the same blocks as a synchronous pipeline, and as a mixture of experts.
 
-Two hosts of one thread each, in this process, and a network that delays each message. Four feed-forward blocks compute
-forward and backward, and take their steps of Adam.
+Two hosts, in this process, and a network that delays each message. How fast hosts compute is made up: they sleep, one
+call after the other, so the figures do not depend on what else the machine does. A batch goes through four blocks,
+forward and backward, and all of them together take `BATCH_SECONDS` of one host.
 
 - *pipeline*: each host has two successive blocks. A batch is cut into micro-batches, which follow each other (GPipe,
   Huang et al. 2019); the next batch begins when all gradients are there. Data and loss are on the hosts, so that a
-  micro-batch crosses the network twice.
+  micro-batch crosses the network twice. Activations are kept, so nothing is computed twice.
 - *dmoe*: each block has an expert on each host, and a row goes to one of them, so a row costs as many block passes. A
   trainer calls the experts of a layer, waits for the answers, goes on to the next layer, and back (`call_experts`);
   several trainers do so at the same time. The experts' backward pass computes the forward pass again. What trainers
   compute themselves is left out.
 
-Source: Ryabinin and Gusev 2020, section 4.1. A batch has as many rows as one core computes in `BATCH_SECONDS`.
+Source: Ryabinin and Gusev 2020, section 4.1.
 """
 
 import asyncio
-import statistics
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from experts.expert import Expert, new_expert
 from experts.grid import Uid
 from experts.layer.calling import call_experts
 from experts.layer.gate import Choice
-from experts.layer.local import vector_jacobian
 
-WIDTH, HIDDEN, BLOCKS, HOSTS = 256, 1024, 4, 2
-BATCH_SECONDS = 0.8  # of one core, for the forward and backward passes of all blocks
+BLOCKS, HOSTS = 4, 2
+ROWS, WIDTH = 256, 8  # of a batch; there is nothing to compute in them
 MICRO_BATCHES = 8
-FORWARD_SHARE = 1 / 4  # of a row's work; backward the outputs are computed again, and two gradients
-T = TypeVar("T")
-
-
-class Block:
-    """A block with its optimizer."""
-
-    def __init__(self, seed: int):
-        self.expert: Expert = new_expert(WIDTH, HIDDEN, seed)
-        self._optimizer = torch.optim.Adam(self.expert.parameters(), lr=1e-4, fused=True)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Outputs alone."""
-        with torch.no_grad():
-            return self.expert(rows)
-
-    def backward(self, rows: Tensor, gradients: Tensor) -> Tensor:
-        """Gradients of the rows, and a step."""
-        of_rows, of_parameters = vector_jacobian(self.expert, rows, gradients)
-        for parameter, gradient in zip(self.expert.parameters(), of_parameters, strict=True):
-            parameter.grad = gradient
-        self.step()
-        return of_rows
-
-    def step(self) -> None:
-        """Apply the gradients that are there."""
-        self._optimizer.step()
-        self._optimizer.zero_grad()
+BATCH_SECONDS = 0.8  # that one host needs for a batch: forward, forward again, and twice that backward
+FORWARD = BATCH_SECONDS / BLOCKS / ROWS / 4  # seconds of a row through a block
+BACKWARD = 2 * FORWARD
 
 
 class Hosts:
-    """Two hosts, one thread each, that count the work they have done: rows through a block, forward and backward."""
+    """Two hosts, each of which does one thing after the other, and the work that they have done."""
 
     def __init__(self) -> None:
         self._threads = [ThreadPoolExecutor(1) for _ in range(HOSTS)]
-        self._lock, self.rows = threading.Lock(), 0.0
+        self._lock, self.worked = threading.Lock(), 0.0  # seconds, of both together
 
-    def submit(self, host: int, work: Callable[[], T]) -> "Future[T]":
-        """Let a host compute."""
-        return self._threads[host].submit(work)
+    def compute(self, host: int, seconds: float) -> "Future[None]":
+        """Let a host compute for so long."""
+        return self._threads[host].submit(self._compute, seconds)
 
-    def count(self, rows: int, share: float) -> None:
-        """So many rows have so much of their way through a block behind them."""
+    def _compute(self, seconds: float) -> None:
+        time.sleep(seconds)
         with self._lock:
-            self.rows += rows * share
+            self.worked += seconds
 
     def close(self) -> None:
         """End the threads."""
@@ -93,180 +65,116 @@ class DelayedExperts:
 
     def __init__(self, hosts: Hosts, delay: float):
         self._hosts, self._delay = hosts, delay
-        self._blocks: dict[Uid, Block] = {
-            (block, host): Block(HOSTS * block + host) for block in range(BLOCKS) for host in range(HOSTS)
-        }
 
     def alive(self) -> Collection[Uid]:
         """All."""
-        return self._blocks.keys()
+        return [(block, host) for block in range(BLOCKS) for host in range(HOSTS)]
 
     def forward(self, inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
-        """Outputs of all."""
-        return self._answers({uid: partial(self._forward, uid, rows) for uid, rows in inputs.items()})
+        """What was sent."""
+        self._wait_for({uid: len(rows) * FORWARD for uid, rows in inputs.items()})
+        return dict(inputs)
 
     def backward(self, inputs: Mapping[Uid, Tensor], gradients: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
-        """Gradients of all."""
-        return self._answers({uid: partial(self._backward, uid, rows, gradients[uid]) for uid, rows in inputs.items()})
+        """What was sent."""
+        self._wait_for({uid: len(rows) * (FORWARD + BACKWARD) for uid, rows in inputs.items()})
+        return dict(gradients)
 
-    def _forward(self, uid: Uid, rows: Tensor) -> Tensor:
-        outputs = self._blocks[uid].forward(rows)
-        self._hosts.count(len(rows), FORWARD_SHARE)
-        return outputs
-
-    def _backward(self, uid: Uid, rows: Tensor, gradients: Tensor) -> Tensor:
-        of_rows = self._blocks[uid].backward(rows, gradients)
-        self._hosts.count(len(rows), 1 - FORWARD_SHARE)
-        return of_rows
-
-    def _answers(self, work: Mapping[Uid, Callable[[], Tensor]]) -> dict[Uid, Tensor]:
+    def _wait_for(self, work: Mapping[Uid, float]) -> None:
         time.sleep(self._delay)
-        answers = {uid: self._hosts.submit(uid[1], one) for uid, one in work.items()}
-        found = {uid: answer.result() for uid, answer in answers.items()}
+        for done in [self._hosts.compute(uid[1], seconds) for uid, seconds in work.items()]:
+            done.result()
         time.sleep(self._delay)
-        return found
 
 
 @dataclass(frozen=True)
 class Throughput:
     """Batches a second, by delay in milliseconds."""
 
-    rows: int  # of a batch
     pipeline: dict[int, float]
     dmoe: dict[int, dict[int, float]]  # by trainers in flight
 
 
-def measure(delays: Sequence[int], trainers: Sequence[int], seconds: float, turns: int) -> Throughput:
-    """Measure all in turns; medians count.
+def measure(delays: Sequence[int], trainers: Sequence[int], seconds: float, see: Callable[[str], None]) -> Throughput:
+    """Measure all, one after the other.
 
     Args:
         delays: of one message, in milliseconds.
         trainers: how many are in flight.
         seconds: of each measurement, after its beginning.
     """
-    torch.set_num_threads(1)
-    rows = rows_of_a_batch()
-    pipeline: dict[int, list[float]] = {delay: [] for delay in delays}
-    dmoe: dict[int, dict[int, list[float]]] = {count: {delay: [] for delay in delays} for count in trainers}
-    for _ in range(turns):
-        for delay in delays:
-            pipeline[delay].append(measure_pipeline(delay / 1000, rows, seconds))
-            for count in trainers:
-                dmoe[count][delay].append(measure_dmoe(delay / 1000, rows, count, seconds))
-    return Throughput(rows, _medians(pipeline), {count: _medians(by_delay) for count, by_delay in dmoe.items()})
+
+    def by_delay(name: str, one: Callable[[float], float]) -> dict[int, float]:
+        found = {delay: one(delay / 1000) for delay in delays}
+        see(f"{name}: " + ", ".join(f"{speed:.2f} at {delay} ms" for delay, speed in found.items()))
+        return found
+
+    pipeline = by_delay("pipeline", lambda delay: measure_pipeline(delay, seconds))
+    dmoe = {
+        count: by_delay(f"DMoE, {count} in flight", partial(measure_dmoe, trainers=count, seconds=seconds))
+        for count in trainers
+    }
+    return Throughput(pipeline, dmoe)
 
 
-def _medians(by_delay: Mapping[int, Sequence[float]]) -> dict[int, float]:
-    return {delay: statistics.median(each) for delay, each in by_delay.items()}
-
-
-def rows_of_a_batch() -> int:
-    """As many as all blocks take forward and backward in `BATCH_SECONDS` of processor time."""
-    block, rows = Block(0), torch.randn(512, WIDTH)
-    seconds = []
-    for _ in range(20):
-        began = time.thread_time()
-        block.forward(rows)
-        block.backward(rows, rows)
-        seconds.append((time.thread_time() - began) / len(rows) * BLOCKS)
-    return max(1, round(BATCH_SECONDS / statistics.median(seconds) / MICRO_BATCHES)) * MICRO_BATCHES
-
-
-def measure_dmoe(delay: float, rows: int, trainers: int, seconds: float) -> float:
+def measure_dmoe(delay: float, trainers: int, seconds: float) -> float:
     """Batches a second with so many trainers in flight, after each has had its first one."""
     hosts = Hosts()
-    caller, ended = DelayedExperts(hosts, delay), threading.Event()
-    begun = threading.Semaphore(0)
+    caller, ended, begun = DelayedExperts(hosts, delay), threading.Event(), threading.Semaphore(0)
 
     def train(seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
-        step(caller, rows, generator)
+        step(caller, generator)
         begun.release()
         while not ended.is_set():
-            step(caller, rows, generator)
+            step(caller, generator)
 
     threads = [threading.Thread(target=train, args=(seed,), daemon=True) for seed in range(trainers)]
     for thread in threads:
         thread.start()
     for _ in threads:
         begun.acquire()
-    began, before = time.perf_counter(), hosts.rows
-    time.sleep(max(seconds, 2 * _round_trips(delay)))
-    done = (hosts.rows - before) / (time.perf_counter() - began)
+    began, before = time.perf_counter(), hosts.worked
+    time.sleep(seconds + 2 * BLOCKS * 2 * delay)  # with few trainers, several of their round trips
+    speed = (hosts.worked - before) / (time.perf_counter() - began) / BATCH_SECONDS
     ended.set()
     for thread in threads:
         thread.join()
     hosts.close()
-    return done / (rows * BLOCKS)
+    return speed
 
 
-def _round_trips(delay: float) -> float:
-    """Seconds that a trainer's batch waits for the network."""
-    return 2 * BLOCKS * 2 * delay
-
-
-def step(caller: DelayedExperts, rows: int, generator: torch.Generator) -> None:
+def step(caller: DelayedExperts, generator: torch.Generator) -> None:
     """One batch of a trainer: forward through all layers, and back."""
-    hidden = torch.randn(rows, WIDTH, generator=generator, requires_grad=True)
+    hidden = torch.randn(ROWS, WIDTH, generator=generator, requires_grad=True)
     for block in range(BLOCKS):
-        host = torch.randint(HOSTS, (rows, 1), generator=generator)
+        host = torch.randint(HOSTS, (ROWS, 1), generator=generator)
         chosen = torch.stack([torch.full_like(host, block), host], dim=2)
         outputs, _ = call_experts(caller, hidden, Choice(chosen, ()))
         hidden = hidden + outputs.squeeze(1)
-    hidden.square().mean().backward()
+    hidden.mean().backward()
 
 
-def measure_pipeline(delay: float, rows: int, seconds: float) -> float:
-    """Batches a second of the pipeline, after its first one."""
+def measure_pipeline(delay: float, seconds: float) -> float:
+    """Batches a second of the pipeline."""
     hosts = Hosts()
-    pipeline = Pipeline(hosts, delay)
-    pipeline.step(rows)
     began, batches = time.perf_counter(), 0
     while (spent := time.perf_counter() - began) < seconds:
-        pipeline.step(rows)
+        asyncio.run(pipeline_step(hosts, delay))
         batches += 1
     hosts.close()
     return batches / spent
 
 
-class Pipeline:
-    """Blocks in a row, half of them on each host."""
+async def pipeline_step(hosts: Hosts, delay: float) -> None:
+    """One batch: all micro-batches forward on the first host, forward and back on the second, back on the first."""
+    rows = ROWS // MICRO_BATCHES * BLOCKS // HOSTS  # times blocks, of a micro-batch on one host
 
-    def __init__(self, hosts: Hosts, delay: float):
-        self._hosts, self._delay = hosts, delay
-        blocks = [Block(seed) for seed in range(BLOCKS)]
-        half = BLOCKS // HOSTS
-        self._stages = [blocks[:half], blocks[half:]]
+    async def micro_batch() -> None:
+        await asyncio.wrap_future(hosts.compute(0, rows * FORWARD))
+        await asyncio.sleep(delay)
+        await asyncio.wrap_future(hosts.compute(1, rows * (FORWARD + BACKWARD)))
+        await asyncio.sleep(delay)
+        await asyncio.wrap_future(hosts.compute(0, rows * BACKWARD))
 
-    def step(self, rows: int) -> None:
-        """One batch, and the step of all blocks."""
-        asyncio.run(self._step(torch.randn(rows, WIDTH)))
-
-    async def _step(self, batch: Tensor) -> None:
-        await asyncio.gather(*(self._micro_batch(part) for part in batch.chunk(MICRO_BATCHES)))
-        await asyncio.gather(*(self._on(host, partial(self._apply, host)) for host in range(HOSTS)))
-
-    async def _micro_batch(self, rows: Tensor) -> None:
-        first = await self._on(0, lambda: self._forward(0, rows))
-        await asyncio.sleep(self._delay)
-        of_second = await self._on(1, lambda: self._forward_and_backward(first.detach()))
-        await asyncio.sleep(self._delay)
-        await self._on(0, lambda: first.backward(of_second))
-
-    async def _on(self, host: int, work: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._hosts.submit(host, work))
-
-    def _forward(self, stage: int, rows: Tensor) -> Tensor:
-        for block in self._stages[stage]:
-            rows = rows + block.expert(rows)
-        return rows
-
-    def _forward_and_backward(self, rows: Tensor) -> Tensor:
-        rows.requires_grad_()
-        self._forward(1, rows).square().mean().backward()
-        assert rows.grad is not None
-        return rows.grad
-
-    def _apply(self, host: int) -> None:
-        for block in self._stages[host]:
-            block.step()
+    await asyncio.gather(*(micro_batch() for _ in range(MICRO_BATCHES)))
