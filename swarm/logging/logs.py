@@ -17,7 +17,19 @@ from swarm.logging.filters import LimitRepeats, is_harmless
 from swarm.rate_limit import RateLimit
 
 # Other libraries stay at WARNING whatever the level: below it some of them log headers and signed addresses.
-OURS = ("app", "averaging", "coordinator", "corpus", "downstream", "sahaj", "swarm", "tokenizer", "trainer", "hivemind")
+OURS = (
+    "app",
+    "averaging",
+    "coordinator",
+    "corpus",
+    "downstream",
+    "experts",
+    "sahaj",
+    "swarm",
+    "tokenizer",
+    "trainer",
+    "hivemind",
+)
 FOLDER = "logs"  # beside what a peer keeps
 BUFFERED = 1000  # messages until the file is known
 MOST_REPEATS = 120  # messages a minute from one line of the program

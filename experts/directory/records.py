@@ -1,0 +1,117 @@
+"""The record that each host keeps in the DHT under its own public key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hivemind.dht import DHT
+from hivemind.dht.schema import BytesWithPublicKey, SchemaValidator
+from hivemind.p2p import PeerID
+from hivemind.utils import ValueWithExpiration, get_logger
+from pydantic.v1 import BaseModel, ValidationError, conbytes, confloat, conint, conlist, constr
+
+from experts.directory.assignment import Holdings
+from experts.grid import Grid, Uid, is_inside
+from swarm import clock
+from swarm.access.gate import Gate
+from swarm.access.passes import PassRefused
+from swarm.dht.records import signer
+from swarm.identity import Identity
+
+logger = get_logger(__name__)
+
+LIFETIME = 30.0  # seconds for which a host is listed after its last record
+MOST_EXPERTS = 512  # of one host, in each list: a record has at most 32 kB
+LARGEST_VERSION = 2**53
+
+
+class HeldExpert(BaseModel):
+    """An expert and its version."""
+
+    uid: conlist(conint(ge=0, lt=2**31, strict=True), min_items=1, max_items=4)  # type: ignore[valid-type]
+    version: conint(ge=0, le=LARGEST_VERSION, strict=True)  # type: ignore[valid-type]
+
+
+class HostRecord(BaseModel):
+    """What a host says about itself."""
+
+    settings: constr(regex=r"^[0-9a-f]{16}$", strict=True)  # type: ignore[valid-type]  # their fingerprint
+    shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # names the user
+    serves: conlist(HeldExpert, max_items=MOST_EXPERTS)  # type: ignore[valid-type]
+    copies: conlist(HeldExpert, max_items=MOST_EXPERTS)  # type: ignore[valid-type]
+    load: confloat(ge=0.0, le=1e6, strict=True)  # type: ignore[valid-type]  # seconds of work that wait
+
+
+class HostSchema(BaseModel):
+    """The key of the records."""
+
+    expert_hosts: dict[BytesWithPublicKey, HostRecord]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A host that the DHT lists now."""
+
+    peer_id: PeerID
+    user: str  # as its pass says
+    holdings: Holdings
+    load: float  # seconds of work that wait
+
+
+class Directory:
+    """Reads and writes the records of hosts. All methods wait for the DHT: not for an event loop.
+
+    Args:
+        gate: checks passes and has ours.
+        settings: fingerprint of the experts' settings; hosts with others are not listed.
+    """
+
+    def __init__(self, dht: DHT, run_name: str, gate: Gate, grid: Grid, settings: str):
+        self._dht, self._key, self._gate = dht, f"{run_name}_expert_hosts", gate
+        self._grid, self._settings = grid, settings
+        dht.add_validators([SchemaValidator(HostSchema, prefix=run_name)])
+
+    def store(self, identity: Identity, holdings: Holdings, load: float, timeout: float = 10.0) -> bool:
+        """Have our host listed for the next while; whether that could be stored."""
+        record = HostRecord(
+            settings=self._settings,
+            shown_pass=self._gate.own.to_bytes(),
+            serves=_held(holdings.serves),
+            copies=_held(holdings.copies),
+            load=min(float(load), 1e6),
+        )
+        stored = self._dht.store(
+            self._key, record.dict(), clock.now() + LIFETIME, subkey=identity.subkey, return_future=True
+        )
+        return bool(stored.result(timeout))
+
+    def read(self, timeout: float = 10.0) -> list[Listed]:
+        """The hosts that are listed now.
+
+        Raises:
+            concurrent.futures.TimeoutError: the DHT does not answer.
+        """
+        found = self._dht.get(self._key, latest=True, return_future=True).result(timeout)
+        if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
+            return []
+        now = clock.now()
+        listed = [self._listed(subkey, one.value) for subkey, one in found.value.items() if one.expiration_time > now]
+        return [host for host in listed if host is not None]
+
+    def _listed(self, subkey: bytes, value: object) -> Listed | None:
+        try:
+            peer_id, record = signer(subkey), HostRecord.parse_obj(value)
+            if record.settings != self._settings:
+                raise ValueError("a host of experts with other settings")
+            user = self._gate.admit(peer_id, record.shown_pass).user
+            holdings = Holdings(peer_id.to_base58(), self._versions(record.serves), self._versions(record.copies))
+        except (ValidationError, ValueError, PassRefused) as error:
+            logger.debug(f"a host is not listed: {error}")
+            return None
+        return Listed(peer_id, user, holdings, record.load)
+
+    def _versions(self, held: list[HeldExpert]) -> dict[Uid, int]:
+        return {uid: one.version for one in held if is_inside(uid := tuple(one.uid), self._grid)}
+
+
+def _held(versions: Mapping[Uid, int]) -> list[HeldExpert]:
+    return [HeldExpert(uid=list(uid), version=version) for uid, version in list(versions.items())[:MOST_EXPERTS]]

@@ -1,0 +1,1 @@
+"""A host's work: the queue of calls, the experts with their optimizers, and their states as files."""

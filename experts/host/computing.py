@@ -1,0 +1,104 @@
+"""Computes a batch of calls: those to the same expert together, in both directions. For one thread alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from experts.codec import decode, encode, encoded_bytes
+from experts.grid import Uid
+from experts.host.call_queue import Call, Direction
+from experts.host.settings import ExpertSettings
+from experts.host.trained_expert import Gradients, TrainedExpert
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer to a call."""
+
+    data: bytes = b""  # encoded outputs, or gradients of the inputs
+    version: int = 0  # of the expert that answered
+    refused: str = ""  # why there is no answer; empty if there is
+
+
+class Computing:
+    """The experts of a host."""
+
+    def __init__(self, settings: ExpertSettings):
+        self._settings = settings
+        self.experts: dict[Uid, TrainedExpert] = {}
+        self.rows = 0  # that were answered, in both directions
+
+    def compute(self, calls: Sequence[Call]) -> list[Outcome]:
+        """Answer calls, in their order. A call that cannot be answered changes nothing and harms no other."""
+        outcomes: dict[int, Outcome] = {}
+        groups: dict[tuple[Uid, Direction], list[int]] = {}
+        for at, call in enumerate(calls):
+            groups.setdefault((call.uid, call.direction), []).append(at)
+        for (uid, direction), places in groups.items():
+            expert = self.experts.get(uid)
+            together = [calls[at] for at in places]
+            if expert is None:
+                answers = [Outcome(refused="not here")] * len(places)
+            elif direction is Direction.FORWARD:
+                answers = self._forward(expert, together)
+            else:
+                answers = self._backward(expert, together)
+            outcomes |= zip(places, answers, strict=True)
+        return [outcomes[at] for at in range(len(calls))]
+
+    def _forward(self, expert: TrainedExpert, calls: Sequence[Call]) -> list[Outcome]:
+        decoded = [self._decoded(call) for call in calls]
+        good = [tensors[0] for tensors in decoded if not isinstance(tensors, Outcome)]
+        if not good:
+            return [one for one in decoded if isinstance(one, Outcome)]
+        outputs = expert.forward(torch.cat(good) if len(good) > 1 else good[0])
+        pieces = iter(outputs.split([len(one) for one in good]))
+        return [one if isinstance(one, Outcome) else self._answer(next(pieces), expert.version) for one in decoded]
+
+    def _backward(self, expert: TrainedExpert, calls: Sequence[Call]) -> list[Outcome]:
+        decoded = [self._decoded(call) for call in calls]
+        of_caller: dict[str, list[int]] = {}
+        for at, call in enumerate(calls):
+            if not isinstance(decoded[at], Outcome):
+                of_caller.setdefault(call.caller, []).append(at)
+        together = [self._together(expert, places, calls, decoded) for places in of_caller.values()]
+        version = expert.version
+        answers = expert.backward(together)
+        outcomes = [one if isinstance(one, Outcome) else Outcome() for one in decoded]
+        for places, answer in zip(of_caller.values(), answers, strict=True):
+            if isinstance(answer, ValueError):
+                for at in places:
+                    outcomes[at] = Outcome(refused=str(answer))
+                continue
+            for at, piece in zip(places, answer.split([calls[at].rows for at in places]), strict=True):
+                outcomes[at] = self._answer(piece, version)
+        return outcomes
+
+    def _together(
+        self,
+        expert: TrainedExpert,
+        places: Sequence[int],
+        calls: Sequence[Call],
+        decoded: Sequence[tuple[Tensor, ...] | Outcome],
+    ) -> Gradients:
+        pairs = [pair for at in places if not isinstance(pair := decoded[at], Outcome)]
+        is_fresh = [expert.is_fresh(calls[at].version) for at in places for _ in range(calls[at].rows)]
+        return Gradients(torch.cat([one[0] for one in pairs]), torch.cat([one[1] for one in pairs]), is_fresh)
+
+    def _decoded(self, call: Call) -> tuple[Tensor, ...] | Outcome:
+        """Inputs, and gradients on the way back; or why there are none."""
+        length = encoded_bytes(call.rows, self._settings.width)
+        count = 2 if call.direction is Direction.BACKWARD else 1
+        try:
+            if len(call.data) != count * length:
+                raise ValueError(f"{len(call.data)} bytes are not {call.rows} rows")
+            parts = [call.data[at * length : (at + 1) * length] for at in range(count)]
+            return tuple(decode(part, call.rows, self._settings.width) for part in parts)
+        except ValueError as error:
+            return Outcome(refused=str(error))
+
+    def _answer(self, rows: Tensor, version: int) -> Outcome:
+        self.rows += len(rows)
+        return Outcome(encode(rows), version)

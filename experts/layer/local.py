@@ -1,0 +1,152 @@
+"""Experts in this process: for tests and figures, and for a release that is used on one machine."""
+
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from experts.expert import Expert
+from experts.grid import Uid
+
+LEARNING_RATE = 1e-3
+
+Gradients = tuple[Tensor, ...]  # of an expert's parameters
+
+
+class Network(Protocol):
+    """What stands between a trainer and its experts."""
+
+    def fails(self) -> bool:
+        """Whether a call to one expert is lost."""
+
+    def wait(self) -> None:
+        """What a grouped call waits for its answer."""
+
+
+class NoNetwork:
+    """Every call is answered at once."""
+
+    def fails(self) -> bool:
+        """Never."""
+        return False
+
+    def wait(self) -> None:
+        """Not at all."""
+
+
+class LossyNetwork:
+    """Loses some calls and delays all: failures are drawn for each call to each expert, in both directions."""
+
+    def __init__(
+        self, failures: float, latency: float = 0.0, seed: int = 0, sleep: Callable[[float], None] = time.sleep
+    ):
+        """Simulate a network.
+
+        Args:
+            failures: the probability that a call to one expert is lost.
+            latency: seconds from a grouped call to its answer, computing left out.
+            sleep: waits so many seconds.
+        """
+        self._failures, self._latency, self._sleep = failures, latency, sleep
+        self._random = random.Random(seed)
+
+    def fails(self) -> bool:
+        """Draw it."""
+        return self._random.random() < self._failures
+
+    def wait(self) -> None:
+        """Sleep for the latency."""
+        if self._latency > 0:
+            self._sleep(self._latency)
+
+
+class LocalExperts:
+    """Reaches experts of this process, each of which has its own optimizer, Adam.
+
+    A gradient may be as old as in a swarm: with a `delay` of n it is applied only after n further backward calls,
+    which meanwhile see the parameters as they were.
+    """
+
+    def __init__(
+        self,
+        experts: Mapping[Uid, Expert],
+        *,
+        learning_rate: float | None = LEARNING_RATE,
+        delay: int = 0,
+        network: Network | None = None,
+    ):
+        """Hold experts.
+
+        Args:
+            learning_rate: of each expert's Adam; None: they do not learn.
+            delay: backward calls between a gradient and its step.
+            network: loses and delays calls; none at all if None.
+        """
+        self._experts = dict(experts)
+        self._optimizers = {} if learning_rate is None else _optimizers(experts, learning_rate)
+        self._delay, self._waiting = delay, deque[dict[Uid, Gradients]]()
+        self._network = network or NoNetwork()
+
+    def alive(self) -> Collection[Uid]:
+        """All that were not lost."""
+        return self._experts.keys()
+
+    def lose(self, uids: Collection[Uid]) -> None:
+        """Let experts vanish, with what they learned."""
+        for uid in uids:
+            self._experts.pop(uid, None)
+            self._optimizers.pop(uid, None)
+
+    def forward(self, inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
+        """Outputs of the experts whose calls were not lost."""
+        self._network.wait()
+        with torch.no_grad():
+            return {uid: expert(rows) for uid, expert, rows in self._reached(inputs)}
+
+    def backward(self, inputs: Mapping[Uid, Tensor], gradients: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
+        """Gradients of the inputs; the experts' own are computed at the parameters of now and applied in their turn."""
+        self._network.wait()
+        of_inputs: dict[Uid, Tensor] = {}
+        of_parameters: dict[Uid, Gradients] = {}
+        for uid, expert, rows in self._reached(inputs):
+            of_inputs[uid], of_parameters[uid] = vector_jacobian(expert, rows, gradients[uid])
+        self._waiting.append(of_parameters)
+        if len(self._waiting) > self._delay:
+            self._step(self._waiting.popleft())
+        return of_inputs
+
+    def _reached(self, inputs: Mapping[Uid, Tensor]) -> Sequence[tuple[Uid, Expert, Tensor]]:
+        reached = [(uid, rows) for uid, rows in inputs.items() if not self._network.fails()]
+        return [(uid, self._experts[uid], rows) for uid, rows in reached if uid in self._experts]
+
+    def _step(self, gradients: Mapping[Uid, Gradients]) -> None:
+        for uid, of_expert in gradients.items():
+            if uid not in self._optimizers:
+                continue
+            for parameter, gradient in zip(self._experts[uid].parameters(), of_expert, strict=True):
+                parameter.grad = gradient
+            self._optimizers[uid].step()
+
+
+def vector_jacobian(expert: nn.Module, rows: Tensor, gradients: Tensor) -> tuple[Tensor, Gradients]:
+    """Backward through an expert, whose outputs are computed again.
+
+    Args:
+        rows: (rows, width).
+        gradients: with respect to the outputs, of the same shape.
+
+    Returns:
+        Gradients with respect to the rows, and to each parameter in order.
+    """
+    with torch.enable_grad():
+        rows = rows.detach().requires_grad_()
+        of_rows, *of_parameters = torch.autograd.grad(expert(rows), [rows, *expert.parameters()], gradients)
+    return of_rows, tuple(of_parameters)
+
+
+def _optimizers(experts: Mapping[Uid, Expert], learning_rate: float) -> dict[Uid, torch.optim.Adam]:
+    return {uid: torch.optim.Adam(expert.parameters(), lr=learning_rate) for uid, expert in experts.items()}

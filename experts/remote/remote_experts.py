@@ -1,0 +1,244 @@
+"""A trainer's experts: on hosts elsewhere, called in groups, one request for each host and batch.
+
+A host that does not answer in time costs one batch its answers, and the trainer one timeout. After that it is left out
+of batches, and looked for in the background until it answers.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from hivemind.p2p import P2P, PeerID
+from hivemind.utils import get_logger
+from torch import Tensor
+
+from experts.codec import decode, encode
+from experts.grid import Uid
+from experts.host.settings import ExpertSettings, HostLimits
+from experts.remote import wire
+from experts.remote.availability import Availability
+from experts.remote.connection import FAILURES, HostConnection
+from experts.remote.greeting import Greeting
+from experts.remote.wire import Kind, Part, Result
+from swarm.access.gate import Gate
+
+logger = get_logger(__name__)
+
+T = TypeVar("T")
+TIMEOUT = 5.0  # seconds
+LARGEST = 1e4  # magnitude of an element; beyond it an answer is no output of an expert that learns
+MARGIN = 0.25  # seconds beyond it, if the event loop is held up
+MOST_VERSIONS = 4096  # of forward calls, for which the gradients may still come
+
+
+class Loop(Protocol):
+    """An event loop in another thread."""
+
+    def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run it there and wait for it."""
+
+    def soon(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call a function there."""
+
+
+@dataclass
+class CallCounts:
+    """Since the start: calls to one expert each, in both directions."""
+
+    asked: int = 0
+    answered: int = 0
+    silent: int = 0  # times that a host was left out
+    slowest: float = 0.0  # seconds that one forward or backward took
+
+
+@dataclass(eq=False)
+class _Host:
+    connection: HostConnection
+    availability: Availability
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What goes to one host in one request."""
+
+    kind: Kind
+    parts: tuple[Part, ...]
+    payload: bytes
+
+
+class RemoteExperts:
+    """Reaches experts on hosts (an `ExpertCaller`). Threads may share it, but none may be that of the loop.
+
+    An expert is not called with more rows than a request may hold, `HostLimits.request_rows`.
+
+    Args:
+        gate: has our pass and checks those of hosts.
+        run: fingerprint of the run.
+        timeout: seconds that a forward or a backward waits for hosts.
+    """
+
+    def __init__(self, loop: Loop, p2p: P2P, gate: Gate, run: str, settings: ExpertSettings, timeout: float = TIMEOUT):
+        self._loop, self._p2p, self._settings, self._timeout = loop, p2p, settings, timeout
+        self._greeting = Greeting(gate, run, settings)
+        self._most_rows = HostLimits().request_rows
+        self._hosts: dict[str, _Host] = {}  # by peer id; for the loop alone
+        self._routes: dict[Uid, str] = {}  # replaced as a whole
+        self._out: frozenset[str] = frozenset()  # as well
+        self._looking: set[asyncio.Task[None]] = set()  # asyncio refers to tasks weakly
+        self._versions: OrderedDict[tuple[Uid, int], int] = OrderedDict()  # by the hash of encoded inputs
+        self.counts = CallCounts()
+
+    def use(self, routes: Mapping[Uid, PeerID]) -> None:
+        """Call these hosts from now on: the newest table of the directory. From any thread."""
+        self._routes = {uid: peer.to_base58() for uid, peer in routes.items()}
+        self._loop.soon(self._keep, set(routes.values()))
+
+    def close(self) -> None:
+        """Close all streams."""
+        self.use({})
+
+    def alive(self) -> Collection[Uid]:
+        """Experts whose hosts are in the table and have answered so far."""
+        out = self._out
+        return [uid for uid, peer in self._routes.items() if peer not in out]
+
+    def forward(self, inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
+        """See `ExpertCaller`."""
+        encoded = {uid: encode(rows) for uid, rows in inputs.items()}
+        parts = {uid: Part(uid, len(rows)) for uid, rows in inputs.items()}
+        answers = self._call(Kind.FORWARD, parts, encoded)
+        for uid, (result, _) in answers.items():
+            self._versions[uid, hash(encoded[uid])] = result.version
+        while len(self._versions) > MOST_VERSIONS:
+            self._versions.popitem(last=False)
+        return self._decoded(answers, inputs)
+
+    def backward(self, inputs: Mapping[Uid, Tensor], gradients: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
+        """See `ExpertCaller`."""
+        parts, encoded = {}, {}
+        for uid, rows in inputs.items():
+            sent = encode(rows)
+            parts[uid] = Part(uid, len(rows), self._versions.get((uid, hash(sent)), 0))
+            encoded[uid] = sent + encode(gradients[uid])
+        return self._decoded(self._call(Kind.BACKWARD, parts, encoded), inputs)
+
+    def _call(
+        self, kind: Kind, parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]
+    ) -> dict[Uid, tuple[Result, bytes]]:
+        """Answers by expert, from all hosts that are alive; never raises."""
+        begin = time.monotonic()
+        routes, out = self._routes, self._out
+        of_host: dict[str, list[Uid]] = {}
+        for uid, part in parts.items():
+            if 0 < part.rows <= self._most_rows and uid in routes and routes[uid] not in out:
+                of_host.setdefault(routes[uid], []).append(uid)
+        answers: dict[Uid, tuple[Result, bytes]] = {}
+        if of_host:
+            groups = {host: self._groups(kind, uids, parts, encoded) for host, uids in of_host.items()}
+            try:
+                answers = self._loop.call(self._ask_all(groups), self._timeout + MARGIN)
+            except Exception as error:  # the loop has ended, or is held up
+                logger.warning(f"experts could not be called: {error!r}")
+        self.counts.asked += len(parts)
+        self.counts.answered += len(answers)
+        self.counts.slowest = max(self.counts.slowest, time.monotonic() - begin)
+        return answers
+
+    def _groups(
+        self, kind: Kind, uids: list[Uid], parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]
+    ) -> list[_Group]:
+        """One group, unless there are more rows or experts than a host takes at once."""
+        groups: list[list[Uid]] = [[]]
+        rows = 0
+        for uid in uids:
+            if groups[-1] and (rows + parts[uid].rows > self._most_rows or len(groups[-1]) == wire.MOST_PARTS):
+                groups.append([])
+                rows = 0
+            groups[-1].append(uid)
+            rows += parts[uid].rows
+        return [
+            _Group(kind, tuple(parts[uid] for uid in some), b"".join(encoded[uid] for uid in some)) for some in groups
+        ]
+
+    def _decoded(self, answers: Mapping[Uid, tuple[Result, bytes]], inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
+        outputs = {uid: rows.new_zeros(rows.shape) for uid, rows in inputs.items() if not len(rows)}
+        for uid, (_, data) in answers.items():
+            try:
+                decoded = decode(data, len(inputs[uid]), self._settings.width)
+                if float(decoded.abs().max()) > LARGEST:
+                    raise ValueError(f"an element beyond {LARGEST:,.0f}")
+            except ValueError as error:
+                logger.debug(f"expert {uid} did not answer with rows of its kind: {error}")
+                self._loop.soon(self._failed_by_id, self._routes.get(uid, ""))
+                continue
+            outputs[uid] = decoded.to(inputs[uid].device)
+        return outputs
+
+    # -- in the loop
+
+    async def _ask_all(self, groups: Mapping[str, list[_Group]]) -> dict[Uid, tuple[Result, bytes]]:
+        asked = [(self._host(peer), group) for peer, of_host in groups.items() for group in of_host]
+        tasks = [asyncio.ensure_future(self._ask(host, group)) for host, group in asked]
+        _, late = await asyncio.wait(tasks, timeout=self._timeout)
+        answers: dict[Uid, tuple[Result, bytes]] = {}
+        for (host, _), task in zip(asked, tasks, strict=True):
+            if task in late:
+                task.cancel()
+                self._failed(host, f"no answer within {self._timeout:.1f} s")
+            else:
+                answers |= task.result()
+        return answers
+
+    async def _ask(self, host: _Host, group: _Group) -> dict[Uid, tuple[Result, bytes]]:
+        try:
+            answer, payload = await host.connection.ask(group.kind, group.parts, group.payload)
+            return wire.split(answer, payload, group.parts)
+        except FAILURES as error:
+            self._failed(host, str(error) or type(error).__name__)
+            return {}
+
+    def _host(self, peer: str) -> _Host:
+        if peer not in self._hosts:
+            connection = HostConnection(self._p2p, self._greeting, self._settings, PeerID.from_base58(peer))
+            self._hosts[peer] = _Host(connection, Availability())
+        return self._hosts[peer]
+
+    def _keep(self, peers: set[PeerID]) -> None:
+        for peer in self._hosts.keys() - {one.to_base58() for one in peers}:
+            self._hosts.pop(peer).connection.close()
+        self._note()
+
+    def _failed_by_id(self, peer: str) -> None:
+        if peer in self._hosts:
+            self._failed(self._hosts[peer], "an answer that was refused")
+
+    def _failed(self, host: _Host, reason: str) -> None:
+        host.connection.close()
+        wait = host.availability.failed(time.monotonic())
+        if wait is not None:
+            self.counts.silent += 1
+            logger.info(f"the experts of {host.connection.peer_id} are left out for now: {reason}")
+            self._looking.add(task := asyncio.create_task(self._look_for(host, wait)))
+            task.add_done_callback(self._looking.discard)
+        self._note()
+
+    async def _look_for(self, host: _Host, wait: float) -> None:
+        while True:
+            await asyncio.sleep(wait)
+            if self._hosts.get(host.connection.peer_id.to_base58()) is not host:
+                return  # it is not in the table any longer
+            try:
+                await asyncio.wait_for(host.connection.ask(Kind.PING), self._timeout)
+            except FAILURES:
+                host.connection.close()
+                wait = host.availability.missed()
+            else:
+                host.availability.found(time.monotonic())
+                self._note()
+                return
+
+    def _note(self) -> None:
+        self._out = frozenset(peer for peer, host in self._hosts.items() if host.availability.is_out)

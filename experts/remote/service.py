@@ -1,0 +1,188 @@
+"""The libp2p service of a host: streams of callers, each checked when it begins and at each request.
+
+hivemind's raw streams are used, not its calls: those read megabytes before anybody knows who sends them. A stream is
+read only while few of its requests wait, so a caller that sends more waits for itself.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+
+from hivemind.p2p import P2P, PeerID
+from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
+from hivemind.utils import get_logger
+
+from experts.codec import encoded_bytes
+from experts.grid import Uid
+from experts.host.call_queue import Call
+from experts.host.computing import Outcome
+from experts.host.settings import ExpertSettings
+from experts.host.state import to_bytes
+from experts.host.worker import BUSY, Worker
+from experts.remote import wire
+from experts.remote.greeting import HANDLE, Greeting
+from experts.remote.wire import Answer, Hello, Kind, Request, Result
+from swarm.access.gate import Gate
+from swarm.access.passes import PassRefused
+from swarm.access.refusals import count_refusal
+from swarm.rate_limit import RateLimit
+
+logger = get_logger(__name__)
+
+REFUSALS = (ValueError, PassRefused)
+UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
+
+
+class ExpertService:
+    """Answers callers. Everything is called in the event loop.
+
+    Args:
+        gate: checks passes and has ours.
+        run: fingerprint of the run.
+    """
+
+    def __init__(self, p2p: P2P, gate: Gate, run: str, settings: ExpertSettings, worker: Worker):
+        self._p2p, self._worker, self._limits = p2p, worker, worker.limits
+        self._settings, self._greeting = settings, Greeting(gate, run, settings)
+        self._longest_payload = 2 * encoded_bytes(self._limits.request_rows, settings.width)
+        self._streams: set[asyncio.Task[Any]] = set()
+        self._users: Counter[str] = Counter()  # streams of each
+        self._states = RateLimit(self._limits.states_a_minute, 60.0)
+        self._receiving = asyncio.Semaphore(self._limits.receiving)
+        self._strangers = 0
+        self.refused = 0  # streams and requests
+
+    async def start(self) -> None:
+        """Listen."""
+        await self._p2p.add_binary_stream_handler(HANDLE, self._accept)
+
+    async def stop(self) -> None:
+        """Close all streams."""
+        with contextlib.suppress(*UNREACHED, KeyError):
+            await asyncio.wait_for(self._p2p.remove_binary_stream_handler(HANDLE), self._limits.hello)
+        for stream in list(self._streams):
+            stream.cancel()
+        await asyncio.gather(*self._streams, return_exceptions=True)
+
+    async def _accept(self, info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            hello, user = await self._welcomed(info.peer_id, reader)
+            try:
+                writer.write(wire.message(self._greeting.hello))
+                await self._serve(info.peer_id, hello, user, reader, writer)
+            finally:
+                self._users[user] -= 1
+        except REFUSALS as error:
+            self.refused += 1
+            count_refusal(info.peer_id)
+            logger.debug(f"refused {info.peer_id}: {str(error) or type(error).__name__}")
+        except UNREACHED as error:
+            logger.debug(f"the stream of {info.peer_id} ended: {error!r}")
+        except asyncio.CancelledError:  # by `stop`; asyncio logs a handler that ends in this way as an error
+            logger.debug(f"closed the stream of {info.peer_id}")
+        finally:
+            self._streams.discard(task)
+            writer.transport.abort()
+
+    async def _welcomed(self, peer_id: PeerID, reader: asyncio.StreamReader) -> tuple[Hello, str]:
+        if self._strangers >= self._limits.strangers or self._users.total() >= self._limits.streams:
+            raise ValueError("too many streams")
+        self._strangers += 1
+        try:
+            reading = wire.read_message(reader, Hello, wire.LONGEST_HELLO, 0, self._limits.hello)
+            hello, _ = await asyncio.wait_for(reading, self._limits.hello)
+        finally:
+            self._strangers -= 1
+        user = self._greeting.check(hello, peer_id)
+        if self._users[user] >= self._limits.streams_of_a_user:
+            raise ValueError(f"more than {self._limits.streams_of_a_user} streams of {user}")
+        self._users[user] += 1
+        return hello, user
+
+    async def _serve(
+        self, peer_id: PeerID, hello: Hello, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        limits = self._limits
+        answering = _Answering(writer, limits.requests, limits.stall)
+        try:
+            while True:
+                await answering.room()
+                request, payload = await wire.read_message(
+                    reader, Request, wire.LONGEST_HEAD, self._longest_payload, limits.stall, self._receiving
+                )
+                self._greeting.user(peer_id, hello.shown)  # the pass may have expired, or its user be banned
+                if request.kind in (Kind.FORWARD, Kind.BACKWARD):
+                    calls = wire.calls_of(request, payload, user, self._settings, limits)
+                    answering.begin(self._computed(request, calls))
+                else:
+                    wire.check_parts(request.parts)
+                    answering.begin(self._looked_up(request, user))
+        finally:
+            await answering.close()
+
+    async def _computed(self, request: Request, calls: list[Call]) -> tuple[Answer, bytes]:
+        outcomes = await self._worker.answers(calls)
+        if BUSY in outcomes:
+            await asyncio.sleep(self._limits.busy_pause)
+        return self._answer(request, outcomes)
+
+    async def _looked_up(self, request: Request, user: str) -> tuple[Answer, bytes]:
+        if request.kind is Kind.PING or len(request.parts) != 1:
+            return Answer(request.number), b""
+        if self._states.attempt(user) is not None:
+            return self._answer(request, [BUSY])
+        outcome = await self._worker.between(self._state, request.parts[0].uid)
+        return self._answer(request, [outcome])
+
+    def _state(self, uid: Uid) -> Outcome:
+        """In the computing thread."""
+        expert = self._worker.computing.experts.get(uid)
+        return Outcome(to_bytes(expert), expert.version) if expert else Outcome(refused="not here")
+
+    @staticmethod
+    def _answer(request: Request, outcomes: list[Outcome]) -> tuple[Answer, bytes]:
+        results = tuple(
+            Result(part.uid, outcome.version, len(outcome.data), outcome.refused[: wire.LONGEST_REASON])
+            for part, outcome in zip(request.parts, outcomes, strict=True)
+        )
+        return Answer(request.number, results), b"".join(outcome.data for outcome in outcomes)
+
+
+class _Answering:
+    """Requests of one stream that are being answered."""
+
+    def __init__(self, writer: asyncio.StreamWriter, most: int, stall: float):
+        self._writer, self._stall = writer, stall
+        self._room = asyncio.Semaphore(most)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def room(self) -> None:
+        """Wait until another request may be read."""
+        await self._room.acquire()
+
+    def begin(self, answering: Coroutine[Any, Any, tuple[Answer, bytes]]) -> None:
+        """Write the answer when it is there."""
+        task = asyncio.get_running_loop().create_task(self._write(answering))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End all of them."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _write(self, answering: Coroutine[Any, Any, tuple[Answer, bytes]]) -> None:
+        try:
+            self._writer.write(wire.message(*await answering))
+            await asyncio.wait_for(self._writer.drain(), self._stall)
+        except UNREACHED as error:
+            logger.debug(f"an answer was not taken: {error!r}")
+            self._writer.transport.abort()
+        finally:
+            self._room.release()

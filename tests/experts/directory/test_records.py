@@ -1,0 +1,149 @@
+"""Records of hosts: what is written is read, and what no host of ours writes is not listed."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hivemind.dht.routing import DHTID
+from hivemind.dht.validation import DHTRecord
+from hivemind.utils import MSGPackSerializer, ValueWithExpiration
+
+from experts.directory.assignment import Holdings
+from experts.directory.records import MOST_EXPERTS, Directory
+from experts.grid import all_uids
+from experts.remote.following import routes
+from swarm import clock
+from swarm.access.gate import Gate
+from swarm.dht.pass_validator import LONGEST_VALUE, PassValidator
+from swarm.identity import Identity, load_identity
+from tests.averaging.transport.peers import Guarded
+
+GRID = (2, 3)
+SETTINGS = "0123456789abcdef"
+A, B = (0, 1), (1, 2)
+
+
+class OneDht:
+    """Keeps what is stored, if its validators let it."""
+
+    def __init__(self) -> None:
+        self.validators: list[Any] = []
+        self.stored: dict[bytes, ValueWithExpiration[Any]] = {}
+
+    def add_validators(self, validators: list[Any]) -> None:
+        self.validators += validators
+
+    def lets(self, key: str, subkey: bytes, value: Any, expires: float) -> bool:
+        packed = MSGPackSerializer.dumps(value)
+        record = DHTRecord(DHTID.generate(source=key).to_bytes(), MSGPackSerializer.dumps(subkey), packed, expires)
+        return all(one.validate(record) for one in self.validators)
+
+    def store(self, key: str, value: Any, expires: float, subkey: bytes, return_future: bool) -> "Future[bool]":
+        is_good = self.lets(key, subkey, value, expires)
+        if is_good:
+            self.stored[subkey] = ValueWithExpiration(value, expires)
+        return done(is_good)
+
+    def get(self, key: str, latest: bool, return_future: bool) -> "Future[Any]":
+        return done(ValueWithExpiration(self.stored, max(one.expiration_time for one in self.stored.values())))
+
+
+def done(result: Any) -> "Future[Any]":
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
+
+
+class Run:
+    """Hosts of a guarded run that share a DHT."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.guarded, self.dht = folder, Guarded(folder), OneDht()
+
+    def host(self, name: str, settings: str = SETTINGS) -> tuple[Identity, Gate, Directory]:
+        identity = load_identity(self.folder / f"{name}.key")
+        gate = self.guarded.gate(name, identity.peer_id)
+        return identity, gate, Directory(self.dht, "guarded-run", gate, GRID, settings)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def holdings(identity: Identity, **held: dict[tuple[int, ...], int]) -> Holdings:
+    return Holdings(identity.peer_id.to_base58(), **held)
+
+
+def test_a_host_is_listed_with_its_user_and_what_it_has(run: Run):
+    identity, _, directory = run.host("amina")
+    own = holdings(identity, serves={A: 7}, copies={B: 3})
+    assert directory.store(identity, own, 0.5)
+    (listed,) = directory.read()
+    assert (listed.peer_id, listed.user, listed.holdings, listed.load) == (identity.peer_id, "amina", own, 0.5)
+    assert routes([listed]) == {A: identity.peer_id}
+
+
+def test_hosts_of_banned_users_of_other_settings_and_with_others_passes_are_not_listed(run: Run):
+    reader = run.host("reader")[2]
+    for name, settings in (("banned", SETTINGS), ("elsewhere", "f" * 16), ("good", SETTINGS)):
+        identity, _, directory = run.host(name, settings)
+        assert directory.store(identity, holdings(identity, serves={A: 1}), 0.0)
+    identity, _, directory = run.host("thief")
+    directory._gate = run.guarded.gates[-2]
+    assert directory.store(identity, holdings(identity, serves={A: 1}), 0.0)
+    run.guarded.ban("banned")
+    assert [host.user for host in reader.read()] == ["good"]
+
+
+def test_an_expert_outside_the_grid_is_left_out(run: Run):
+    identity, _, directory = run.host("amina")
+    assert directory.store(identity, holdings(identity, serves={A: 1, (2, 0): 1, (0,): 1}), 0.0)
+    assert directory.read()[0].holdings.serves == {A: 1}
+
+
+def test_expired_records_are_left_out(run: Run):
+    identity, _, directory = run.host("amina")
+    assert directory.store(identity, holdings(identity, serves={A: 1}), 0.0)
+    stored = run.dht.stored[identity.subkey]
+    run.dht.stored[identity.subkey] = ValueWithExpiration(stored.value, clock.now() - 1.0)
+    assert directory.read() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"serves": [{"uid": [0, 1], "version": -1}]},
+        {"serves": [{"uid": [0, 1], "version": 2**60}]},
+        {"serves": [{"uid": [], "version": 1}]},
+        {"serves": [{"uid": [0] * 5, "version": 1}]},
+        {"serves": [{"uid": [0.0, 1], "version": 1}]},
+        {"serves": [{"uid": [0, 1], "version": 1, "more": 1}]},
+        {"serves": [{"uid": [0, at], "version": 1} for at in range(MOST_EXPERTS + 1)]},
+        {"load": float("nan")},
+        {"load": -1.0},
+        {"settings": "other"},
+        {"shown_pass": bytes(257)},
+        {"more": 1},
+    ],
+)
+def test_what_no_host_of_ours_writes_is_neither_stored_nor_listed(run: Run, change: dict[str, Any]):
+    identity, gate, directory = run.host("amina")
+    record = {"settings": SETTINGS, "shown_pass": gate.own.to_bytes(), "serves": [], "copies": [], "load": 0.0}
+    expires = clock.now() + 30.0
+    key = "guarded-run_expert_hosts"
+    assert run.dht.lets(key, identity.subkey, record, expires)
+    assert not run.dht.lets(key, identity.subkey, {**record, **change}, expires)
+    run.dht.stored[identity.subkey] = ValueWithExpiration({**record, **change}, expires)
+    assert directory.read() == []
+
+
+def test_the_longest_record_is_let_through(run: Run):
+    identity, gate, directory = run.host("amina")
+    versions = dict.fromkeys(list(all_uids((32, 32)))[:MOST_EXPERTS], 2**40)
+    assert directory.store(identity, holdings(identity, serves=versions, copies=versions), 1e9)
+    (stored,) = run.dht.stored.values()
+    validator = PassValidator(gate, identity)
+    record = DHTRecord(b"key", identity.subkey, MSGPackSerializer.dumps(stored.value), clock.now() + 30.0)
+    assert len(validator.sign_value(record)) <= LONGEST_VALUE
