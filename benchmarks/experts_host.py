@@ -44,9 +44,9 @@ from experts.remote.remote_experts import RemoteExperts
 from experts.remote.service import ExpertService
 from swarm.access.gate import Gate
 from swarm.access.passes import load_authority
-from swarm.identity import Identity, load_identity
 from swarm.errors import SahajError
 from swarm.files import write_file
+from swarm.identity import Identity, load_identity
 from tests.support.passes import own_gate
 
 SETTINGS = ExpertSettings(grid=(4, 4), width=256, hidden=1024)
