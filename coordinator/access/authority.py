@@ -1,5 +1,6 @@
 """The coordinator's side of access: it signs passes, checks those of peers, and publishes the organizer's notices."""
 
+import logging
 import threading
 import time
 from dataclasses import dataclass
@@ -12,7 +13,10 @@ from coordinator.state_folder import AUTHORITY
 from swarm.access.gate import Gate
 from swarm.access.notices_in_dht import publish_notices
 from swarm.access.passes import COORDINATOR, Authority, load_authority
+from swarm.errors import StorageError
 from swarm.identity import Identity
+
+logger = logging.getLogger(__name__)
 
 OWN_PASS = 365 * 86400.0  # seconds; the coordinator gives itself a new one at each start
 PUBLISH_EVERY = 20.0  # seconds between two publications when nothing was decided: they show that the coordinator lives
@@ -48,5 +52,8 @@ def keep_publishing(access: AccessControl, dht: DHT, identity: Identity, stop: t
     while not stop.wait(POLL_EVERY):
         decided = access.notices.decisions
         if decided is not published or time.monotonic() - published_at >= PUBLISH_EVERY:
-            publish_notices(dht, access.gate, identity, access.notices.current())
+            try:
+                publish_notices(dht, access.gate, identity, access.notices.current())
+            except StorageError as error:  # others have them; a full disk ends neither bans nor signs of life
+                logger.warning("%s", error)
             published, published_at = access.notices.decisions, time.monotonic()

@@ -18,8 +18,11 @@ ANSWER_TIMEOUT = 10.0  # seconds
 
 
 def publish_notices(dht: DHT, gate: Gate, identity: Identity, signed: bytes) -> None:
-    """Put the newest notices where every peer finds them; returns at once."""
-    gate.take_notice(signed)
+    """Put the newest notices where every peer finds them, and use them here; returns at once.
+
+    Raises:
+        StorageError: they are published, and could not be written for the processes of this peer.
+    """
     dht.store(
         key=notices_key(gate.run_name),
         subkey=identity.subkey,
@@ -27,6 +30,7 @@ def publish_notices(dht: DHT, gate: Gate, identity: Identity, signed: bytes) -> 
         expiration_time=clock.now() + LIFETIME,
         return_future=True,
     )
+    gate.take_notice(signed)
 
 
 def follow_notices(dht: DHT, gate: Gate) -> None:
