@@ -99,7 +99,6 @@ def coordinator(
     coordinate(loaded, options, _say)
 
 
-app.command()(joining.train)
 app.command()(joining.join)
 
 

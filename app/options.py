@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options of commands; several have some of them in common."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,9 @@ from swarm.logging import logs
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="the run file, as runs/demo.yaml", show_default=False)]
 PeersOption = Annotated[
     list[str],
-    typer.Option("--initial-peers", metavar="ADDRESS", help="where to join; repeat it for several addresses"),
+    typer.Option(
+        "--initial-peers", metavar="ADDRESS", help="address of a peer of the run, to find the swarm by; may be repeated"
+    ),
 ]
 ListenOption = Annotated[
     list[str],

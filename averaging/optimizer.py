@@ -26,8 +26,8 @@ from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact
 from averaging.protocol.settings import Settings
-from averaging.reduce.encoding import vector_bytes
 from averaging.reduce.gradient_buffers import GradientBuffers
+from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.shell.connection import Connection, Membership
 from averaging.shell.genesis import resume_or_open

@@ -2,7 +2,7 @@
 
     python -m benchmarks.attack [--seconds 80] [--repeats 3] [--json FILE]
 
-A guarded swarm (a coordinator and two trainers) has one core, the attackers another: they stand for machines
+A swarm (a coordinator and two trainers) has one core, the attackers another: they stand for machines
 elsewhere, and what they take from the swarm is the work of refusing them. The attackers are those of tests/access:
 calls and streams of all kinds without a pass and with a forged one, absurd heads with a real one, and a crowd at the
 door, all the while. Attacked and quiet times take turns in one run. Two cores of one machine are no two machines: each

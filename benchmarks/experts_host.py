@@ -42,8 +42,12 @@ from experts.host.trained_expert import Gradients, TrainedExpert
 from experts.host.worker import Worker
 from experts.remote.remote_experts import RemoteExperts
 from experts.remote.service import ExpertService
+from swarm.access.gate import Gate
+from swarm.access.passes import load_authority
 from swarm.errors import SahajError
 from swarm.files import write_file
+from swarm.identity import Identity, load_identity
+from tests.support.passes import own_gate
 
 SETTINGS = ExpertSettings(grid=(4, 4), width=256, hidden=1024)
 UIDS = tuple(all_uids(SETTINGS.grid))
@@ -113,11 +117,12 @@ def _host(folder: Path, core: int, seconds: float) -> None:
 
 
 async def _serve(folder: Path, seconds: float) -> None:
-    p2p = await P2P.create(host_maddrs=["/ip4/127.0.0.1/tcp/0"])
+    identity, gate = _pass(folder, "host")
+    p2p = await P2P.create(host_maddrs=["/ip4/127.0.0.1/tcp/0"], identity_path=str(identity.path))
     computing = Recorded(SETTINGS)
     computing.experts = {uid: TrainedExpert(uid, SETTINGS) for uid in UIDS}
     worker = Worker(computing, HostLimits())
-    service = ExpertService(p2p, None, RUN, SETTINGS, worker)
+    service = ExpertService(p2p, gate, RUN, SETTINGS, worker)
     running = asyncio.create_task(worker.run())
     await service.start()
     write_file(folder / "addresses.json", json.dumps([str(one) for one in await p2p.get_visible_maddrs()]))
@@ -190,8 +195,11 @@ def _call(folder: Path, core: int, both: bool) -> None:
     known = json.loads((folder / "addresses.json").read_text())
     loop = LoopThread()
     loop.start()
-    p2p = loop.call(P2P.create(initial_peers=known, host_maddrs=["/ip4/127.0.0.1/tcp/0"]))
-    experts = RemoteExperts(loop, p2p, None, RUN, SETTINGS, timeout=PATIENCE)
+    identity, gate = _pass(folder, "caller")
+    p2p = loop.call(
+        P2P.create(initial_peers=known, host_maddrs=["/ip4/127.0.0.1/tcp/0"], identity_path=str(identity.path))
+    )
+    experts = RemoteExperts(loop, p2p, gate, RUN, SETTINGS, timeout=PATIENCE)
     host = PeerID.from_base58(known[0].rsplit("/", 1)[1])
     experts.use(dict.fromkeys(UIDS, host))
     threads = [threading.Thread(target=_call_on, args=(experts, both, folder)) for _ in range(CALLERS)]
@@ -211,6 +219,14 @@ def _call_on(experts: RemoteExperts, both: bool, folder: Path) -> None:
             experts.backward({uid: inputs[uid] for uid in outputs}, outputs)
         if not outputs:
             time.sleep(0.1)  # the host has ended
+
+
+def _pass(folder: Path, user: str) -> tuple[Identity, Gate]:
+    """Who this process is."""
+    own = folder / user
+    own.mkdir(exist_ok=True)
+    identity = load_identity(own / "identity.key")
+    return identity, own_gate(own, RUN, load_authority(folder / "authority.key"), identity, user)
 
 
 def _wait_for(file: Path) -> None:

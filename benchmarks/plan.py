@@ -27,7 +27,7 @@ from scipy.optimize import linprog
 from averaging.bandwidth.cap import MEGABIT
 from averaging.load_balancing.closed_form import Floats, Lines, round_seconds
 from averaging.load_balancing.plan import GlobalStep, Node, equal_parts, make_plan
-from averaging.reduce.encoding import vector_bytes
+from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
 from benchmarks import command
 from benchmarks.linear_program import round_rate

@@ -31,7 +31,7 @@ from torch import Tensor
 from transformers import AlbertConfig
 
 from averaging.reduce import reducer
-from averaging.reduce.encoding import Compression, decode, encode, encode_piece
+from averaging.reduce.gradient_codec import Compression, decode, encode, encode_piece
 from averaging.reduce.grid import LARGEST_CHUNK, Grid
 from averaging.shell.replay import decode_update
 from benchmarks import command

@@ -31,9 +31,9 @@ from coordinator.replica import Replica, set_older_log_aside
 from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS
 from coordinator.tracking import open_tracker
 from swarm.dht import known_peers
-from swarm.dht.multiaddrs import is_loopback
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.dht.watch import DHTWatch
+from swarm.errors import RunFileError
 from swarm.files import write_file
 from swarm.hosts import is_this_machine
 from swarm.identity import load_identity
@@ -67,10 +67,12 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
 
     Raises:
-        SahajError: no usable tokenizer, probes or held-out text, a used port, a ledger or checkpoint that does not fit,
-            or nothing to go on from where that was asked for.
+        SahajError: a run that nobody could join, no usable tokenizer, probes or held-out text, a used port, a ledger or
+            checkpoint that does not fit, or nothing to go on from where that was asked for.
     """
     folder = options.state_folder
+    if run.access.admits_nobody():
+        raise RunFileError(f"{options.run_file}: access: nobody could join: set open, users or organizations")
     if problem := keep_private(folder):
         say(problem)
 
@@ -93,10 +95,10 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     identity = load_identity(folder / IDENTITY)
     if problem := logs.write_to(folder / logs.FOLDER, "coordinator"):
         say(problem)
-    access = open_access_control(run.name, folder, identity, run.access.pass_lifetime) if run.access else None
+    access = open_access_control(run.name, folder, identity, run.access.pass_lifetime)
 
     # The swarm. hivemind forks its processes: that has to come before threads of ours are running.
-    dht = join_dht(run.name, identity, network(run, options), access.gate if access else None)
+    dht = join_dht(run.name, identity, network(run, options), access.gate)
     try:
         if options.from_hub and newest and (aside := set_older_log_aside(folder / LOG, newest)):
             say(f"The log on the disk is older than the release and lies in {aside} now.")
@@ -112,26 +114,21 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             releaser = open_releaser(context)
             rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
 
-            # How others join: by the link of the HTTP service, or by an address where the run gives no passes.
-            reachable = addresses(dht)
-            if access:
-                service = serve(
-                    context,
-                    tokenizer,
-                    access,
-                    dht,
-                    identity,
-                    status=lambda: status_of(replica, watch, releaser),
-                    order_rollback=rollback_orders.put,
-                )
-                url = services.enter_context(service)
-                command, warnings = f"sahaj join {url}", warnings_about(run, url)
-            else:
-                command, warnings = join_command(options.run_file, reachable), []
-            write_file(folder / ADDRESSES, "\n".join(reachable) + "\n")
+            # How others join: by the link of the HTTP service.
+            service = serve(
+                context,
+                tokenizer,
+                access,
+                dht,
+                identity,
+                status=lambda: status_of(replica, watch, releaser),
+                order_rollback=rollback_orders.put,
+            )
+            url = services.enter_context(service)
+            write_file(folder / ADDRESSES, "\n".join(addresses(dht)) + "\n")
             say(f"Run {run.name} is open at global step {replica.step} of {run.optimizer.total_steps}. To join:")
-            say(f"  {command}")
-            for warning in warnings:
+            say(f"  sahaj join {url}")
+            for warning in warnings_about(run, url):
                 say(warning)
 
             # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
@@ -141,9 +138,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             loop = CoordinatorLoop(
                 context,
                 replica,
-                Recorder(
-                    run, dht, context.ledger, replica, minutes, access.gate if access else None, say, folder / PEERS
-                ),
+                Recorder(run, dht, context.ledger, replica, minutes, access.gate, say, folder / PEERS),
                 minutes,
                 evaluator,
                 Rollback(context, replica, rollback_orders),
@@ -219,7 +214,7 @@ def open_releaser(context: RunContext) -> Releaser | None:
     run = context.run
     if run.release is None:
         return None
-    notebook = partial(invitation, run.name, run.access.url if run.access else None)
+    notebook = partial(invitation, run.name, run.access.url)
     releaser = Releaser(context, run.release, also=notebook)
     releaser.offer(list_checkpoints(context.checkpoints))
     return releaser
@@ -227,7 +222,6 @@ def open_releaser(context: RunContext) -> Releaser | None:
 
 def warnings_about(run: RunFile, url: str) -> list[str]:
     """What would keep others from joining by the link, where the run is not for this machine alone."""
-    assert run.access is not None, "there is a link only where the run gives passes"
     local = is_this_machine(urlsplit(url).hostname or "")
     if local and is_this_machine(run.access.host):
         return []
@@ -243,10 +237,3 @@ def warnings_about(run: RunFile, url: str) -> list[str]:
             "or others have to join with --data and text of their own."
         )
     return found
-
-
-def join_command(run_file: Path, reachable: list[str]) -> str:
-    """What others type to join; loopback addresses are left out where there are others."""
-    public = [one for one in reachable if not is_loopback(one)]
-    peers = " ".join(f"--initial-peers {address}" for address in public or reachable)
-    return f"sahaj train {run_file.name} {peers}"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from swarm.run_file import CoordinatorSection, RunFile
+from swarm.run_file import AccessSection, CoordinatorSection, RunFile
 from tokenizer.loading import is_hub_name
 
 
@@ -35,4 +35,4 @@ def for_everybody(run: RunFile) -> RunFile:
     tokenizer = run.tokenizer
     if tokenizer.path.startswith(("/", "~")):
         tokenizer = tokenizer.model_copy(update={"path": Path(tokenizer.path).name})
-    return without_secrets(run).model_copy(update={"data": data, "tokenizer": tokenizer, "access": None})
+    return without_secrets(run).model_copy(update={"data": data, "tokenizer": tokenizer, "access": AccessSection()})

@@ -58,7 +58,7 @@ class Replica:
         identity: Identity,
         model: PretrainingModel,
         newest: LoadedCheckpoint | None,
-        access: AccessControl | None,
+        access: AccessControl,
     ):
         """Where the state folder has no log yet, the run begins with the newest checkpoint, or else with the model."""
         folder = context.folder / LOG
@@ -73,10 +73,9 @@ class Replica:
             context.fingerprint.digest,
             dht,
             identity,
-            "coordinator",
-            access.gate if access else None,
+            access.gate,
             is_coordinator=True,
-            authority=access.authority if access else None,
+            authority=access.authority,
             folder=folder,
         )
         self.optimizer = CollaborativeOptimizer(

@@ -2,7 +2,7 @@
 
 ADDRESSES = "addresses.txt"  # multiaddresses of the coordinator
 ADMIN_KEY = "admin.key"  # bearer token of the organizer's orders
-AUTHORITY = "authority.key"  # signs passes; exists if the run has ever given some
+AUTHORITY = "authority.key"  # signs passes and notices
 CHECKPOINTS = "checkpoints"
 IDENTITY = "identity.key"  # of the coordinator's peer; exists once a run was opened from the folder
 LEDGER = "ledger.db"  # unless the run file names another database

@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from corpus.source_reader import SourceReader
+from corpus.shuffled_source import ShuffledSource
 from corpus.sources import Source, open_source
 from swarm.errors import DataError
 from swarm.run_file import DataSource, RunFile
@@ -67,7 +67,7 @@ class DocumentStream:
     ) -> None:
         self._sources, self._seed, self._repeat, self._buffer = sources, seed, repeat, buffer
         self._now, self._sleep = now, sleep
-        self._readers: list[SourceReader] = []
+        self._readers: list[ShuffledSource] = []
 
     @property
     def skipped(self) -> int:
@@ -104,10 +104,10 @@ class DocumentStream:
             for reader in readers:
                 reader.close()
 
-    def _open_readers(self) -> list[SourceReader]:
+    def _open_readers(self) -> list[ShuffledSource]:
         total = sum(weight for _, weight in self._sources)
         return [
-            SourceReader(
+            ShuffledSource(
                 source,
                 weight=weight,
                 seed=f"{self._seed}/{number}",
@@ -118,7 +118,7 @@ class DocumentStream:
         ]
 
 
-def _give_up_if_all_failed(readers: Sequence[SourceReader]) -> None:
+def _give_up_if_all_failed(readers: Sequence[ShuffledSource]) -> None:
     if all(reader.failures_in_a_row >= ATTEMPTS for reader in readers):
         reasons = "; ".join(f"{reader.name}: {reader.reason}" for reader in readers)
         raise DataError(f"no usable data source, each failed {ATTEMPTS} times in a row: {reasons}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarm.leaving import GRACE
@@ -51,12 +50,10 @@ class VolunteerOptions:
 class TrainerOptions:
     """Of one trainer."""
 
-    name: str
-    state_folder: Path  # holds the identity
+    identity: Identity
+    gate: Gate
     network: Network
     chosen: VolunteerOptions = field(default_factory=VolunteerOptions)
     default_grace: float = GRACE  # seconds, where none was chosen
-    identity: Identity | None = None  # loaded already; None: from the state folder
-    gate: Gate | None = None  # in a run that gives passes
     when_joined: tuple[Callable[[DHT], None], ...] = ()  # called once helper processes run and threads may start
     timer: StartupTimer = field(default_factory=StartupTimer)

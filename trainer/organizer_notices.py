@@ -5,24 +5,20 @@ from swarm.identity import Identity
 
 
 class OrganizerNotices:
-    """Reads the notices that have reached this peer; there are none in a run that gives no passes."""
+    """Reads the notices that have reached this peer."""
 
-    def __init__(self, gate: Gate | None, identity: Identity):
+    def __init__(self, gate: Gate, identity: Identity):
         self._gate, self._peer_id = gate, str(identity.peer_id)
         self._announced = ""
 
     def new_announcements(self) -> list[str]:
         """A line for the announcement that was not shown before."""
-        if self._gate is None:
-            return []
         announced, before = self._gate.notices.announcement, self._announced
         self._announced = announced
         return [f"From the organizer: {announced}"] if announced not in ("", before) else []
 
     def reason_to_leave(self) -> str | None:
         """Why this peer has to leave, if it has to."""
-        if self._gate is None:
-            return None
         notices = self._gate.notices
         if notices.stopped:
             return "The organizer has ended the run."

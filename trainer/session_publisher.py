@@ -24,15 +24,14 @@ class SessionPublisher:
         identity: Identity,
         dht: DHT,
         *,
-        name: str,
         device: str,
         credit: CreditTracker,
+        gate: Gate,
         country: str | None = None,
-        gate: Gate | None = None,
     ):
         self._credit = credit
         self._run_name, self._identity, self._dht = run_name, identity, dht
-        self._name, self._device, self._country, self._gate = name, device, country, gate
+        self._device, self._country, self._gate = device, country, gate
         self.client_mode = dht.client_mode
         self._addresses = [] if dht.client_mode else addresses(dht)[:MOST_ADDRESSES]
         self._started = clock.now()
@@ -53,8 +52,7 @@ class SessionPublisher:
     ) -> None:
         record = SessionRecord(
             session_id=session_id,
-            name=self._name,
-            shown_pass=self._gate.own.to_bytes() if self._gate else b"",
+            shown_pass=self._gate.own.to_bytes(),
             device=self._device,
             country=self._country or "",
             client_mode=self._dht.client_mode,

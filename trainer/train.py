@@ -11,7 +11,6 @@ from averaging.shell.connection import Membership
 from corpus.documents import open_documents
 from swarm.dht.node import join_dht
 from swarm.dht.watch import DHTWatch
-from swarm.identity import load_identity
 from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
@@ -40,10 +39,9 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
     Raises:
         SahajError: no usable text, a tokenizer that does not fit, a swarm that cannot be joined.
     """
-    timer, chosen = options.timer, options.chosen
+    timer, chosen, identity, gate = options.timer, options.chosen, options.identity, options.gate
     tokenizer = load_tokenizer(run)
     ours = fingerprint(run, tokenizer_digest(tokenizer))
-    identity = options.identity or load_identity(options.state_folder / "identity.key")
     # every peer reads the same text in an order of its own
     seed = zlib.crc32(identity.peer_id.to_bytes() + str(process_started).encode())
     documents = open_documents(run, run.data.train, seed=seed, repeat=True)
@@ -55,23 +53,22 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
 
     # hivemind forks its processes: that has to come before threads of ours are running
     with timer("joining the swarm"):
-        dht = join_dht(run.name, identity, options.network, options.gate)
+        dht = join_dht(run.name, identity, options.network, gate)
     try:
         committed: queue.SimpleQueue[Entry] = queue.SimpleQueue()
         with timer("connecting to the others"):
             caps = Caps(chosen.max_upload, chosen.max_download)
-            membership = Membership(run, ours.digest, dht, identity, options.name, options.gate, caps=caps)
+            membership = Membership(run, ours.digest, dht, identity, gate, caps=caps)
             optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
         credit = CreditTracker(run.data.masked_fraction)
         session = SessionPublisher(
             run.name,
             identity,
             dht,
-            name=options.name,
             device=device_name(device),
             credit=credit,
+            gate=gate,
             country=chosen.country,
-            gate=options.gate,
         )
         for begin in options.when_joined:
             begin(dht)
@@ -86,9 +83,9 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             view.message(pace.describe())
             step = TrainingStep(model, optimizer, pace.precision, compile=chosen.compile)
             loop = TrainingLoop(
-                run, options.name, step, optimizer, batches, pace.samples_per_second, credit, committed, session
+                run, gate.own.user, step, optimizer, batches, pace.samples_per_second, credit, committed, session
             )
-            _run_loop(loop, OrganizerNotices(options.gate, identity), asked, view, process_started)
+            _run_loop(loop, OrganizerNotices(gate, identity), asked, view, process_started)
             watch.stop()
             if not asked.status:
                 loop.leave()

@@ -1,4 +1,4 @@
-"""The command lines of `sahaj join` and `sahaj train`, the two ways into a run."""
+"""The command line of `sahaj join`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,9 +16,7 @@ from app.options import (
     ListenOption,
     LogLevelOption,
     MicroBatchOption,
-    PeersOption,
     RelayOption,
-    RunArgument,
     UploadOption,
     VerboseOption,
 )
@@ -96,55 +94,3 @@ def join(
         chosen=chosen,
     )
     join_run(url, options)
-
-
-def train(
-    run: RunArgument,
-    initial_peers: PeersOption,
-    name: Annotated[
-        str | None, typer.Option(help="the name in the coordinator's ledger; by default your user name")
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(help="folder of this peer's identity; by default one for this process alone"),
-    ] = None,
-    client_mode: Annotated[
-        bool, typer.Option("--client-mode", help="accept no connections (behind a firewall)")
-    ] = False,
-    listen: ListenOption = [],  # noqa: B006
-    announce: AnnounceOption = [],  # noqa: B006
-    relay: RelayOption = [],  # noqa: B006
-    device: DeviceOption = None,
-    micro_batch: MicroBatchOption = None,
-    compile: CompileOption = False,
-    country: CountryOption = None,
-    max_upload: UploadOption = None,
-    max_download: DownloadOption = None,
-    grace: GraceOption = None,
-    verbose: VerboseOption = False,
-    log_level: LogLevelOption = logs.Level.INFO,
-) -> None:
-    """Join a run that gives no passes, by an address, and train until it is done or you leave (Ctrl-C)."""
-    start_peer(verbose=verbose, log_level=log_level)
-    from swarm.run_file import load_run
-
-    loaded = load_run(run)  # reports a mistake in it before the imports, which take seconds
-    from app.commands.train_by_address import train_by_address
-    from trainer.options import VolunteerOptions
-
-    chosen = VolunteerOptions(
-        client_mode=client_mode,
-        listen=tuple(listen),
-        announce=tuple(announce),
-        relays=tuple(relay),
-        device=device,
-        micro_batch=micro_batch,
-        compile=compile,
-        country=country,
-        max_upload=max_upload,
-        max_download=max_download,
-        grace=grace,
-    )
-    train_by_address(
-        loaded, tuple(initial_peers), name, state, chosen, verbose=verbose, process_started=startup.PROCESS_STARTED
-    )

@@ -14,7 +14,7 @@ from coordinator.release.build import make_release
 from coordinator.release.facts import Record, read_record, read_unnamed, unknown_names
 from coordinator.release.hub import HubRepository, check_name
 from coordinator.release.publish import CARD, Release, publish
-from coordinator.state_folder import AUTHORITY, LEDGER, URL
+from coordinator.state_folder import LEDGER, URL
 from swarm.run_file import RunFile, load_run
 
 
@@ -103,7 +103,7 @@ def _record_of(run: RunFile, state_folder: Path, url: str | None, say: Callable[
     unnamed = read_unnamed(*folders)
     ledger = open_ledger(url, state_folder)
     try:
-        record = read_record(ledger, run, unnamed, has_passes=any((folder / AUTHORITY).is_file() for folder in folders))
+        record = read_record(ledger, run, unnamed)
     finally:
         ledger.close()
     if unknown := record.work.credit.unknown:

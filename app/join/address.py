@@ -23,9 +23,7 @@ def coordinator_url(given: str) -> str:
     """
     text = given.strip()
     if Path(text).suffix in (".yaml", ".yml"):
-        raise JoinProblem(
-            ProblemKind.BAD_URL, f"{one_line(text)}: a run file; give the coordinator's URL, or use `sahaj train`"
-        )
+        raise JoinProblem(ProblemKind.BAD_URL, f"{one_line(text)}: a run file; give the coordinator's URL")
     if text.startswith("/"):
         raise JoinProblem(
             ProblemKind.BAD_URL,

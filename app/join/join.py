@@ -101,7 +101,7 @@ def who(access: Access, options: JoinOptions) -> tuple[HubToken | None, str | No
     token = find_token()
     if token is None:
         if access.open:
-            return None, user_name(LONGEST_NAME)
+            return None, _user_name()
         token = ask_for_token()
     try:
         check_token(token, allow_write=options.allow_write_token, notebook=options.notebook)
@@ -109,7 +109,7 @@ def who(access: Access, options: JoinOptions) -> tuple[HubToken | None, str | No
         if not access.open:
             raise
         if problem.kind is ProblemKind.HUB_AWAY:
-            return None, user_name(LONGEST_NAME)
+            return None, _user_name()
         raise JoinProblem(problem.kind, f"{problem}; or join without a token: --name NAME") from None
     return token, None
 
@@ -216,12 +216,10 @@ def _train(admitted: Admitted, options: JoinOptions, timer: StartupTimer, view: 
         renewed=lambda answer: _remember_newer(peers_file, answer),
     )
     trainer = TrainerOptions(
-        name=gate.own.user,
-        state_folder=admitted.peer_folder,
-        network=chosen.network(_initial_peers(admitted, peers_file), client_mode=admitted.client_mode),
-        chosen=chosen,
         identity=admitted.identity,
         gate=gate,
+        network=chosen.network(_initial_peers(admitted, peers_file), client_mode=admitted.client_mode),
+        chosen=chosen,
         when_joined=(renewal.start,),
         timer=timer,
     )
@@ -262,9 +260,9 @@ def _client_mode(url: str, chosen: VolunteerOptions) -> bool:
     return machine_checks.needs_client_mode(*machine_checks.addresses_towards(url))
 
 
-def user_name(longest: int) -> str:
+def _user_name() -> str:
     """The login name, or a plain one where the system knows none (in containers)."""
     try:
-        return getpass.getuser()[:longest]
+        return getpass.getuser()[:LONGEST_NAME]
     except (KeyError, OSError):
         return "volunteer"

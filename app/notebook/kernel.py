@@ -88,7 +88,7 @@ def is_open_run(url: str) -> bool | None:
     """Whether anybody may join the run; None if its coordinator does not say, in which case the peer will say why."""
     try:
         with urllib.request.urlopen(f"{with_scheme(url)}/api/run", timeout=PATIENCE) as answer:
-            return bool((json.load(answer)["access"] or {}).get("open"))
+            return bool(json.load(answer)["access"]["open"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from app.plan.table import Volunteers
 from averaging.bandwidth.cap import MEGABIT
 from averaging.load_balancing.plan import GlobalStep, NobodyReachable, Node, Plan, Role, equal_parts, make_plan
-from averaging.reduce.encoding import vector_bytes
+from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
 from swarm.run_file import RunFile
 from trainer.model_size import tensor_sizes

@@ -173,7 +173,7 @@ class Farewell(Packed, frozen=True):
     instance: str  # digest of its newest header; empty if it had no state
     step: int  # of that header
     promised: Ballot | None  # in the decision about the header after it
-    signature: bytes = b""  # of the session; empty where the run gives no passes
+    signature: bytes = b""  # of the session
 
 
 class Certificate(Packed, frozen=True):
@@ -182,7 +182,7 @@ class Certificate(Packed, frozen=True):
     ballot: Ballot
     votes: tuple[str, ...] = ()  # sessions of voters
     goodbyes: tuple[Farewell, ...] = ()  # of voters that had left for good
-    signatures: tuple[bytes, ...] = ()  # of the votes, in their order; empty ones where the run gives no passes
+    signatures: tuple[bytes, ...] = ()  # of the votes, in their order
 
 
 class Entry(Packed, frozen=True):

@@ -82,7 +82,7 @@ class Crediting:
 
     def _is_who_it_says(self, member: Member) -> bool:
         contact = self._contacts.get(member.session)
-        return contact.user == member.user if contact is not None else not self._session.credentials.is_guarded
+        return contact is not None and contact.user == member.user
 
     def on_vote(self, sender: str, vote: Vote, now: float) -> None:
         """The coordinator has a header."""

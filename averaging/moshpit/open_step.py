@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from averaging.log.header import Ballot, Certificate, Entry
 from averaging.moshpit.crediting import Crediting
-from averaging.moshpit.gathering import Gathering
 from averaging.moshpit.group_keys import GroupSettings, groups_of
+from averaging.moshpit.group_progress import GroupProgress
 from averaging.moshpit.group_round import GroupRound, ballot_number, is_first, step_of
 from averaging.moshpit.step_rounds import Mean, StepRounds
 from averaging.protocol.buffers import Buffers
@@ -25,7 +25,7 @@ class OpenStep:
         session: Session,
         contacts: Contacts,
         groups: GroupSettings,
-        gathering: Gathering,
+        progress: GroupProgress,
         buffers: Buffers,
         reduction: Reduction,
         fetching: Fetching,
@@ -34,7 +34,7 @@ class OpenStep:
         step: Callable[[], int | None],
     ):
         self._session, self._contacts, self._groups = session, contacts, groups
-        self._gathering, self._buffers, self._step = gathering, buffers, step
+        self._progress, self._buffers, self._step = progress, buffers, step
         self._reduction, self._fetching, self._crediting, self._planner = reduction, fetching, crediting, planner
         self.rounds: StepRounds | None = None
         self._announced: Groups | None = None  # the step that was begun last ...
@@ -135,7 +135,7 @@ class OpenStep:
             self._session.send(sender, Refused(call.instance, call.ballot, call.ballot))
         else:
             self._early[sender] = call
-            self._gathering.tell(sender, now)  # it waits for a peer that lives
+            self._progress.tell(sender, now)  # it waits for a peer that lives
 
     def on_refused(self, sender: str, refused: Refused, now: float) -> None:
         """A convener goes on without this peer."""

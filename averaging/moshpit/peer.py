@@ -1,9 +1,9 @@
 """A peer of a run in small groups: a machine with the same face as that of the log (`averaging.protocol.peer`).
 
-One peer counts the samples of all, and says when a step begins and who takes part (`gathering`). All compute the same
-groups from that (`group_keys`). After the rounds of a step (`open_step`) each peer applies the mean that it has; every
-few steps parameters are averaged in the same way, since peers drift apart. There is no log: nothing is voted for. A
-peer that missed some steps goes on without them until parameters are averaged; one that missed many loads a state.
+One peer counts the samples of all, and says when a step begins and who takes part (`group_progress`). All compute the
+same groups from that (`group_keys`). After the rounds of a step (`open_step`) each peer applies the mean that it has;
+every few steps parameters are averaged in the same way, since peers drift apart. There is no log: nothing is voted for.
+A peer that missed some steps goes on without them until parameters are averaged; one that missed many loads a state.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from typing import Any
 
 from averaging.log.header import Ballot, Entry, Farewell, Head, SnapshotName
 from averaging.moshpit.crediting import Crediting
-from averaging.moshpit.gathering import Gathering
 from averaging.moshpit.group_keys import GroupSettings
+from averaging.moshpit.group_progress import GroupProgress
 from averaging.moshpit.group_round import PARTIAL, WHOLE
 from averaging.moshpit.loading import Loading
 from averaging.moshpit.open_step import OpenStep
@@ -23,7 +23,7 @@ from averaging.protocol import messages
 from averaging.protocol.actions import Action, Apply, EncodeParameters, TakeParameters
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.credentials import Credentials, Open, is_farewell, signed_farewell
+from averaging.protocol.credentials import Credentials, is_farewell, signed_farewell
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.resting import Resting
@@ -42,26 +42,26 @@ class GroupPeer:
         self,
         me: Contact,
         settings: Settings,
+        credentials: Credentials,
         groups: GroupSettings,
         now: float,
         planner: Planner = equal_parts,
-        credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
         self.me, self._settings, self._groups = me, settings, groups
         self.buffers, self.resting = Buffers(settings.most_samples), Resting(me.session)  # in small groups all compute
         self.session = session = Session(me, settings, credentials)
         self._contacts = contacts = Contacts(me, credentials)
         self.fetching, self.reducing = Fetching(session.send, settings.timing), Reduction(session)
-        self.gathering = Gathering(contacts, settings, self.buffers, lambda: self.head, session.send)
+        self.progress = GroupProgress(contacts, settings, self.buffers, lambda: self.head, session.send)
         self._crediting = crediting = Crediting(session, contacts)
 
         def step() -> int | None:
             return None if self.is_behind else self.step
 
         self._loading = Loading(session, contacts, self.fetching, step)
-        reducing, gathering = self.reducing, self.gathering
+        reducing, progress = self.reducing, self.progress
         self.open_step = OpenStep(
-            session, contacts, groups, gathering, self.buffers, reducing, self.fetching, crediting, planner, step
+            session, contacts, groups, progress, self.buffers, reducing, self.fetching, crediting, planner, step
         )
         self._computes = False
         self.step: int | None = None  # of the state that this peer has, or will have when its process is done
@@ -69,9 +69,9 @@ class GroupPeer:
         self._missed = 0  # steps, since parameters were averaged
         self._encodes = False  # parameters, which are averaged next
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
-            messages.Report: self.gathering.on_report,
-            messages.Status: self.gathering.on_status,
-            messages.Groups: self.gathering.on_groups,
+            messages.Report: self.progress.on_report,
+            messages.Status: self.progress.on_status,
+            messages.Groups: self.progress.on_groups,
             messages.Call: self.open_step.on_call,
             messages.Refused: self.open_step.on_refused,
             messages.Goodbye: self._on_goodbye,
@@ -102,7 +102,7 @@ class GroupPeer:
 
     def receive(self, sender: str, message: Message, now: float) -> None:
         """A message has come. Those that only peers of a log send are of no use."""
-        self.gathering.heard(sender, now)
+        self.progress.heard(sender, now)
         self.open_step.heard(sender, now)
         if (handler := self._handlers.get(type(message))) is not None:
             handler(sender, message, now)
@@ -117,7 +117,7 @@ class GroupPeer:
         self._computes = False
         if weight and self.buffers.has_room(samples):
             self.buffers.add(weight, samples, loss)
-            self.gathering.computed(now)
+            self.progress.computed(now)
         self._after(now)
 
     def averaged(
@@ -164,7 +164,7 @@ class GroupPeer:
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken."""
-        self.gathering.views.forget(session)
+        self.progress.views.forget(session)
         self.open_step.lost(session, now)
         self._after(now)
 
@@ -178,7 +178,7 @@ class GroupPeer:
         """Time has passed."""
         self.fetching.tick(now)
         self.reducing.tick(now)
-        self.gathering.tick(now)
+        self.progress.tick(now)
         self._crediting.tick(now)
         self._after(now)
 
@@ -239,8 +239,8 @@ class GroupPeer:
             if self.open_step.rounds is None:
                 self._catch_up(now)
                 if self._is_idle and not self._loading.is_ordered:
-                    self.gathering.announce(now)
-                    if (groups := self.gathering.begins(now, is_computing=self._computes)) is not None:
+                    self.progress.announce(now)
+                    if (groups := self.progress.begins(now, is_computing=self._computes)) is not None:
                         self.open_step.begin(groups, None, self._instance, now)
                         continue
             elif (ended := self.open_step.go_on(now)) is not None:
@@ -271,20 +271,20 @@ class GroupPeer:
         if self.step % self._groups.state_every == 0:
             self._encodes = True
             self.session.act(EncodeParameters())
-        self.gathering.report(now)
+        self.progress.report(now)
 
     def _catch_up(self, now: float) -> None:
         """Go on without some steps that the others have taken, or load a state if they were many."""
         if self._encodes or self._loading.is_ordered:
             return
-        newest = self.gathering.newest(now)
+        newest = self.progress.newest(now)
         if self.step is not None and newest > self.step and not self.is_behind:
             self._missed += newest - self.step
             if not self.is_behind:
                 for step in range(self.step + 1, newest + 1):
                     self.session.act(Apply(passed(self._settings.run, step, self.me.session)))
                 self.step = newest
-                self.gathering.report(now)
+                self.progress.report(now)
         elif self.is_behind and self._is_idle:
             if (found := self._loading.found()) is not None:
                 self._loading.order(passed(self._settings.run, max(found.step, newest), self.me.session), found)
@@ -298,4 +298,4 @@ class GroupPeer:
         self.step, self._missed = step, min(step - snapshot.step, self._groups.state_every)
         self.buffers.drop()
         self._loading.stop()
-        self.gathering.report(now)
+        self.progress.report(now)

@@ -19,8 +19,8 @@ from averaging.protocol.credentials import Credentials
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Contact
 from averaging.protocol.resting import Resting
-from averaging.protocol.rounds.gathering import Gathering
-from averaging.protocol.rounds.leading import Leading
+from averaging.protocol.rounds.batch_progress import BatchProgress
+from averaging.protocol.rounds.convening import Convening
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.session import Session
@@ -31,7 +31,7 @@ class Components:
     """Those of one session; `LogPeer` tells them what happens."""
 
     def __init__(
-        self, me: Contact, settings: Settings, now: float, held: Iterable[str], plan: Planner, credentials: Credentials
+        self, me: Contact, settings: Settings, credentials: Credentials, now: float, held: Iterable[str], plan: Planner
     ):
         self.session = session = Session(me, settings, credentials)
         self.buffers = Buffers(settings.most_samples)
@@ -45,9 +45,9 @@ class Components:
         self.reducing = Reduction(session)
         self.resting = Resting(me.session)
         self.voting = Voting(session, contacts, self.buffers, self.fetching, self._objection, self.resting)
-        self.gathering = Gathering(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)
-        self.leading = Leading(
-            session, contacts, plan, self._objection, self.log, self.gathering, self.voting, self.fetching
+        self.progress = BatchProgress(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)
+        self.convening = Convening(
+            session, contacts, plan, self._objection, self.log, self.progress, self.voting, self.fetching
         )
 
     def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
@@ -84,25 +84,25 @@ class Components:
             assert header.snapshot is not None
             self.log.pinned = None
             self.log.snapshots.append(header.snapshot)
-            self.leading.rolled_back(header.snapshot.digest)
+            self.convening.rolled_back(header.snapshot.digest)
         if header.kind is HeaderKind.UPDATE:
             members = {member.session for member in header.members}
-            self.gathering.views.round_closed(header.previous, members, now)
+            self.progress.views.round_closed(header.previous, members, now)
         self.reducing.end(entry.certificate.ballot)
         self._new_step()
         self.adopting.committed(header.snapshot, [entry.certificate.ballot.convener, *self.contacts.others], now)
         wanted = self.catching_up.wanted() | self.adopting.wanted()
         self.fetching.want_only(wanted)
         self.log.forget_old(wanted)
-        self.gathering.report(now)
+        self.progress.report(now)
 
     def _new_step(self) -> None:
         self.log.told(self.trust.anchor)
         tip = self.log.tip
         self.contacts.forget_goodbyes(tip)
         self.voting.new_step(tip.digest, tip.ballot)
-        self.leading.new_step()
-        self.gathering.new_step(tip.digest)
+        self.convening.new_step()
+        self.progress.new_step(tip.digest)
 
     def _objection(self, header: Header) -> str:
         assert self.log.chain is not None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from averaging.log.header import Header
-from averaging.protocol.credentials import Credentials, Open
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Accepted, Commit, Contact, Goodbye, Propose
 
 MOST_KNOWN = 10_000  # sessions
@@ -16,7 +16,7 @@ class Contacts:
     One that has said goodbye does not come back, though the DHT lists it for a while.
     """
 
-    def __init__(self, me: Contact, credentials: Credentials = Open()):  # noqa: B008  (it has no state)
+    def __init__(self, me: Contact, credentials: Credentials):
         self.me, self._credentials = me, credentials
         self.others: dict[str, Contact] = {}  # by session
         self.goodbyes: dict[str, Goodbye] = {}  # by session

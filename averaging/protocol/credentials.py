@@ -1,8 +1,7 @@
 """Signatures of sessions and of the run's authority, which make statements of others count.
 
-A run that gives passes is *guarded*. The transport vouches for the direct neighbour only, so whatever is passed on is
-signed: votes and goodbyes by their sessions, contacts by theirs with the pass, resets, rollbacks and heads by the
-authority. In a run without passes everybody may take part under any name, so nothing is checked: see `Open`.
+The transport vouches for the direct neighbour only, so whatever is passed on is signed: votes and goodbyes by their
+sessions, contacts by theirs with the pass, resets, rollbacks and heads by the authority.
 """
 
 from typing import Protocol
@@ -19,10 +18,6 @@ class Credentials(Protocol):
 
     Answers never change, or honest peers would disagree: passes that have expired count here.
     """
-
-    @property
-    def is_guarded(self) -> bool:
-        """Whether anything is checked."""
 
     def introduced(self, contact: Contact) -> Contact:
         """A session of this peer, with its proof."""
@@ -41,36 +36,6 @@ class Credentials(Protocol):
 
     def admits(self, contact: Contact) -> bool:
         """Whether a contact is signed by its session, and its user is the one in the pass."""
-
-
-class Open:
-    """For a run without passes: everything is believed."""
-
-    is_guarded = False
-
-    def introduced(self, contact: Contact) -> Contact:
-        """As it is."""
-        return contact
-
-    def sign(self, content: bytes) -> bytes:
-        """Nothing."""
-        return b""
-
-    def verify(self, session: str, content: bytes, signature: bytes) -> bool:
-        """Always."""
-        return True
-
-    def authorize(self, content: bytes) -> bytes:
-        """Nothing."""
-        return b""
-
-    def is_authorized(self, content: bytes, signature: bytes) -> bool:
-        """Always."""
-        return True
-
-    def admits(self, contact: Contact) -> bool:
-        """Always."""
-        return True
 
 
 # -- what is signed; each begins with what it is for, so that nothing can be taken for something else
@@ -132,4 +97,4 @@ def is_anchor(anchor: Anchor, credentials: Credentials) -> bool:
 
 def is_ordered(header: Header, credentials: Credentials) -> bool:
     """Whether the authority has signed a reset or a rollback."""
-    return not credentials.is_guarded or credentials.is_authorized(order(header), header.order)
+    return credentials.is_authorized(order(header), header.order)

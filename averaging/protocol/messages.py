@@ -15,7 +15,7 @@ class Contact(Packed, frozen=True):
     user: str
     reachable: bool  # accepts connections
     is_coordinator: bool = False
-    proof: bytes = b""  # the session's signature and its pass; empty where the run gives no passes
+    proof: bytes = b""  # the session's signature and its pass
 
 
 class Anchor(Packed, frozen=True):
@@ -28,7 +28,7 @@ class Anchor(Packed, frozen=True):
     signature: bytes
 
 
-# -- gathering
+# -- progress
 
 
 class Report(Message, frozen=True):

@@ -15,7 +15,7 @@ from averaging.log.header import Ballot, Gap, Head, HeaderKind, SnapshotName
 from averaging.protocol import messages
 from averaging.protocol.actions import Action
 from averaging.protocol.components import Components
-from averaging.protocol.credentials import Credentials, Open, is_farewell
+from averaging.protocol.credentials import Credentials, is_farewell
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
@@ -28,32 +28,37 @@ class LogPeer:
         self,
         me: Contact,
         settings: Settings,
+        credentials: Credentials,
         now: float,
         held: Iterable[str] = (),
         plan: Planner = equal_parts,
-        credentials: Credentials = Open(),  # noqa: B008  (it has no state)
     ):
-        self._components = own = Components(me, settings, now, held, plan, credentials)
+        self._components = own = Components(me, settings, credentials, now, held, plan)
         self.session, self._contacts, self._trust = own.session, own.contacts, own.trust
         self.buffers, self.log, self.fetching, self.resting = own.buffers, own.log, own.fetching, own.resting
         self.reducing, self.backfilling, self.catching_up = own.reducing, own.backfilling, own.catching_up
-        self.adopting, self.voting, self.gathering, self.leading = own.adopting, own.voting, own.gathering, own.leading
+        self.adopting, self.voting, self.progress, self.convening = (
+            own.adopting,
+            own.voting,
+            own.progress,
+            own.convening,
+        )
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
-            messages.Report: self.gathering.on_report,
+            messages.Report: self.progress.on_report,
             messages.Status: self._on_status,
             messages.Meet: self._on_meet,
             messages.Call: self._on_call,
-            messages.Refused: self.leading.on_refused,
+            messages.Refused: self.convening.on_refused,
             messages.Goodbye: self._on_goodbye,
             messages.Plan: self._on_plan,
             messages.Piece: self._on_piece,
-            messages.Reducing: self.leading.on_news,
-            messages.Reduced: self.leading.on_news,
+            messages.Reducing: self.convening.on_news,
+            messages.Reduced: self.convening.on_news,
             messages.Chunk: self._on_chunk,
             messages.Want: self.fetching.on_want,
             messages.Lacks: self.fetching.on_lacks,
             messages.Propose: self._on_propose,
-            messages.Vote: self.leading.on_news,
+            messages.Vote: self.convening.on_news,
             messages.Commit: self._on_commit,
             messages.WantLog: self.log.on_want_log,
             messages.Log: lambda sender, log, now: self.catching_up.log(sender, log, self.log.chain, now),
@@ -78,7 +83,7 @@ class LogPeer:
         """
         self.backfilling.gaps = list(gaps)
         self._components.go_on_from(chain, snapshots)
-        self.leading.waited_before = waited
+        self.convening.waited_before = waited
         is_next = accepted is not None and accepted.header.previous == chain.tip.digest
         if accepted is not None and is_next and accepted.header.kind is HeaderKind.UPDATE:
             self.voting.voter.accepted = accepted
@@ -87,7 +92,7 @@ class LogPeer:
     def rejoin(self, log: messages.Log | None, old: "LogPeer", now: float) -> None:
         """Go on from the log that the session before this one has rejoined for; None: from what others will tell."""
         self.backfilling.go_on_from(old.backfilling, None if old.log.chain is None else old.log.tip)
-        self.leading.rollback = self.log.pinned = old.leading.rollback  # an order stands until a header has it
+        self.convening.rollback = self.log.pinned = old.convening.rollback  # an order stands until a header has it
         self.catching_up.go_on_from(old.catching_up, log, now)
         self._after(now)
 
@@ -99,7 +104,7 @@ class LogPeer:
 
     def receive(self, sender: str, message: Message, now: float) -> None:
         """A message has come."""
-        self.gathering.views.heard(sender, now)
+        self.progress.views.heard(sender, now)
         self._handlers[type(message)](sender, message, now)
         self._after(now)
 
@@ -115,7 +120,7 @@ class LogPeer:
         self.voting.computes = False
         if weight and self.buffers.has_room(samples):
             self.buffers.add(weight, samples, loss)
-            self.gathering.computed(now)
+            self.progress.computed(now)
         self.voting.call_after_batch(now)
         self._after(now)
 
@@ -133,14 +138,14 @@ class LogPeer:
 
     def proposal_saved(self, ballot: Ballot, now: float) -> None:
         """The process has done the `SaveProposal` of a ballot."""
-        self.leading.saved(ballot, now)
+        self.convening.saved(ballot, now)
         self._after(now)
 
     def snapshot_made(self, step: int, digest: str, chunks: Iterable[str], now: float) -> None:
         """The process holds the state of a step, which was a snapshot step: a manifest and its chunks."""
         self.fetching.made(digest, chunks, now)
         self.log.snapshot_made(SnapshotName(step, digest))
-        accepted, current = self.voting.voter.accepted, self.leading.round
+        accepted, current = self.voting.voter.accepted, self.convening.round
         headers = [accepted.header if accepted else None, current.header if current else None]
         needed = {digest for header in headers if header is not None for digest in header.needed}
         self.adopting.committed(self.log.tip.snapshot, self._contacts.others, now)
@@ -162,11 +167,11 @@ class LogPeer:
     def roll_back(self, snapshot: str, chunks: Iterable[str], now: float) -> None:
         """The run's authority wants the state of a snapshot back; the process holds its manifest and chunks."""
         self.fetching.made(snapshot, chunks, now)
-        self.leading.rollback = self.log.pinned = snapshot
+        self.convening.rollback = self.log.pinned = snapshot
 
     def lost(self, session: str, now: float) -> None:
         """The connection to a peer has broken: it may have died, or come back at once."""
-        self.leading.lost(session, now)
+        self.convening.lost(session, now)
         self._after(now)
 
     def moving(self, session: str, now: float) -> None:
@@ -181,7 +186,7 @@ class LogPeer:
         self.catching_up.tick(self.log.head, now)
         self.voting.call_after_batch(now)
         self.resting.tick(self._contacts.others, now)
-        self.gathering.tick(now)
+        self.progress.tick(now)
         self.backfilling.tick(now)
         self._after(now)
 
@@ -225,19 +230,19 @@ class LogPeer:
     # -- messages that concern more than one part
 
     def _on_status(self, sender: str, status: messages.Status, now: float) -> None:
-        if self.session.credentials.is_guarded and self._trust.heard(status.anchor, now):
+        if self._trust.heard(status.anchor, now):
             self.log.told(status.anchor)
-        self.gathering.on_status(sender, status, now)
-        self.leading.on_status(sender, status, now)
+        self.progress.on_status(sender, status, now)
+        self.convening.on_status(sender, status, now)
 
     def _on_meet(self, sender: str, meet: messages.Meet, now: float) -> None:
         self.voting.knows_of(meet.ballot)
         if sender != meet.ballot.convener:
             return
         if meet.instance != self.voting.instance or self.is_behind:
-            self.session.send(sender, self.gathering.status(now))
+            self.session.send(sender, self.progress.status(now))
         elif self.voting.meet(sender, meet, now):
-            self.gathering.convening.other_ballot(now)
+            self.progress.choice.other_ballot(now)
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
         if sender != goodbye.farewell.session or not is_farewell(goodbye.farewell, self.session.credentials):
@@ -245,20 +250,20 @@ class LogPeer:
         self._contacts.has_left(goodbye)
         self._contacts.learn_of(goodbye.accepted)
         self._forget_goodbyes()
-        self.gathering.views.forget(sender)
-        self.leading.has_left(sender, now)
+        self.progress.views.forget(sender)
+        self.convening.has_left(sender, now)
 
     def _forget_goodbyes(self) -> None:
         if self.log.chain is not None:
             self._contacts.forget_goodbyes(self.log.chain.tip)
 
     def _on_piece(self, sender: str, piece: messages.Piece, now: float) -> None:
-        self.gathering.convening.round_moves(now)
+        self.progress.choice.round_moves(now)
         self.reducing.piece(sender, piece, now)
 
     def _on_chunk(self, sender: str, chunk: messages.Chunk, now: float) -> None:
         if self.reducing.is_reducer(sender):
-            self.gathering.convening.round_moves(now)
+            self.progress.choice.round_moves(now)
         self.fetching.on_chunk(sender, chunk, now)
 
     def _on_plan(self, sender: str, plan: messages.Plan, now: float) -> None:
@@ -271,7 +276,7 @@ class LogPeer:
 
     def _on_propose(self, sender: str, proposal: messages.Propose, now: float) -> None:
         if self.log.chain is None or proposal.instance != self.voting.instance:
-            self.session.send(sender, self.gathering.status(now))
+            self.session.send(sender, self.progress.status(now))
         else:
             self.adopting.proposed(proposal.header.snapshot, [sender, *self._contacts.others], now)
             self.voting.propose(sender, proposal, now)
@@ -279,7 +284,7 @@ class LogPeer:
     def _on_call(self, sender: str, call: messages.Call, now: float) -> None:
         if call.accepted is not None and call.instance == self.voting.instance:
             self.adopting.proposed(call.accepted.header.snapshot, [sender, *self._contacts.others], now)
-        self.leading.on_call(sender, call, now)
+        self.convening.on_call(sender, call, now)
 
     def _on_commit(self, sender: str, commit: messages.Commit, now: float) -> None:
         header = commit.entry.header
@@ -302,7 +307,7 @@ class LogPeer:
             if self.catching_up.has_found:
                 self._components.follow(now)
             self.adopting.go_on()
-            committed = self.leading.go_on(now)
+            committed = self.convening.go_on(now)
             if committed is not None:
                 for session in self._contacts.others:
                     self.session.send(session, messages.Commit(committed))

@@ -3,7 +3,7 @@
 from collections import deque
 
 from averaging.protocol.actions import Action, Send
-from averaging.protocol.credentials import Credentials, Open
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Bandwidth, Contact, Message
 from averaging.protocol.settings import Settings
 
@@ -11,7 +11,7 @@ from averaging.protocol.settings import Settings
 class Session:
     """One session of a peer. Keeps actions in their order, and messages to itself, until they are taken."""
 
-    def __init__(self, me: Contact, settings: Settings, credentials: Credentials = Open()):  # noqa: B008  (no state)
+    def __init__(self, me: Contact, settings: Settings, credentials: Credentials):
         self.me, self.settings, self.timing, self.credentials = me, settings, settings.timing, credentials
         self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured; calls tell it
         self.speed = 0.0  # samples a second that this peer computes, or would; calls tell it

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from averaging.reduce.encoding import LARGEST_WEIGHT, Compression, encode_piece
+from averaging.reduce.gradient_codec import LARGEST_WEIGHT, Compression, encode_piece
 from averaging.reduce.grid import Grid
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from averaging.reduce.encoding import Compression, Floats, decode_piece, encode
+from averaging.reduce.gradient_codec import Compression, Floats, decode_piece, encode
 from averaging.reduce.grid import Grid
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from hivemind.dht import DHT
 
 from averaging.bandwidth.own_line import NO_CAPS, Caps, OwnLine
-from averaging.protocol.credentials import Credentials, Open
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Message
 from averaging.shell.shell import Shell
 from averaging.transport.discovery import Discovery
@@ -31,9 +31,8 @@ class Membership:
     """Who a peer is in a run.
 
     Args:
-        name: counts where there are no passes.
         folder: of the log, which a coordinator needs; others keep what they hold in memory if there is none.
-        authority: of the run; the coordinator of one with passes needs it.
+        authority: of the run; the coordinator needs it.
         caps: what the volunteer lets the run take of the line.
     """
 
@@ -41,27 +40,25 @@ class Membership:
     fingerprint: str
     dht: DHT
     identity: Identity
-    name: str
-    gate: Gate | None = None
+    gate: Gate
     is_coordinator: bool = False
     folder: Path | None = None
     authority: Authority | None = None
     caps: Caps = NO_CAPS
 
     def __post_init__(self) -> None:
-        if self.gate is not None and self.is_coordinator and self.authority is None:
-            raise ValueError("the coordinator of a run with passes needs the authority's key")
+        if self.is_coordinator and self.authority is None:
+            raise ValueError("the coordinator needs the authority's key")
 
     @cached_property
     def credentials(self) -> Credentials:
         """What this peer signs and checks with."""
-        return Open() if self.gate is None else PassCredentials(self.identity, self.gate, self.authority)
+        return PassCredentials(self.identity, self.gate, self.authority)
 
     def new_contact(self) -> Contact:
         """Of a new session."""
         session = f"{self.dht.peer_id.to_base58()}.{secrets.token_hex(4)}"
-        user = self.gate.own.user if self.gate else self.name
-        contact = Contact(session, user, not self.dht.client_mode, self.is_coordinator)
+        contact = Contact(session, self.gate.own.user, not self.dht.client_mode, self.is_coordinator)
         return self.credentials.introduced(contact)
 
 

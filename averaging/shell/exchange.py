@@ -13,7 +13,7 @@ from averaging.log.store import Store
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Chunk, Message, Piece, Plan
-from averaging.reduce.encoding import piece_bytes, with_weight
+from averaging.reduce.gradient_codec import piece_bytes, with_weight
 from averaging.reduce.reducer import EncodedMean, average
 from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay

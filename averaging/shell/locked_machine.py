@@ -14,8 +14,8 @@ from averaging.protocol.messages import Contact, Log
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.settings import Settings
-from averaging.reduce.encoding import Compression
 from averaging.reduce.gradient_buffers import GradientBuffers
+from averaging.reduce.gradient_codec import Compression
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +38,9 @@ class LockedMachine:
         self.lock = threading.Lock()
         self.settings, self.gradients, self._planner, self._credentials = settings, gradients, planner, credentials
         self.machine: Machine = (
-            LogPeer(me, settings, now, plan=planner, credentials=credentials)
+            LogPeer(me, settings, credentials, now, plan=planner)
             if groups is None
-            else GroupPeer(me, settings, groups, now, planner, credentials)
+            else GroupPeer(me, settings, credentials, groups, now, planner)
         )
         self._loads_before = 0  # of earlier sessions
 
@@ -70,7 +70,7 @@ class LockedMachine:
         assert isinstance(old, LogPeer)
         self._loads_before = loads  # what the old session has ordered since is not done any more
         self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
-        self.machine = new = LogPeer(me, self.settings, now, old.fetching.held, self._planner, self._credentials)
+        self.machine = new = LogPeer(me, self.settings, self._credentials, now, old.fetching.held, self._planner)
         new.session.speed = old.session.speed
         if log is not None and log.snapshot is not None:
             new.fetching.made(log.snapshot.digest, chunks, now)

@@ -13,7 +13,7 @@ from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
 from averaging.log.store import Store
-from averaging.reduce.encoding import Compression, decode, encode
+from averaging.reduce.gradient_codec import Compression, decode, encode
 from averaging.reduce.grid import Grid
 from swarm.errors import StorageError
 

@@ -23,7 +23,7 @@ from averaging.log.store import Store
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average, Send
-from averaging.protocol.credentials import Credentials, Open
+from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner, equal_parts
@@ -88,7 +88,7 @@ class Shell:
         disk: Disk | None = None,
         renew: Callable[[], Contact],
         planner: Planner = equal_parts,
-        credentials: Credentials = Open(),  # noqa: B008  (it has no state)
+        credentials: Credentials,
         groups: GroupSettings | None = None,
         applied: Callable[[Entry], None] = lambda entry: None,
     ):
@@ -205,7 +205,7 @@ class Shell:
         with self._locked.lock:
             machine, now = self._machine, self._loop.time()
             return Progress(
-                gathered=machine.gathering.gathered(now),
+                gathered=machine.progress.gathered(now),
                 own=machine.buffers.samples,
                 peers=1 + len(machine.others),
                 in_round=machine.in_round(now),

@@ -212,7 +212,7 @@ class Stepping:
         except StorageError as error:
             logger.warning("the coordinator leads no round until its disk has room: %s", error)
             with self._locked.lock:
-                machine.leading.saving_failed()
+                machine.convening.saving_failed()
             self._keep_trying()
             return
         with self._locked.lock:
@@ -231,7 +231,7 @@ class Stepping:
         self._tries_again = False
         with self._locked.lock:
             if isinstance(self._locked.machine, LogPeer):
-                self._locked.machine.leading.saving_works()
+                self._locked.machine.convening.saving_works()
         self._carry_out()
 
     # -- in the thread aside

@@ -9,8 +9,8 @@ from hivemind.p2p import PeerID
 from hivemind.utils import get_logger
 
 from averaging.protocol.messages import Contact
+from averaging.transport.message_codec import is_session_of
 from averaging.transport.pass_credentials import is_admitted
-from averaging.transport.wire import is_session_of
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused, is_coordinators
@@ -28,11 +28,11 @@ class Listing:
     """The sessions of a run. One that a look at the DHT has missed is listed until its record expires.
 
     Args:
-        gate: knows who may take part, and under which name; None where everybody may.
+        gate: knows who may take part, and under which name.
         own: our session, which is not listed.
     """
 
-    def __init__(self, gate: Gate | None, own: str):
+    def __init__(self, gate: Gate, own: str):
         self._gate, self._own = gate, own
         self._newest: dict[str, tuple[PeerID, ContactRecord, float]] = {}  # by peer: it has one session at a time
 
@@ -51,25 +51,23 @@ class Listing:
         return {one.session: one for one in contacts if one is not None and one.session != self._own}
 
     def _contact(self, peer_id: PeerID, record: ContactRecord) -> Contact | None:
-        user, is_coordinator = record.name, record.is_coordinator
-        if self._gate:
-            try:
-                user = self._gate.admit(peer_id, record.shown_pass).user
-            except PassRefused as error:
-                logger.debug(f"{record.session} is not listed: {error}")
-                return None
-            is_coordinator = is_coordinator and is_coordinators(record.shown_pass)
+        try:
+            user = self._gate.admit(peer_id, record.shown_pass).user
+        except PassRefused as error:
+            logger.debug(f"{record.session} is not listed: {error}")
+            return None
+        is_coordinator = record.is_coordinator and is_coordinators(record.shown_pass)
         contact = Contact(record.session, user, record.reachable, is_coordinator, record.proof)
-        if self._gate and not is_admitted(contact, self._gate.authority, self._gate.run_name):
+        if not is_admitted(contact, self._gate.authority, self._gate.run_name):
             logger.debug(f"{record.session} is not listed: others would not believe that it is {user}'s")
             return None
         return contact
 
 
 class Discovery:
-    """Tells others of our session, and us of theirs. `me.user` counts only where there are no passes."""
+    """Tells others of our session, and us of theirs."""
 
-    def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate | None):
+    def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate):
         self._dht, self._run_name, self._identity, self._me, self._gate = dht, run_name, identity, me, gate
         self._listing = Listing(gate, me.session)
         self._listed: set[str] = set()  # sessions
@@ -119,8 +117,7 @@ class Discovery:
     def _record(self, left: bool = False) -> ContactRecord:
         return ContactRecord(
             session=self._me.session,
-            name=self._me.user,
-            shown_pass=self._gate.own.to_bytes() if self._gate else b"",
+            shown_pass=self._gate.own.to_bytes(),
             reachable=self._me.reachable,
             is_coordinator=self._me.is_coordinator,
             left=left,

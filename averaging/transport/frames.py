@@ -12,7 +12,7 @@ from typing import cast
 from hivemind.p2p import PeerID
 
 from averaging.log.packing import Packed, pack, unpack
-from averaging.transport.wire import is_session_of
+from averaging.transport.message_codec import is_session_of
 from swarm.access.gate import Gate
 from swarm.access.passes import LONGEST as LONGEST_PASS
 from swarm.access.passes import PassRefused
@@ -130,9 +130,9 @@ async def read_hello(reader: asyncio.StreamReader) -> Hello:
 
 
 class Greeting:
-    """Makes our hello, and checks those of others. `gate` is None where everybody may take part."""
+    """Makes our hello, and checks those of others."""
 
-    def __init__(self, gate: Gate | None, run: str, session: str):
+    def __init__(self, gate: Gate, run: str, session: str):
         self._gate, self._run, self.session = gate, run, session
         self._shown = self._own_pass()
 
@@ -161,8 +161,7 @@ class Greeting:
 
     def admit(self, peer_id: PeerID, shown: bytes) -> None:
         """Raises PassRefused if this pass is not good now."""
-        if self._gate:
-            self._gate.admit(peer_id, shown)
+        self._gate.admit(peer_id, shown)
 
     def _own_pass(self) -> bytes:
-        return self._gate.own.to_bytes() if self._gate else b""
+        return self._gate.own.to_bytes()

@@ -26,8 +26,8 @@ from averaging.transport.frames import (
     receipt,
 )
 from averaging.transport.limits import Budget, Limits
+from averaging.transport.message_codec import BULKY, fits, pack, unpack
 from averaging.transport.window import SMALLEST, Window
-from averaging.transport.wire import BULKY, fits, pack, unpack
 
 logger = get_logger(__name__)
 

@@ -5,7 +5,7 @@ both directions, whichever side opened it: a peer that accepts no connections is
 streams are used, not its calls: those read up to six messages of 8 MiB before anybody knows who sends them.
 
 A session is called `<peer id>.<8 hex digits>`. libp2p vouches for the peer id at the other end, so no peer speaks for a
-session of another; in a guarded run both sides show their passes too.
+session of another; both sides show their passes too.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ from averaging.transport.frames import (
 )
 from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
 from averaging.transport.loop import Tasks
+from averaging.transport.message_codec import BULKY, encode
 from averaging.transport.remote import Remote
 from averaging.transport.stream import Payload, Stream
-from averaging.transport.wire import BULKY, encode
 from swarm.access.gate import Gate
 from swarm.access.refusals import count_refusal, is_blocked
 
@@ -64,7 +64,7 @@ class Transport:
     """The streams of one session. Everything is called in the event loop.
 
     Args:
-        gate: checks passes and has ours; None where everybody may take part.
+        gate: checks passes and has ours.
         run: fingerprint of the run; peers of others are refused.
         session: ours.
         deliver: takes in what others send. A peer that sends more than that takes in waits.
@@ -75,7 +75,7 @@ class Transport:
     def __init__(
         self,
         p2p: P2P,
-        gate: Gate | None,
+        gate: Gate,
         run: str,
         session: str,
         deliver: Deliver,

@@ -27,6 +27,7 @@ from swarm.identity import load_identity
 from swarm.leaving import end_process
 from swarm.run_file import RunFile
 from tests.faults.hosts import move_to
+from tests.support.passes import numbered_gate
 
 RULES = ("equal", "hivemind", "ours")
 WARM_UP = 1  # global steps before those that count
@@ -86,16 +87,18 @@ def work(task: Task) -> None:
     move_to(task.namespace)
     torch.set_num_threads(1)
     identity = load_identity(task.file("key"))
+    gate, authority = numbered_gate(Path(task.folder), RUN.name, identity, task.number)
     network = Network(task.known, (f"/ip4/{task.address}/tcp/0",), client_mode=task.client_mode)
-    dht = join_dht(RUN.name, identity, network)
+    dht = join_dht(RUN.name, identity, network, gate)
     parameters = [("matrix", torch.nn.Parameter(torch.zeros(task.elements // ROW, ROW)))]
     membership = Membership(
         RUN.model_copy(update={"averaging": RUN.averaging.model_copy(update={"target_batch_size": len(task.uploads)})}),
         "fingerprint",
         dht,
         identity,
-        f"peer{task.number}",
+        gate,
         is_coordinator=not task.known,
+        authority=authority,
         folder=None if task.known else task.file("log"),
     )
     journal = Journal(task.file("events"))
@@ -156,7 +159,7 @@ def _note_rounds(task: Task, optimizer: CollaborativeOptimizer, journal: Journal
 
     connection.send, shell.stepping.put = sends, puts  # type: ignore[method-assign, assignment]
     assert isinstance(shell.machine, LogPeer)
-    shell.machine.leading._plan = plans
+    shell.machine.convening._plan = plans
 
 
 def _planned(task: Task, rule: str, step: GlobalStep, members: Sequence[MemberProfile]) -> Planned:

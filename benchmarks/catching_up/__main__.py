@@ -32,9 +32,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from averaging.reduce.encoding import encoded_bytes
+from averaging.reduce.gradient_codec import encoded_bytes
 from averaging.reduce.grid import Grid
 from benchmarks import command
+from benchmarks.catching_up.peers import Peers
 from benchmarks.catching_up.worker import TOKENS, Task, work
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers
 from swarm.files import write_file
@@ -45,7 +46,6 @@ FAT, THIN = (200.0, 200.0), (10.0, 10.0)  # Mbit/s up and down
 BATCH = 1.0  # seconds
 LATEST = 5.0  # times the expected seconds, after which the benchmark gives up
 AGAIN = 1.1  # times the snapshot; a peer that was sent more has begun again
-POLL = 0.2  # seconds
 TRAINERS = (1, 2)  # numbers of the peers that train before anybody joins
 OPENING = 60.0  # seconds that the first step may take beside the usual ones
 
@@ -92,45 +92,6 @@ class Crowd:
     samples_while_loading: float
     crowd_loaded_after: list[float]  # seconds, of each joiner, sorted
     began_again: int  # joiners that lost what they had
-
-
-class Peers:
-    """Processes on hosts of their own, and what they write down."""
-
-    def __init__(self, tasks: Sequence[Task], processes: Sequence[Forked]):
-        self.tasks, self._processes = tasks, processes
-
-    def events(self, number: int, what: str) -> list[dict[str, Any]]:
-        """See `Task.events`."""
-        return self.tasks[number].events(what)
-
-    def tip(self, number: int = 0) -> int:
-        """The newest global step that a peer has applied."""
-        return max((one["step"] for one in self.events(number, "applied")), default=0)
-
-    def go(self) -> float:
-        """Let those begin that wait; when that was."""
-        Path(self.tasks[0].folder, "go").touch()
-        return time.monotonic()
-
-    def kill(self, number: int) -> None:
-        """Without a word."""
-        self._processes[number].kill_all()
-
-    def wait(self, happened: Callable[[], bool], what: str, seconds: float, dead: Sequence[int] = ()) -> None:
-        """Until it has happened.
-
-        Raises:
-            BenchmarkFailed: it has not in time, or a peer has ended.
-        """
-        deadline = time.monotonic() + seconds
-        while not happened():
-            for task, process in zip(self.tasks, self._processes, strict=True):
-                if process.poll() is not None and task.number not in dead:
-                    raise BenchmarkFailed(f"peer {task.number} has ended: {task.file('said').read_text()[-2000:]}")
-            if time.monotonic() > deadline:
-                raise BenchmarkFailed(f"no {what} within {seconds:.0f} s; the newest step is {self.tip()}")
-            time.sleep(POLL)
 
 
 def main(

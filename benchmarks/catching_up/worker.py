@@ -23,6 +23,7 @@ from swarm.files import write_file
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
 from tests.faults.hosts import move_to
+from tests.support.passes import numbered_gate
 
 TOKENS = 100  # of a batch
 MATRIX = 1000  # elements of a row
@@ -88,21 +89,23 @@ def work(task: Task) -> None:
         for index in range(task.elements // MATRIX**2)
     ]
     identity = load_identity(task.file("key"))
+    gate, authority = numbered_gate(Path(task.folder), RUN.name, identity, task.number)
     journal = Journal(task.file("events"))
     if task.waits:
         write_file(task.file("ready"), "")
         while not Path(task.folder, "go").exists() and not asked.is_set():
             time.sleep(POLL)
     network = Network(initial_peers=task.known, listen=(f"/ip4/{task.address}/tcp/0",))
-    dht = join_dht(RUN.name, identity, network)
+    dht = join_dht(RUN.name, identity, network, gate)
     told = {"target_batch_size": task.target, "snapshot_every": task.snapshot_every}
     membership = Membership(
         RUN.model_copy(update={"averaging": RUN.averaging.model_copy(update=told)}),
         "fingerprint",
         dht,
         identity,
-        f"peer{task.number}",
+        gate,
         is_coordinator=not task.known,
+        authority=authority,
         folder=None if task.known else task.file("log"),
     )
     optimizer = _optimizer(task, membership, parameters, journal)

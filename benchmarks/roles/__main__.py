@@ -32,6 +32,7 @@ from benchmarks.roles.worker import BATCH, Given, Phase, Roles, Task, work
 from swarm.files import write_file
 from tests.faults.hosts import NoHosts, made_hosts
 from tests.support.forked import Forked
+from tests.support.passes import user_of
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def _speed(steps: dict[int, dict], phase: Phase) -> Speed:
     seconds = steps[phase.end - 1]["at"] - steps[first]["at"]
     samples = [steps[step]["samples"] for step in counted]
     shares = [
-        sum(bool(one.get(f"peer{number}")) for one in samples) / len(counted) for number in range(len(VOLUNTEERS))
+        sum(bool(one.get(user_of(number))) for one in samples) / len(counted) for number in range(len(VOLUNTEERS))
     ]
     total = sum(sum(one.values()) for one in samples)
     return Speed(total / seconds, len(counted) * BATCH / seconds, seconds / len(counted), tuple(shares))

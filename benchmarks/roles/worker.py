@@ -15,7 +15,7 @@ from averaging.load_balancing.planner import plan_round
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.rounds.parts import MemberProfile, Planned
-from averaging.reduce.encoding import vector_bytes
+from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.shell.connection import Membership
 from benchmarks.catching_up.worker import Journal
@@ -25,6 +25,7 @@ from swarm.identity import load_identity
 from swarm.leaving import end_process
 from swarm.run_file import RunFile
 from tests.faults.hosts import move_to
+from tests.support.passes import numbered_gate
 
 ELEMENTS = 2_400_000  # of a vector that travels in one byte each, and some
 BATCH = 700  # samples; computed in about as many seconds as the GPU needs to send its gradients
@@ -104,15 +105,17 @@ def work(task: Task) -> None:
     move_to(task.namespace)
     torch.set_num_threads(1)
     identity = load_identity(task.file("key"))
-    dht = join_dht(RUN.name, identity, Network(task.known, (f"/ip4/{task.address}/tcp/0",)))
+    gate, authority = numbered_gate(Path(task.folder), RUN.name, identity, task.number)
+    dht = join_dht(RUN.name, identity, Network(task.known, (f"/ip4/{task.address}/tcp/0",)), gate)
     parameter = torch.nn.Parameter(torch.zeros(ELEMENTS // 1000, 1000))
     membership = Membership(
         RUN,
         "fingerprint",
         dht,
         identity,
-        f"peer{task.number}",
+        gate,
         is_coordinator=not task.known,
+        authority=authority,
         folder=None if task.known else task.file("log"),
     )
     journal = Journal(task.file("events"))
@@ -123,7 +126,7 @@ def work(task: Task) -> None:
 
     optimizer = CollaborativeOptimizer(membership, [("matrix", parameter)], applied)
     optimizer.computes_at(task.speed)
-    optimizer._shell.machine.leading._plan = _planner(task, optimizer)
+    optimizer._shell.machine.convening._plan = _planner(task, optimizer)
     write_file(task.file("here"), json.dumps([str(dht.peer_id), addresses(dht)]))
     _train(task, optimizer, parameter)
     time.sleep(5.0)  # others may still fetch the last update

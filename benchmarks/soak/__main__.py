@@ -155,7 +155,7 @@ class Soak:
         self._names += 1
         name = f"user-{self._names}"
         self._tell(f"{name} joins")
-        self.swarm.volunteer(name, asks_for=name)
+        self.swarm.trainer(name)
         self._happened["join"] += 1
 
     def _look(self) -> None:
@@ -235,7 +235,6 @@ def _prepare(folder: Path) -> SmallSwarm:
         folder / "tokenizer",
         target_batch_size=STEP_SAMPLES,
         total_steps=100_000,
-        access={"open": True},
     )
 
 

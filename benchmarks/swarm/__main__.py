@@ -1,4 +1,4 @@
-"""What averaging costs, and what guarding it costs: k trainers in a swarm beside k that do not communicate.
+"""What averaging costs: k trainers in a swarm beside k that do not communicate.
 
     python -m benchmarks.swarm [--trainers 2] [--seconds 60] [--repeats 3] [--json FILE]
 
@@ -6,15 +6,12 @@ All sides run the same model on the same text with the same optimizer, one threa
 of the processors' time in which gradients are computed. Averaging, its helper processes and the coordinator take
 theirs from it, and nothing else does. Speeds alone cannot tell: shared machines drift by more than that.
 
-- *efficiency*: that share in a swarm, its coordinator on the same cores, over that of as many trainers that do not
-  communicate. The two take turns; the speeds are printed, too.
-- *the cost of guarding*: what a swarm in which every call and record carries a pass lacks to one without passes. It
-  is so small that the two run at the same time, a trainer and its coordinator on one core each, and then change cores.
+*Efficiency* is that share in a swarm, its coordinator on the same cores, over that of as many trainers that do not
+communicate. The two take turns; the speeds are printed, too.
 """
 
 import contextlib
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -35,9 +32,9 @@ from app.demo.demo import DEFAULT_RUN
 from app.demo.peers import Peer, start_peer, wait_for_address
 from benchmarks import command
 from benchmarks.swarm.worker import Measured, read_measured
-from coordinator.state_folder import ADDRESSES, URL
+from coordinator.state_folder import URL
 from swarm.files import write_file
-from swarm.run_file import RunFile, dump_run, load_run, parse_run
+from swarm.run_file import dump_run, load_run, parse_run
 from tokenizer.command import train_from_run
 
 ENDLESS = 100_000  # global steps: the benchmark ends by time
@@ -50,7 +47,6 @@ class Comparison:
     trainers: int
     efficiency: float  # by the share of the processors' time for computing
     speed_ratio: float  # of the samples per second, which drift between turns
-    guard_cost: float  # fraction of the processor time for computing that guarding takes
     swarm_samples_per_second: float
     separate_samples_per_second: float
     averaging_seconds: float  # from the beginning of a round to its end, while computing goes on
@@ -58,7 +54,6 @@ class Comparison:
     bytes_per_step: int  # sent by all peers together, DHT and coordinator included
     averaging_failures: int
     efficiencies: list[float]  # of each repeat
-    guard_costs: list[float]  # of each repeat
 
 
 def main(
@@ -79,11 +74,10 @@ def main(
 def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samples: int | None) -> Comparison:
     """Measure both sides in turn, `repeats` times."""
     console = Console(stderr=True)
-    run = _prepare(folder, step_samples or 0, console)
+    _prepare(folder, step_samples or 0, console)
     swarms: list[float] = []
     separates: list[float] = []
     efficiencies: list[float] = []
-    guard_costs: list[float] = []
     rounds: list[float] = []
     step_bytes: list[float] = []
     step_times: list[float] = []
@@ -93,7 +87,7 @@ def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samp
         separates.append(_speed(separate))
         if step_samples is None and number == 0:
             # DeDLOC's large batches take minutes; 20 s keeps the benchmark short and is the harder case
-            run = _prepare(folder, max(64, round(20 * separates[0])), console)
+            _prepare(folder, max(64, round(20 * separates[0])), console)
         sent = psutil.net_io_counters(pernic=True)["lo"].bytes_sent
         with _swarm(folder / f"swarm{number}", folder / "run.yaml", trainers, seconds) as workers:
             swarm = _results(workers)
@@ -106,16 +100,14 @@ def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samp
         step_bytes.append(sent / max(1, steps))
         taken = max(one.steps_in_window for one in swarm)
         step_times.append(max(one.seconds for one in swarm) / max(1, taken))
-        guard_costs.append(_guard_cost(folder / f"guarded{number}", run, trainers, seconds))
         console.print(
             f"repeat {number + 1}: swarm {swarms[-1]:.1f}, separate {separates[-1]:.1f} samples/s, "
-            f"efficiency {efficiencies[-1]:.3f}, cost of guarding {guard_costs[-1]:.1%}"
+            f"efficiency {efficiencies[-1]:.3f}"
         )
     return Comparison(
         trainers=trainers,
         efficiency=round(statistics.median(efficiencies), 4),
         speed_ratio=round(statistics.median(one / other for one, other in zip(swarms, separates, strict=True)), 4),
-        guard_cost=round(statistics.median(guard_costs), 4),
         swarm_samples_per_second=round(statistics.median(swarms), 1),
         separate_samples_per_second=round(statistics.median(separates), 1),
         averaging_seconds=round(statistics.median(rounds), 2) if rounds else 0.0,
@@ -123,11 +115,10 @@ def compare(folder: Path, trainers: int, seconds: float, repeats: int, step_samp
         bytes_per_step=round(statistics.median(step_bytes)),
         averaging_failures=failures,
         efficiencies=[round(one, 4) for one in efficiencies],
-        guard_costs=[round(one, 4) for one in guard_costs],
     )
 
 
-def _prepare(folder: Path, step_samples: int, console: Console) -> RunFile:
+def _prepare(folder: Path, step_samples: int, console: Console) -> None:
     """The demo's run with another target batch size, its text and tokenizer made once."""
     template = load_run(DEFAULT_RUN)
     content = template.model_dump()
@@ -137,42 +128,18 @@ def _prepare(folder: Path, step_samples: int, console: Console) -> RunFile:
     content["optimizer"] |= {"total_steps": ENDLESS, "warmup_steps": 100}
     content["averaging"] |= {"target_batch_size": step_samples or 1024}
     content["coordinator"] |= {"checkpoint_every": ENDLESS}
+    content["access"] = {"open": True, "host": "127.0.0.1", "port": 0}
     if not (folder / "corpus").exists():
         prepare_corpus(template, None, folder / "corpus")
     run = parse_run(content, folder / "run.yaml")
     write_file(folder / "run.yaml", dump_run(run))
     if not (folder / "tokenizer").exists():
         train_from_run(folder / "run.yaml", console=console)
-    return run
 
 
 def _separate(folder: Path, trainers: int, seconds: float) -> list[Measured]:
     with _working(folder, folder.parent / "run.yaml", trainers, seconds, []) as workers:
         return _results(workers)
-
-
-def _guard_cost(folder: Path, run: RunFile, trainers: int, seconds: float) -> float:
-    """An open and a guarded swarm of one trainer each, at the same time; each has both cores once."""
-    target = max(64, run.averaging.target_batch_size // trainers)  # as long a global step for one trainer
-    smaller = run.model_dump() | {"averaging": run.averaging.model_dump() | {"target_batch_size": target}}
-    files = {"open": run.folder / "open.yaml", "guarded": run.folder / "guarded.yaml"}
-    access = {"open": True, "host": "127.0.0.1", "port": 0}
-    for name, content in (("open", smaller), ("guarded", smaller | {"access": access})):
-        write_file(files[name], dump_run(parse_run(content, files[name])))
-    ratios = []
-    allowed = os.sched_getaffinity(0)
-    first, second = command.two_cores()
-    for cores in ({"open": first, "guarded": second}, {"open": second, "guarded": first}):
-        with contextlib.ExitStack() as swarms:
-            workers = {}
-            for name, core in cores.items():
-                os.sched_setaffinity(0, {core})  # for whatever is started from now on
-                place = folder / f"{name}-on-{core}"
-                workers[name] = swarms.enter_context(_swarm(place, files[name], 1, seconds))
-            os.sched_setaffinity(0, allowed)
-            shares = {name: _share(_results(its)) for name, its in workers.items()}
-        ratios.append(shares["guarded"] / shares["open"])
-    return 1 - math.sqrt(ratios[0] * ratios[1])
 
 
 @contextlib.contextmanager
@@ -183,10 +150,8 @@ def _swarm(folder: Path, file: Path, trainers: int, seconds: float) -> Iterator[
         "coordinator", ["coordinator", str(file), "--state", str(state)], folder / "coordinator.log"
     )
     try:
-        way_in = ["--initial-peer", wait_for_address(coordinator, state / ADDRESSES)]
-        if load_run(file).access:
-            way_in += ["--url", wait_for_address(coordinator, state / URL)]
-        with _working(folder, file, trainers, seconds, way_in) as workers:
+        url = wait_for_address(coordinator, state / URL)
+        with _working(folder, file, trainers, seconds, ["--url", url]) as workers:
             yield workers
     finally:
         coordinator.kill()
@@ -242,7 +207,6 @@ def _print(result: Comparison) -> None:
         f"{result.separate_samples_per_second:.1f}",
     )
     table.add_row("efficiency: share of processor time for computing", f"{result.efficiency:.3f}", "1")
-    table.add_row("fraction that guarding takes from computing", f"{result.guard_cost:.3f}", "")
     table.add_row("seconds of averaging, beside computing", f"{result.averaging_seconds:.2f}", "")
     table.add_row("seconds of a global step", f"{result.global_step_seconds:.1f}", "")
     table.add_row("megabytes sent per global step, all peers", f"{result.bytes_per_step / 1e6:.2f}", "")

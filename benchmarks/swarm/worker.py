@@ -58,14 +58,13 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--number", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--initial-peer")
-    parser.add_argument("--url", help="of the coordinator, where it gives passes")
+    parser.add_argument("--url", help="of the coordinator; absent: train alone")
     options = parser.parse_args()
     run = load_run(options.run)
     tokenizer = load_tokenizer(run)
     model = build_model(run, tokenizer)
     digest = tokenizer_digest(tokenizer)
-    side = Swarm(run, model, digest, options.initial_peer, options.url) if options.initial_peer else Alone(run, model)
+    side = Swarm(run, model, digest, options.url) if options.url else Alone(run, model)
     documents = open_documents(run, run.data.train, seed=options.number, repeat=True)
     with BatchPrefetcher(documents, tokenizer, run, batch_size=MICRO_BATCH, seed=options.number) as feed:
         measured = _measure(model, feed, side, options.seconds)
@@ -110,7 +109,7 @@ def _measure(model: PretrainingModel, feed: BatchPrefetcher, side: "Alone | Swar
 class Swarm:
     """A trainer's part in a run."""
 
-    def __init__(self, run: RunFile, model: PretrainingModel, digest: str, address: str, url: str | None):
+    def __init__(self, run: RunFile, model: PretrainingModel, digest: str, url: str):
         from swarm.dht.node import Network, join_dht
         from swarm.identity import load_identity
 
@@ -119,10 +118,10 @@ class Swarm:
         self._newest: Entry | None = None
         folder = Path(tempfile.mkdtemp())
         identity = load_identity(folder / "identity.key")
-        gate = _gate(run, url, folder, identity) if url else None
-        network = Network(initial_peers=(address,), listen=("/ip4/127.0.0.1/tcp/0",))
+        gate, addresses = _enter(run, url, folder, identity)
+        network = Network(initial_peers=addresses, listen=("/ip4/127.0.0.1/tcp/0",))
         dht = join_dht(run.name, identity, network, gate)
-        membership = Membership(run, fingerprint(run, digest).digest, dht, identity, f"worker {os.getpid()}", gate)
+        membership = Membership(run, fingerprint(run, digest).digest, dht, identity, gate)
         self._optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), self._applied)
         self.trains = lambda: self._optimizer.trains
         self.begin_batch = self._optimizer.begin_batch
@@ -184,7 +183,8 @@ class Alone:
             self._samples = self._batches = 0
 
 
-def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
+def _enter(run: RunFile, url: str, folder: Path, identity: Identity) -> tuple[Gate, list[str]]:
+    """A pass, and whom to join."""
     from app.join.coordinator_client import CoordinatorClient
     from swarm.access.join_messages import JoinRequest
     from swarm.access.passes import read_pass
@@ -197,7 +197,8 @@ def _gate(run: RunFile, url: str, folder: Path, identity: Identity) -> Gate:
     )
     with CoordinatorClient(url) as client:
         answer = client.join(request, None)
-    return Gate(folder, run.name, answer.authority, read_pass(answer.pass_), answer.notices)
+    gate = Gate(folder, run.name, answer.authority, read_pass(answer.pass_), answer.notices)
+    return gate, answer.initial_peers
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from coordinator.access.hub_identity import HubUser
 from coordinator.access.notice_store import Decisions
 from swarm.access.join_messages import JoinRequest, Refusal, Refused
-from swarm.access.passes import COORDINATOR, UNVERIFIED
+from swarm.access.names import UNVERIFIED
+from swarm.access.passes import COORDINATOR
 from swarm.identity import peer_id_of
 from swarm.run_file import AccessSection
 from swarm.run_file.fingerprint import Fingerprint, differences
@@ -27,7 +28,7 @@ BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206
 class AccessPolicy:
     """What the decision depends on besides the request, at this moment."""
 
-    access: AccessSection | None
+    access: AccessSection
     fingerprint: Fingerprint
     version: str  # of this program
     step: int  # global step
@@ -38,8 +39,7 @@ class AccessPolicy:
 def check_request(request: JoinRequest, policy: AccessPolicy) -> Refused | None:
     """Why a request is refused, as far as that is known without asking the Hub who sent it; None if it is not."""
     return (
-        _check_passes_exist(policy)
-        or _check_form(request)
+        _check_form(request)
         or _check_version(request.version, policy.version)
         or _check_open(request, policy)
         or _check_fingerprint(request, policy.fingerprint)
@@ -49,7 +49,6 @@ def check_request(request: JoinRequest, policy: AccessPolicy) -> Refused | None:
 def admit(request: JoinRequest, who: HubUser | None, policy: AccessPolicy) -> str | Refused:
     """The name for the pass of a request that `check_request` accepts; `who` is None where no token was shown."""
     access, decisions = policy.access, policy.decisions
-    assert access is not None, "check_request refuses where there is none"
     if who is not None:
         user = who.name
         if is_among(user, decisions.banned) or request.peer_id in decisions.banned:
@@ -90,15 +89,6 @@ def chosen_name(name: str | None) -> str | None:
 def is_among(name: str, names: Collection[str]) -> bool:
     """Whether a name is listed, in any case: the Hub's names do not differ in case alone."""
     return name.casefold() in {one.casefold() for one in names}
-
-
-def _check_passes_exist(policy: AccessPolicy) -> Refused | None:
-    if policy.access is not None:
-        return None
-    return Refused(
-        error=Refusal.NOT_ALLOWED,
-        message="this run has no access section and gives no passes; join it by an address with `sahaj train`",
-    )
 
 
 def _check_form(request: JoinRequest) -> Refused | None:

@@ -1,4 +1,4 @@
-"""The HTTP service of a run that gives passes, with what runs beside it: renewals, notices, and the time of passes."""
+"""The HTTP service of a run, with what runs beside it: renewals, notices, and the time of passes."""
 
 import contextlib
 import threading
@@ -43,7 +43,6 @@ def serve(
         SahajError: the port is taken, or a file of the state folder cannot be used.
     """
     settings = context.run.access
-    assert settings is not None, "there is access control only where the run has an access section"
     service = ServiceContext(
         context.run,
         context.fingerprint,

@@ -3,6 +3,7 @@
 import logging
 import random
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
@@ -16,23 +17,25 @@ from swarm.dht.records import SessionRecord, is_present, read_sessions
 
 logger = logging.getLogger(__name__)
 
+AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and the user in its pass
+
 MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
 
 
-def other_ways_in(dht: DHT, run_name: str, gate: Gate | None, *, loopback: bool) -> list[str]:
+def other_ways_in(dht: DHT, run_name: str, gate: Gate, *, loopback: bool) -> list[str]:
     """Addresses of some peers that accept connections, so that newcomers do not depend on the coordinator alone.
 
     Args:
         loopback: include addresses that are reachable from this machine only, for a run that is all on it.
     """
-    return reachable(named_by_pass(read_sessions(dht, run_name), gate), loopback=loopback)
+    return reachable(admitted(read_sessions(dht, run_name), gate), loopback=loopback)
 
 
-def reachable(records: Iterable[tuple[PeerID, SessionRecord]], *, loopback: bool) -> list[str]:
+def reachable(records: Iterable[AdmittedRecord], *, loopback: bool) -> list[str]:
     """Addresses of some of these peers, as `other_ways_in`."""
     found = [
         address
-        for signer, record in records
+        for signer, _, record in records
         if is_present(record) and not record.client_mode
         for address in record.addresses[:1]
         if leads_to(address, signer) and (loopback or not is_loopback(address))
@@ -40,29 +43,25 @@ def reachable(records: Iterable[tuple[PeerID, SessionRecord]], *, loopback: bool
     return random.sample(found, min(len(found), MOST_ADDRESSES))
 
 
-def named_by_pass(
-    records: Iterable[tuple[PeerID, SessionRecord]], gate: Gate | None
-) -> list[tuple[PeerID, SessionRecord]]:
-    """The records under the names in their passes, not those they claim; records without a valid pass are left out."""
-    if gate is None:
-        return list(records)
-    named = []
+def admitted(records: Iterable[tuple[PeerID, SessionRecord]], gate: Gate) -> list[AdmittedRecord]:
+    """The records with the users that their passes name; those without a valid pass are left out."""
+    found = []
     for signer, record in records:
         try:
             user = gate.admit(signer, record.shown_pass).user
         except PassRefused as error:
             logger.info("a session record of %s was ignored: %s", signer, error)
         else:
-            named.append((signer, record.copy(update={"name": user})))
-    return named
+            found.append((signer, user, record))
+    return found
 
 
-def session_reports(records: Iterable[tuple[PeerID, SessionRecord]]) -> list[SessionReport]:
+def session_reports(records: Iterable[AdmittedRecord]) -> list[SessionReport]:
     """Signed records as reports for the ledger; the peer id is that of the signature, not a claim."""
     return [
         SessionReport(
             session_id=record.session_id,
-            user=record.name,
+            user=user,
             peer_id=str(signer),
             client_mode=record.client_mode,
             device=record.device,
@@ -76,5 +75,5 @@ def session_reports(records: Iterable[tuple[PeerID, SessionRecord]]) -> list[Ses
             data_wait_fraction=record.data_wait_fraction,
             left=record.left,
         )
-        for signer, record in records
+        for signer, user, record in records
     ]

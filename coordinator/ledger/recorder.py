@@ -15,7 +15,7 @@ from coordinator.ledger.flags import Flag, OddLosses, SeenRound
 from coordinator.ledger.ingest import is_plausible
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
 from coordinator.ledger.minutes import MinuteRecorder
-from coordinator.ledger.peer_records import named_by_pass, reachable, session_reports
+from coordinator.ledger.peer_records import admitted, reachable, session_reports
 from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
@@ -38,7 +38,7 @@ class Recorder:
         ledger: Ledger,
         log: Replica,
         minutes: MinuteRecorder,
-        gate: Gate | None,
+        gate: Gate,
         say: Callable[[str], None],
         peers: Path,
     ):
@@ -63,7 +63,7 @@ class Recorder:
     def _enter(self, final: bool) -> int | None:
         """Write one transaction; returns None if more headers are to be entered before the end."""
         self._take_rounds(self._log.applied())
-        records = named_by_pass(read_sessions(self._dht, self._run.name), self._gate)
+        records = admitted(read_sessions(self._dht, self._run.name), self._gate)
         fraction = self._run.data.masked_fraction
         reports = [with_bound_id(one) for one in session_reports(records)]
         entries, place = self._log.entries_after(self._ledger.place(), HEADERS_PER_TRANSACTION)
@@ -82,7 +82,7 @@ class Recorder:
             if ways := reachable(records, loopback=True):
                 known_peers.remember(self._peers, ways)
             self._backed_up = time.monotonic()
-        return sum(is_present(record) for _, record in records)
+        return sum(is_present(record) for _, _, record in records)
 
     def _take_rounds(self, applied: Iterable[Applied]) -> None:
         for one in applied:

@@ -18,7 +18,7 @@ from pathlib import Path
 from swarm.errors import StorageError
 from swarm.program import DISTRIBUTION
 
-PACKAGES = ("app", "averaging", "coordinator", "corpus", "downstream", "swarm", "tokenizer", "trainer")
+PACKAGES = ("app", "averaging", "coordinator", "corpus", "downstream", "experts", "swarm", "tokenizer", "trainer")
 METADATA = {
     "METADATA": ("METADATA", "PKG-INFO"),
     "entry_points.txt": ("entry_points.txt",),

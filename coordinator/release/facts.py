@@ -8,7 +8,7 @@ from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.ledger.answers import StepBucket
 from coordinator.ledger.ledger import EvaluationRecord, Leader, Ledger
 from coordinator.state_folder import UNNAMED
-from swarm.access.names import UNVERIFIED
+from swarm.access.names import UNVERIFIED, is_verified
 from swarm.errors import StorageError
 from swarm.run_file import MASK, RunFile
 
@@ -76,37 +76,31 @@ class Facts:
     mask: str = MASK  # as the tokenizer writes it
 
 
-def read_record(ledger: Ledger, run: RunFile, unnamed: frozenset[str], *, has_passes: bool) -> Record:
+def read_record(ledger: Ledger, run: RunFile, unnamed: frozenset[str]) -> Record:
     """What a ledger says about a run.
 
     Args:
         unnamed: names of people who do not want to be named, as `read_unnamed` returns them.
-        has_passes: without them the Hub has verified nobody.
 
     Raises:
         LedgerError: it cannot be read.
     """
     totals = ledger.totals()
     whom = run.release.contributors if run.release else "none"  # peers were told when they joined
-    credit = credit_of(ledger.leaderboard(), whom, unnamed, has_passes=has_passes)
+    credit = credit_of(ledger.leaderboard(), whom, unnamed)
     work = Work(totals.samples, totals.tokens, ledger.people.hours(), credit)
     return Record(work, Curves(ledger.history.steps(POINTS), ledger.history.evaluations(POINTS)))
 
 
-def credit_of(leaders: Iterable[Leader], whom: str, unnamed: frozenset[str], *, has_passes: bool) -> Credit:
+def credit_of(leaders: Iterable[Leader], whom: str, unnamed: frozenset[str]) -> Credit:
     """The users whom a card names. Only `all` names unverified users, whose names were not chosen to be published.
 
     Args:
         whom: `verified`, `all` or `none`, as in the run file.
         unnamed: as `read_unnamed` returns them.
-        has_passes: without them the Hub has verified nobody.
     """
     leaders = list(leaders)
-    people = [
-        Share(one.user, one.share, one.hours, has_passes and not one.user.startswith(UNVERIFIED))
-        for one in leaders
-        if one.samples
-    ]
+    people = [Share(one.user, one.share, one.hours, is_verified(one.user)) for one in leaders if one.samples]
     named = tuple(
         one for one in people if whom != "none" and (one.verified or whom == "all") and _name(one.user) not in unnamed
     )

@@ -124,7 +124,7 @@ class Releaser:
 
     def _record(self) -> Record:
         unnamed = read_unnamed(self._context.folder)
-        record = read_record(self._context.ledger, self._run, unnamed, has_passes=self._run.access is not None)
+        record = read_record(self._context.ledger, self._run, unnamed)
         if (unknown := record.work.credit.unknown) != self._unknown:
             self._unknown = unknown
             if unknown:

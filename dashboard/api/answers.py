@@ -26,7 +26,7 @@ class Run(Answer):
     name: str
     description: str = ""
     language: str = ""
-    access: Access | None = None
+    access: Access = Access()
     total_steps: int
     max_length: int = 0
     model: dict[str, int | float] = {}

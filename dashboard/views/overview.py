@@ -90,8 +90,6 @@ def _who_may(run: Run, progress: Progress) -> str:
     """Whether the run accepts the reader, in one sentence."""
     if progress.paused:
         return ":material/pause_circle: Paused just now: come back a little later."
-    if run.access is None:
-        return ":material/lock_open: Anybody who has the run file and an address of the swarm can join."
     if run.access.open:
         return ":material/lock_open: Open to everybody: choose a name and begin."
     groups = [f"members of **{texts.name(one)}**" for one in run.access.organizations]

@@ -35,7 +35,7 @@ class HostRecord(BaseModel):
     """What a host says about itself."""
 
     settings: constr(regex=r"^[0-9a-f]{16}$", strict=True)  # type: ignore[valid-type]  # their fingerprint
-    shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # empty where none are given
+    shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # names the user
     serves: conlist(HeldExpert, max_items=MOST_EXPERTS)  # type: ignore[valid-type]
     copies: conlist(HeldExpert, max_items=MOST_EXPERTS)  # type: ignore[valid-type]
     load: confloat(ge=0.0, le=1e6, strict=True)  # type: ignore[valid-type]  # seconds of work that wait
@@ -52,7 +52,7 @@ class Listed:
     """A host that the DHT lists now."""
 
     peer_id: PeerID
-    user: str  # as its pass says; empty where none are given
+    user: str  # as its pass says
     holdings: Holdings
     load: float  # seconds of work that wait
 
@@ -61,11 +61,11 @@ class Directory:
     """Reads and writes the records of hosts. All methods wait for the DHT: not for an event loop.
 
     Args:
-        gate: checks passes and has ours; None where everybody may take part.
+        gate: checks passes and has ours.
         settings: fingerprint of the experts' settings; hosts with others are not listed.
     """
 
-    def __init__(self, dht: DHT, run_name: str, gate: Gate | None, grid: Grid, settings: str):
+    def __init__(self, dht: DHT, run_name: str, gate: Gate, grid: Grid, settings: str):
         self._dht, self._key, self._gate = dht, f"{run_name}_expert_hosts", gate
         self._grid, self._settings = grid, settings
         dht.add_validators([SchemaValidator(HostSchema, prefix=run_name)])
@@ -74,7 +74,7 @@ class Directory:
         """Have our host listed for the next while; whether that could be stored."""
         record = HostRecord(
             settings=self._settings,
-            shown_pass=self._gate.own.to_bytes() if self._gate else b"",
+            shown_pass=self._gate.own.to_bytes(),
             serves=_held(holdings.serves),
             copies=_held(holdings.copies),
             load=min(float(load), 1e6),
@@ -102,7 +102,7 @@ class Directory:
             peer_id, record = signer(subkey), HostRecord.parse_obj(value)
             if record.settings != self._settings:
                 raise ValueError("a host of experts with other settings")
-            user = self._gate.admit(peer_id, record.shown_pass).user if self._gate else ""
+            user = self._gate.admit(peer_id, record.shown_pass).user
             holdings = Holdings(peer_id.to_base58(), self._versions(record.serves), self._versions(record.copies))
         except (ValidationError, ValueError, PassRefused) as error:
             logger.debug(f"a host is not listed: {error}")

@@ -15,15 +15,15 @@ class HelloRefused(ValueError):
 
 
 class Greeting:
-    """Makes our hello, and checks those of others. `gate` is None where everybody may take part."""
+    """Makes our hello, and checks those of others."""
 
-    def __init__(self, gate: Gate | None, run: str, settings: ExpertSettings):
+    def __init__(self, gate: Gate, run: str, settings: ExpertSettings):
         self._gate, self._run, self._settings = gate, run, settings.fingerprint
 
     @property
     def hello(self) -> Hello:
         """Ours, with the newest pass."""
-        return Hello(VERSION, self._run, self._settings, self._gate.own.to_bytes() if self._gate else b"")
+        return Hello(VERSION, self._run, self._settings, self._gate.own.to_bytes())
 
     def check(self, hello: Hello, peer_id: PeerID) -> str:
         """The user behind a peer.
@@ -45,4 +45,4 @@ class Greeting:
         Raises:
             PassRefused: it is not good, or not any longer.
         """
-        return self._gate.admit(peer_id, shown).user if self._gate else peer_id.to_base58()
+        return self._gate.admit(peer_id, shown).user

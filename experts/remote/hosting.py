@@ -43,12 +43,12 @@ class HostingTimes:
 class Swarm:
     """What a host needs of the swarm that it has joined.
 
-    `gate` is None where everybody may take part; `run` is the run's fingerprint.
+    `run` is the run's fingerprint.
     """
 
     p2p: P2P
     identity: Identity
-    gate: Gate | None
+    gate: Gate
     run: str
     directory: Directory
 

@@ -75,14 +75,12 @@ class RemoteExperts:
     An expert is not called with more rows than a request may hold, `HostLimits.request_rows`.
 
     Args:
-        gate: has our pass and checks those of hosts; None where the run has none.
+        gate: has our pass and checks those of hosts.
         run: fingerprint of the run.
         timeout: seconds that a forward or a backward waits for hosts.
     """
 
-    def __init__(
-        self, loop: Loop, p2p: P2P, gate: Gate | None, run: str, settings: ExpertSettings, timeout: float = TIMEOUT
-    ):
+    def __init__(self, loop: Loop, p2p: P2P, gate: Gate, run: str, settings: ExpertSettings, timeout: float = TIMEOUT):
         self._loop, self._p2p, self._settings, self._timeout = loop, p2p, settings, timeout
         self._greeting = Greeting(gate, run, settings)
         self._most_rows = HostLimits().request_rows

@@ -39,11 +39,11 @@ class ExpertService:
     """Answers callers. Everything is called in the event loop.
 
     Args:
-        gate: checks passes and has ours; None where everybody may take part.
+        gate: checks passes and has ours.
         run: fingerprint of the run.
     """
 
-    def __init__(self, p2p: P2P, gate: Gate | None, run: str, settings: ExpertSettings, worker: Worker):
+    def __init__(self, p2p: P2P, gate: Gate, run: str, settings: ExpertSettings, worker: Worker):
         self._p2p, self._worker, self._limits = p2p, worker, worker.limits
         self._settings, self._greeting = settings, Greeting(gate, run, settings)
         self._longest_payload = 2 * encoded_bytes(self._limits.request_rows, settings.width)

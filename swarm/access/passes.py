@@ -14,7 +14,7 @@ from hivemind.p2p import PeerID
 from hivemind.utils import MSGPackSerializer
 
 from swarm import clock
-from swarm.access.names import UNVERIFIED
+from swarm.access.names import is_verified
 from swarm.errors import SwarmError
 from swarm.files import write_file
 
@@ -39,7 +39,7 @@ class Pass:
     @property
     def verified(self) -> bool:
         """Whether the Hub says that this is the person."""
-        return not self.user.startswith(UNVERIFIED)
+        return is_verified(self.user)
 
     def to_bytes(self) -> bytes:
         """For the wire; some 100 bytes."""

@@ -53,25 +53,24 @@ class Network:
 
 
 class Node(WholeMessages, DHT):
-    """hivemind's DHT node, whose process ends with its peer; with an authorizer, calls carry passes."""
+    """hivemind's DHT node, whose process ends with its peer, and whose calls carry passes."""
 
     def run(self) -> None:
         """See upstream; in the node's own process."""
         # a terminal sends Ctrl-C to the whole process group: libp2p's daemon would be gone before its peer has left
         os.setpgid(0, 0)
         end_with_parent()
-        if self.kwargs.get("authorizer"):
-            use_pass_protocol()
+        use_pass_protocol()
         try:
             super().run()
         except (EOFError, OSError) as error:  # the peer has ended while it was telling us something
             logger.debug(f"the DHT node ends with its peer: {error!r}")
 
 
-def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | None = None) -> DHT:
+def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate) -> DHT:
     """Start a DHT node with the peer's identity, and keep it joined.
 
-    With a gate, the node talks only to peers that show a valid pass, and follows the organizer's notices.
+    The node talks only to peers that show a valid pass, and follows the organizer's notices.
 
     Raises:
         SwarmError: an address is no multiaddr, the port is taken, or no initial peer answers.
@@ -86,9 +85,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
         listening["announce_maddrs"] = list(network.announce)
     if network.relays:
         listening |= {"use_auto_relay": True, "trusted_relays": list(network.relays)}
-    if gate:
-        listening["authorizer"] = PassAuthorizer(gate)
-        block_refused_callers()
+    block_refused_callers()
     _start_shared_memory()
     use_swarm_clock()
     limit_messages()
@@ -103,14 +100,14 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate | N
             check_if_identity_free=False,
             record_validators=validators(run_name, identity, gate),
             start=True,
+            authorizer=PassAuthorizer(gate),
             **listening,
         )
     except (P2PDaemonError, ValidationError, RuntimeError, OSError) as error:
         raise SwarmError(_explain(error, network)) from None
     if known := (*network.initial_peers, *network.earlier_peers):
         threading.Thread(target=stay_joined, args=(dht, known), name="stay-joined", daemon=True).start()
-    if gate:
-        threading.Thread(target=follow_notices, args=(dht, gate), name="notices", daemon=True).start()
+    threading.Thread(target=follow_notices, args=(dht, gate), name="notices", daemon=True).start()
     return dht
 
 

@@ -40,8 +40,7 @@ class SessionRecord(BaseModel):
     """What a session, one process of one user, says about itself."""
 
     session_id: constr(regex=r"^[0-9a-f]{32}$", strict=True)  # type: ignore[valid-type]
-    name: constr(min_length=1, max_length=64, strict=True)  # type: ignore[valid-type]
-    shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # empty where none are given
+    shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # names the user
     device: constr(max_length=80, strict=True)  # type: ignore[valid-type]
     country: constr(  # type: ignore[valid-type]  # in ISO 3166, empty where the person did not say
         regex=r"^([A-Z]{2})?$", max_length=2, strict=True
@@ -66,8 +65,7 @@ class ContactRecord(BaseModel):
     session: constr(  # type: ignore[valid-type]  # peer id, and a random number
         regex=r"^[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}$", max_length=80, strict=True
     )
-    name: constr(min_length=1, max_length=64, strict=True)  # type: ignore[valid-type]
-    shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # empty where none are given
+    shown_pass: conbytes(max_length=256, strict=True)  # type: ignore[valid-type]  # names the user
     reachable: StrictBool
     is_coordinator: StrictBool
     left: StrictBool
@@ -81,10 +79,9 @@ class RunSchema(BaseModel):
     contacts: dict[BytesWithPublicKey, ContactRecord]
 
 
-def validators(run_name: str, identity: Identity, gate: Gate | None) -> list[RecordValidatorBase]:
+def validators(run_name: str, identity: Identity, gate: Gate) -> list[RecordValidatorBase]:
     """What a peer of this run checks on every record of the DHT, and signs its own with."""
-    signed = PassValidator(gate, identity) if gate else RSASignatureValidator(identity.private_key)
-    return [SchemaValidator(RunSchema, prefix=run_name), signed]
+    return [SchemaValidator(RunSchema, prefix=run_name), PassValidator(gate, identity)]
 
 
 def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, *, wait: float = 0.0) -> None:

@@ -213,7 +213,7 @@ class CoordinatorSection(Section):
 
 
 class AccessSection(Section):
-    """Who may join. A run without this section is open to everybody who knows an address, and gives no passes."""
+    """Who may join, and where they ask for it. A coordinator refuses a run that admits nobody."""
 
     open: bool = Field(False, description="anybody, under a name of their choice that is shown as unverified")
     users: list[str] = Field(default_factory=list, description="these Hugging Face users")
@@ -223,11 +223,9 @@ class AccessSection(Section):
     port: int = Field(8080, ge=0, le=65535, description="TCP port of the coordinator's HTTP service; 0: a free one")
     url: str | None = Field(None, description="public URL of the HTTP service, where it differs from host and port")
 
-    @model_validator(mode="after")
-    def _admits_somebody(self) -> "AccessSection":
-        if not (self.open or self.users or self.organizations):
-            raise ValueError("nobody could join: set open, users or organizations")
-        return self
+    def admits_nobody(self) -> bool:
+        """Whether no one could join."""
+        return not (self.open or self.users or self.organizations)
 
 
 class ReleaseSection(Section):
@@ -265,9 +263,15 @@ class RunFile(Section):
     optimizer: OptimizerSection = Field(default_factory=OptimizerSection)
     averaging: AveragingSection = Field(default_factory=AveragingSection)
     coordinator: CoordinatorSection = Field(default_factory=CoordinatorSection)
-    access: AccessSection | None = Field(None, description="who may join; absent: anybody who knows an address")
+    access: AccessSection = Field(default_factory=AccessSection, description="who may join")
     release: ReleaseSection | None = Field(None, description="where checkpoints are released; absent: nowhere")
     _folder: Path = PrivateAttr(default_factory=Path)
+
+    @field_validator("access", mode="before")
+    @classmethod
+    def _empty_access(cls, given: object) -> object:
+        """A section whose lines are all comments is one that admits nobody yet."""
+        return {} if given is None else given
 
     @property
     def folder(self) -> Path:

@@ -1,4 +1,4 @@
-"""One guarded swarm for a module of attacks; its text and tokenizer are those of the small swarms."""
+"""One swarm for a module of attacks; its text and tokenizer are those of the small swarms."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -38,7 +38,7 @@ class Health:
 
 
 class GuardedSwarm(SmallSwarm):
-    """A run that gives passes, open to everybody, with two trainers that joined by its link."""
+    """A run that is open to everybody, with two trainers that joined by its link."""
 
     def __init__(self, folder: Path, corpus: Path, tokenizer: Path, *, pass_lifetime: float = 3600.0, **settings: Any):
         access: dict[str, object] = {"open": True, "pass_lifetime": pass_lifetime}
@@ -50,7 +50,7 @@ class GuardedSwarm(SmallSwarm):
         """Wait until both trainers have averaged."""
         self.coordinator()
         for name in TRAINERS:
-            self.volunteer(name, asks_for=name)
+            self.trainer(name)
         both = len(TRAINERS)
         self.wait(lambda: sum(one.peers == both for one in self.steps()) >= SETTLED, "global steps of both trainers")
 

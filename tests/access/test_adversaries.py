@@ -65,7 +65,7 @@ def inside(swarm: GuardedSwarm) -> Inside:
         with swarm.attacking(*INSIDERS) as attack:
             swarm.wait(lambda: attack.begun(*LIARS), "beginning of all lies")
             before = swarm.done()
-            newcomer = swarm.volunteer("zoe", asks_for="zoe")
+            newcomer = swarm.trainer("zoe")
             swarm.wait(lambda: attack.process.poll() is not None, "end of all lies")
             after = swarm.done()
             swarm.wait(lambda: brings("zoe", headers(swarm.state / LOG)), "contribution of the newcomer")
@@ -197,7 +197,7 @@ def test_a_message_without_an_end(noise: Noise):
 
 
 def test_a_ban_reaches_everybody(swarm: GuardedSwarm):
-    eve = swarm.volunteer("eve", asks_for="eve")
+    eve = swarm.trainer("eve")
     with swarm.attacking("banned", name="eve") as rogue:
         swarm.wait(lambda: eve.said(COUNTING), "first sample of the one who will be banned")
         swarm.wait(lambda: rogue.begun("banned"), "first look of the rogue")

@@ -50,6 +50,7 @@ def write_run(folder: Path, **changes: object) -> Path:
         "tokenizer": {"vocab_size": 200},
         "data": {"train": [{"path": "text.jsonl"}], "max_length": 32},
         "coordinator": {"listen": ["/ip4/127.0.0.1/tcp/0"]},
+        "access": {"open": True, "host": "127.0.0.1", "port": 0},
     }
     file = folder / "run.yaml"
     file.write_text(yaml.safe_dump(content | changes))
@@ -107,7 +108,7 @@ def test_the_demo_refuses_a_corpus_that_is_no_text(tmp_path: Path, name: str, co
     [
         ("coordinator", {"modle": {}}, ["modle"]),
         ("coordinator", {"model": {"hidden_sise": 16}}, ["hidden_sise"]),
-        ("train", {"optimizer": {"total_steps": "many"}}, ["total_steps", "many"]),
+        ("coordinator", {"optimizer": {"total_steps": "many"}}, ["total_steps", "many"]),
         ("tokenizer", {"name": "River Run"}, ["name", "River Run"]),
     ],
 )
@@ -118,7 +119,6 @@ def test_a_wrong_run_file_is_named_before_anything_starts(
     before = sorted(tmp_path.iterdir())
     arguments: dict[str, list[object]] = {
         "coordinator": ["coordinator", file],
-        "train": ["train", file, "--initial-peers", NOBODY],
         "tokenizer": ["tokenizer", "train", file],
     }
     assert_one_line(sahaj(*arguments[command], cwd=tmp_path), "run.yaml", *words)
@@ -130,32 +130,32 @@ def test_a_run_file_that_is_not_there_is_named(tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", ["coordinator", "train"])
-def test_a_tokenizer_larger_than_the_run_says_is_refused(run_file: Path, command: str):
+def test_a_tokenizer_larger_than_the_run_says_is_refused(run_file: Path):
     folder = run_file.parent
     write_run(folder, tokenizer={"vocab_size": 64})
-    extra = ["--initial-peers", NOBODY] if command == "train" else []
-    assert_one_line(sahaj(command, run_file, *extra, cwd=folder), "tokenizer.vocab_size is 64")
+    assert_one_line(sahaj("coordinator", run_file, cwd=folder), "tokenizer.vocab_size is 64")
     assert not (folder / "river-state" / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("command", ["coordinator", "train"])
-def test_a_missing_tokenizer_is_named_with_the_way_out(tmp_path: Path, command: str):
+def test_a_missing_tokenizer_is_named_with_the_way_out(tmp_path: Path):
     file = write_run(tmp_path)
-    extra = ["--initial-peers", NOBODY] if command == "train" else []
-    done = sahaj(command, file, *extra, cwd=tmp_path)
+    done = sahaj("coordinator", file, cwd=tmp_path)
     assert_one_line(done, "no such tokenizer folder", "sahaj tokenizer train")
     assert not (tmp_path / "river-state").exists()
 
 
-def test_a_run_that_gives_passes_is_not_trained_by_an_address(tmp_path: Path):
-    file = write_run(tmp_path, access={"open": True})
-    assert_one_line(sahaj("train", file, "--initial-peers", NOBODY, cwd=tmp_path), "gives passes", "sahaj join LINK")
+@pytest.mark.parametrize("access", [None, {}, {"port": 8080}, "absent"])
+def test_a_run_that_nobody_could_join_is_refused(tmp_path: Path, access: object):
+    file = write_run(tmp_path, access=access)
+    if access == "absent":
+        file.write_text(file.read_text().replace("access: absent\n", ""))
+    assert_one_line(sahaj("coordinator", file, cwd=tmp_path), "run.yaml: access", "open, users or organizations")
+    assert not (tmp_path / "river-state").exists()
 
 
 @pytest.mark.swarm
 def test_an_initial_peer_that_does_not_answer_is_named(run_file: Path):
-    done = sahaj("train", run_file, "--initial-peers", NOBODY, cwd=run_file.parent)
+    done = sahaj("coordinator", run_file, "--initial-peers", NOBODY, cwd=run_file.parent)
     assert_one_line(done, NOBODY, "no initial peer answers")
 
 
@@ -170,7 +170,7 @@ def test_an_initial_peer_that_does_not_answer_is_named(run_file: Path):
     ],
 )
 def test_an_initial_peer_that_is_no_address_is_named(run_file: Path, address: str, words: list[str]):
-    done = sahaj("train", run_file, "--initial-peers", address, cwd=run_file.parent)
+    done = sahaj("coordinator", run_file, "--initial-peers", address, cwd=run_file.parent)
     assert_one_line(done, *words)
 
 
@@ -199,13 +199,11 @@ def test_the_log_too_says_why_a_coordinator_ended(run_file: Path, options: list[
     assert done.stderr == f"sahaj: {messages[-1].removeprefix('ended: ')}\n"
 
 
-@pytest.mark.parametrize("command", ["coordinator", "train"])
-def test_an_identity_that_another_process_uses_is_refused(run_file: Path, command: str):
+def test_an_identity_that_another_process_uses_is_refused(run_file: Path):
     folder = run_file.parent
     identity = load_identity(folder / "state" / "identity.key")
     key = identity.path.read_bytes()
-    extra = ["--initial-peers", NOBODY] if command == "train" else []
-    done = sahaj(command, run_file, "--state", "state", *extra, cwd=folder)
+    done = sahaj("coordinator", run_file, "--state", "state", cwd=folder)
     identity.lock.close()
     assert_one_line(done, "identity.key", "another process")
     assert identity.path.read_bytes() == key

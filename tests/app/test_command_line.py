@@ -15,7 +15,6 @@ HEAVY = ("torch", "transformers", "hivemind", "datasets", "sqlalchemy", "numpy")
 LIMIT = 1.0  # seconds; half of it where nothing else runs
 COMMANDS = (
     ["--help"],
-    ["train", "--help"],
     ["coordinator", "--help"],
     ["tokenizer", "train", "-h"],
     ["demo", "-h"],
@@ -57,7 +56,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--nonsense"], ["trian"], ["train"], ["demo", "--trainers", "1"], ["finetune", "poetry"]]
+    "arguments", [["--nonsense"], ["joyn"], ["join"], ["demo", "--trainers", "1"], ["finetune", "poetry"]]
 )
 def test_a_mistyped_command_is_explained(arguments: list[str]):
     told = subprocess.run(

@@ -2,9 +2,7 @@
 
 import gzip
 import itertools
-import json
 import random
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +12,9 @@ import pytest
 from pyarrow import parquet
 
 from corpus.documents import ATTEMPTS, DocumentStream, open_documents
-from corpus.local_files import DOCUMENT_BYTES
 from swarm.errors import DataError
-from swarm.run_file import DataSource, RunFile, parse_run
+from swarm.run_file import DataSource
+from tests.corpus.small_corpora import numbered, run_in, stream, write_jsonl, write_parquet
 
 
 class Clock:
@@ -32,114 +30,6 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.time += seconds
         self.naps.append(seconds)
-
-
-def run_in(folder: Path, **data: object) -> RunFile:
-    content = {"name": "test", "data": {"train": [{"path": "unused"}], **data}}
-    return parse_run(content, folder / "run.yaml")
-
-
-def stream(folder: Path, *paths: str, **options: object) -> DocumentStream:
-    settings = {"seed": 0, "repeat": False, **options}
-    sources = [DataSource(path=path) for path in paths]
-    return open_documents(run_in(folder), sources, **settings)  # type: ignore[arg-type]
-
-
-def write_jsonl(path: Path, texts: list[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-
-
-def write_parquet(path: Path, texts: list[str], rows: int = 10) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(pyarrow.table({"text": texts}), path, row_group_size=rows)
-
-
-def numbered(prefix: str, count: int) -> list[str]:
-    return [f"{prefix}{number}" for number in range(count)]
-
-
-# --- formats
-
-
-def test_every_format_gives_its_documents(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "a.jsonl", ["one", "two"])
-    (tmp_path / "b.json.gz").write_bytes(gzip.compress(b'{"text": "three"}\n'))
-    write_parquet(tmp_path / "c.parquet", ["four", "five"])
-    (tmp_path / "d.txt").write_text("  six\n\nstill six \n")
-    for path, expected in {
-        "a.jsonl": ["one", "two"],
-        "b.json.gz": ["three"],
-        "c.parquet": ["four", "five"],
-        "d.txt": ["six\n\nstill six"],
-    }.items():
-        assert list(stream(tmp_path, path, shuffle=False)) == expected
-
-
-def test_a_folder_gives_all_its_files_but_the_hidden_and_the_foreign(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "corpus/a.jsonl", ["one"])
-    (tmp_path / "corpus/deep/below").mkdir(parents=True)
-    (tmp_path / "corpus/deep/below/b.txt").write_text("two")
-    (tmp_path / "corpus/.hidden").mkdir()
-    (tmp_path / "corpus/.hidden/c.txt").write_text("no")
-    (tmp_path / "corpus/.d.txt").write_text("no")
-    (tmp_path / "corpus/README.md").write_text("no")
-    (tmp_path / "corpus/image.png").write_bytes(b"\x89PNG\0")
-    assert list(stream(tmp_path, "corpus", shuffle=False)) == ["one", "two"]
-
-
-def test_a_named_file_of_unknown_kind_is_read_as_text(tmp_path: Path) -> None:
-    (tmp_path / "corpus").write_text("one document")
-    assert list(stream(tmp_path, "corpus")) == ["one document"]
-
-
-@pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"], ids=repr)
-@pytest.mark.parametrize("word", ["word ", "শব্দ "])
-def test_a_larger_text_file_is_cut_at_blank_lines_and_loses_nothing(tmp_path: Path, blank: str, word: str) -> None:
-    line_end = "\r\n" if "\r" in blank else "\n"
-    paragraphs = [f"paragraph {number}: {word * 50}{line_end}and {word * 20}".strip() for number in range(400)]
-    (tmp_path / "large.txt").write_bytes(blank.join(paragraphs).encode())
-    documents = list(stream(tmp_path, "large.txt", shuffle=False))
-    assert blank.join(documents) == blank.join(paragraphs)
-    sizes = [len(document.encode()) for document in documents]
-    assert max(sizes) <= DOCUMENT_BYTES and min(sizes[:-1]) > DOCUMENT_BYTES // 2
-
-
-def test_without_blank_lines_it_is_cut_at_line_ends_and_without_these_at_spaces(tmp_path: Path) -> None:
-    for between in ("\n", "\r\n", " "):
-        words = [f"word-{number}" for number in range(5_000)]
-        (tmp_path / "large.txt").write_bytes(between.join(words).encode())
-        documents = list(stream(tmp_path, "large.txt", shuffle=False))
-        assert len(documents) > 5 and between.join(documents) == between.join(words)
-
-
-def test_a_text_file_that_is_not_larger_than_a_document_is_one(tmp_path: Path) -> None:
-    text = "ab\n\n" * (DOCUMENT_BYTES // 4 - 1) + "abcd"
-    for longer, count in ("", 1), ("e", 2):
-        (tmp_path / "text.txt").write_text(text + longer)
-        assert len(list(stream(tmp_path, "text.txt"))) == count
-
-
-def test_text_without_any_blank_is_never_cut_inside_a_character(tmp_path: Path) -> None:
-    text = "অ" * 100_000
-    (tmp_path / "solid.txt").write_text(text)
-    documents = stream(tmp_path, "solid.txt", shuffle=False)
-    assert "".join(documents) == text
-    assert documents.skipped == 0
-
-
-def test_a_large_text_file_needs_bounded_memory(tmp_path: Path) -> None:
-    with (tmp_path / "large.txt").open("w") as file:
-        for number in range(20_000):
-            file.write(f"{number} " + "word " * 200 + "\n")
-    assert (tmp_path / "large.txt").stat().st_size > 20_000_000
-    documents = stream(tmp_path, "large.txt", shuffle=False)
-    tracemalloc.start()
-    count = sum(1 for _ in documents)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert count > 2_000
-    assert peak < 1_000_000  # bytes
 
 
 # --- order and mixture

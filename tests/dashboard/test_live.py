@@ -35,7 +35,7 @@ def test_the_pages_follow_a_swarm_from_its_first_step_to_its_end(
     pages.switch.lead_to(swarm.url)
     with reading(browser, pages.url) as reader:
         reader.open("", "Waiting for people")
-        trainer = swarm.volunteer("asha", asks_for="Asha of the delta")
+        trainer = swarm.trainer("asha", asks_for="Asha of the delta")
         card = reader.page.locator("[data-testid=stMetric]", has_text="Global step")
         for least in (1, 2):
             expect(card).to_contain_text(re.compile(rf"Global step\s*([{least}-9]|\d\d)"))

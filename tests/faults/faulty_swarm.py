@@ -22,8 +22,8 @@ class FaultySwarm(SmallSwarm):
     """A small swarm whose processes stand still at a phase when they are told to; each may be on a host of its own."""
 
     def __init__(self, *args: Any, hosts: Hosts | None = None, **settings: Any):
-        super().__init__(*args, **settings)
         self.hosts = hosts
+        super().__init__(*args, **settings)
 
     def start(self, *options: object) -> None:
         """A coordinator and two trainers, Bela with these options, until both have brought something."""

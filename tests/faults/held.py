@@ -17,7 +17,7 @@ from typing import Any
 from averaging.bandwidth.own_line import OwnLine
 from averaging.protocol.commit.voting import Voting
 from averaging.protocol.messages import Bandwidth
-from averaging.protocol.rounds.leading import Leading
+from averaging.protocol.rounds.convening import Convening
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.shell.replay import Replay
 from averaging.shell.shell import Shell
@@ -68,7 +68,7 @@ def _places() -> dict[str, tuple[Any, str]]:
         "accumulating": (Shell, "contribute"),  # a trainer's batch is computed
         "meeting": (Voting, "call"),  # a peer takes part in the round and promises its convener
         "reducing": (Reduction, "piece"),  # a member's piece has arrived at a reducer
-        "proposing": (Leading, "saved"),  # the coordinator's disk has a proposal that no other peer has seen
+        "proposing": (Convening, "saved"),  # the coordinator's disk has a proposal that no other peer has seen
         "voting": (Voting, "signed_vote"),  # a voter has accepted, and the convener does not know it
         "stepping": (Replay, "apply"),  # a header is committed, and its step is about to be taken
         "saving": (store, "_read_back"),  # a checkpoint's files are written, and do not have their names yet

@@ -50,8 +50,8 @@ def run_impatiently(arguments: list[str]) -> None:
 
 @pytest.mark.timeout(600)
 def test_peers_whose_dht_is_killed_say_so_and_end(small_swarm: Callable[..., SmallSwarm]):
-    run = small_swarm(access={"open": True}, target_batch_size=2048)
-    coordinator, trainer = run.peers[0], run.volunteer("asha", asks_for="asha")
+    run = small_swarm(target_batch_size=2048)
+    coordinator, trainer = run.peers[0], run.trainer("asha")
     run.wait(lambda: newest_step_said(coordinator) >= 2, "two global steps of the coordinator")
 
     node_of(coordinator).kill()
@@ -71,7 +71,7 @@ def test_peers_whose_dht_is_killed_say_so_and_end(small_swarm: Callable[..., Sma
 
 @pytest.mark.timeout(600)
 def test_a_coordinator_waits_for_a_frozen_dht_for_a_while(corpus: Path, tokenizer_folder: Path, tmp_path: Path):
-    run = Impatient(tmp_path, corpus, tokenizer_folder, access={"open": True})
+    run = Impatient(tmp_path, corpus, tokenizer_folder)
     try:
         coordinator = run.coordinator()
         node = node_of(coordinator)

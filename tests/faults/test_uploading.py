@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.faulty_swarm import FaultySwarm
-from tests.support.hub_repositories import Repository
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.repositories import Repository
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import newest_step_said, signal_group, text_of
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]

@@ -10,8 +10,8 @@ from app.join.join import PEERS
 from app.join.problems import ProblemKind
 from coordinator.state_folder import ADMIN_KEY
 from swarm.dht import known_peers
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
 
 pytestmark = pytest.mark.swarm
@@ -23,10 +23,10 @@ def test_members_train_together_and_others_stay_outside(
 ):
     tokens = {name: hub_stand_in.add(name) for name in ("alice", "bob", "mallory")}
     swarm = small_swarm(access={"users": ["alice", "bob"]}, target_batch_size=STEP_SAMPLES)
-    alice = swarm.volunteer("alice", token=tokens["alice"])
+    alice = swarm.trainer("alice", token=tokens["alice"])
     swarm.run_as["bob"] = run_asking_soon
-    bob = swarm.volunteer("bob", token=tokens["bob"], client_mode=True)
-    mallory = swarm.volunteer("mallory", token=tokens["mallory"])
+    bob = swarm.trainer("bob", token=tokens["bob"], client_mode=True)
+    mallory = swarm.trainer("mallory", token=tokens["mallory"])
     swarm.wait(lambda: mallory.process.poll() is not None, "end of somebody who is not on the list")
     assert mallory.process.returncode == ProblemKind.NOT_ALLOWED
     assert len(text_of(mallory).strip().splitlines()) == 1 and "mallory" in text_of(mallory)
@@ -43,7 +43,7 @@ def test_members_train_together_and_others_stay_outside(
     key = swarm.state / ADMIN_KEY
     admin(swarm.url, key, "announce", "Good evening!")
     admin(swarm.url, key, "ban", "bob")
-    again = swarm.volunteer("bob-again", token=tokens["bob"])
+    again = swarm.trainer("bob-again", token=tokens["bob"])
     swarm.wait(lambda: bob.process.poll() is not None, "end of the banned one")
     assert "The organizer has excluded you" in text_of(bob)
     swarm.wait(lambda: "From the organizer: Good evening!" in text_of(alice), "announcement")
@@ -61,8 +61,8 @@ def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_i
 ):
     access = {"open": True, "pass_lifetime": 20.0, "port": free_port()}
     swarm = small_swarm(access=access, target_batch_size=STEP_SAMPLES)
-    asha = swarm.volunteer("asha", asks_for="Asha")
-    bela = swarm.volunteer("bela", asks_for="Bela")
+    asha = swarm.trainer("asha", asks_for="Asha")
+    bela = swarm.trainer("bela", asks_for="Bela")
     swarm.wait(lambda: any(step.peers == 2 for step in swarm.steps()), "global step of two trainers")
     (remembered,) = (swarm.folder / "peers" / "asha").rglob(PEERS)
     swarm.wait(lambda: len(known_peers.recall(remembered)) == 3, "word of the other trainer's address")

@@ -18,7 +18,7 @@ GIVEN = re.compile(r"~(asha|bela) was given a pass")
 
 def test_volunteers_find_a_coordinator_that_has_moved(small_swarm: Callable[..., SmallSwarm]):
     swarm = small_swarm(access={"open": True, "pass_lifetime": LIFETIME}, target_batch_size=STEP_SAMPLES)
-    trainers = [swarm.volunteer(name, asks_for=name) for name in ("asha", "bela")]
+    trainers = [swarm.trainer(name) for name in ("asha", "bela")]
     swarm.wait(lambda: sum(step.peers == 2 for step in swarm.steps()) >= 2, "two global steps of both")
     credit = {one.user: one.samples for one in swarm.ledger.leaderboard()}
     peers = swarm.state / "peers.json"

@@ -19,8 +19,8 @@ from nbclient import NotebookClient
 from coordinator.ledger.ledger import SessionSummary
 from coordinator.notebook.wheel import this_program
 from tests.notebook.test_kernel import platform_modules
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import SmallSwarm
 from tests.support.waiting import PATIENCE
 
@@ -103,7 +103,7 @@ def test_a_notebook_of_kaggle_trains_as_a_member_until_the_run_is_over(
 
 @pytest.mark.faults
 def test_a_notebook_of_colab_is_stopped_and_run_again_and_is_the_same_peer(small_swarm: Callable[..., SmallSwarm]):
-    swarm = small_swarm(access={"open": True}, target_batch_size=STEP_SAMPLES)
+    swarm = small_swarm(target_batch_size=STEP_SAMPLES)
 
     def counted(sessions: int) -> Callable[[], None]:
         def wait() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from app.demo.peers import Peer
 from swarm.secret_variables import NAMES
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import COUNTING, PATIENCE, SmallSwarm, signal_group, text_of
 
 pytestmark = pytest.mark.swarm
@@ -55,7 +55,7 @@ def test_files_are_the_owners_alone_and_no_process_shows_a_token(
     try:
         coordinator = swarm.coordinator(by_command=True, environment=given)
         key = {"WANDB_API_KEY": given["WANDB_API_KEY"]}
-        trainer = swarm.volunteer("bela", token=hub_stand_in.add("bela"), by_command=True, environment=key)
+        trainer = swarm.trainer("bela", token=hub_stand_in.add("bela"), by_command=True, environment=key)
         swarm.wait(lambda: ": released" in text_of(coordinator), "release with the token that was given")
         swarm.wait(lambda: trainer.said(COUNTING), "sample of the trainer")
         swarm.wait((swarm.state / "ledger.db-backup").exists, "copy of the ledger")

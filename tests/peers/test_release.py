@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from coordinator.checkpoints.checkpoint import list_checkpoints
-from tests.support.hub_reader import read_from_hub
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.reader import read_from_hub
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import SmallSwarm, newest_step_said, signal_group, text_of
 from tests.support.waiting import PATIENCE
 

@@ -16,10 +16,10 @@ STEP_SAMPLES = 4096  # some seconds of two trainers
 
 
 def test_the_swarm_goes_back_to_a_checkpoint_and_on_from_it(small_swarm: Callable[..., SmallSwarm]):
-    swarm = small_swarm(access={"open": True}, target_batch_size=STEP_SAMPLES, coordinator={"keep_checkpoints": 100})
+    swarm = small_swarm(target_batch_size=STEP_SAMPLES, coordinator={"keep_checkpoints": 100})
     trainers = [
-        swarm.volunteer("asha", asks_for="Asha"),
-        swarm.volunteer("bela", asks_for="Bela", client_mode=True),
+        swarm.trainer("asha", asks_for="Asha"),
+        swarm.trainer("bela", asks_for="Bela", client_mode=True),
     ]
     swarm.wait(lambda: sum(step.peers == 2 for step in swarm.steps()) >= 2, "global steps of both trainers")
     folder = swarm.state / "checkpoints"

@@ -16,18 +16,9 @@ TRAINERS = 5  # with the coordinator they are two groups of three
 CLIENT = 1  # the one in client mode
 
 
-@pytest.mark.parametrize("guarded", [False, True])
-def test_in_small_groups_everybody_is_credited_with_what_it_brought(
-    small_swarm: Callable[..., SmallSwarm], guarded: bool
-):
-    access = {"open": True} if guarded else None
-    swarm = small_swarm(total_steps=STEPS, target_batch_size=4096, access=access, averaging={"target_group_size": 2})
-    trainers = [
-        swarm.volunteer(f"trainer-{number}", asks_for=f"trainer-{number}", client_mode=number == CLIENT)
-        if guarded
-        else swarm.trainer(f"trainer-{number}", client_mode=number == CLIENT)
-        for number in range(TRAINERS)
-    ]
+def test_in_small_groups_everybody_is_credited_with_what_it_brought(small_swarm: Callable[..., SmallSwarm]):
+    swarm = small_swarm(total_steps=STEPS, target_batch_size=4096, averaging={"target_group_size": 2})
+    trainers = [swarm.trainer(f"trainer-{number}", client_mode=number == CLIENT) for number in range(TRAINERS)]
     swarm.wait(lambda: all(peer.process.poll() is not None for peer in trainers), "end of the run", 2 * PATIENCE)
     assert all(peer.process.poll() == 0 for peer in trainers), swarm.last_words()
     # in the last step all leave at once, and with them may go what somebody told of it

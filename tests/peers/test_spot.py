@@ -17,8 +17,8 @@ def test_a_trainer_leaves_within_the_notice_of_its_cloud(
 ):
     with MetadataStandIn() as cloud:
         monkeypatch.setenv(METADATA_VARIABLE, cloud.url)
-        swarm = small_swarm(access={"open": True}, target_batch_size=4096)
-        volunteer = swarm.volunteer("asha", "--spot", asks_for="Asha")
+        swarm = small_swarm(target_batch_size=4096)
+        volunteer = swarm.trainer("asha", "--spot", asks_for="Asha")
         swarm.wait(lambda: any(one.samples for one in swarm.ledger.sessions()), "samples of the trainer in the ledger")
         cloud.taken_away = True
         swarm.wait(lambda: volunteer.process.poll() is not None, "end of the trainer", NOTICE)

@@ -26,7 +26,6 @@ STEP, LONG_STEP = 8.0, 16.0  # seconds that trainers need for a batch, about
 USUAL, DENSE, RARE = 15.0, 4.0, 90.0  # seconds between two faults, on average
 AIMED_EVERY, AIMED = 20, 7  # seeds: one in so many plays a schedule again and again, and other faults are rare
 HEADERS = 48  # that peers keep
-OPEN = 3  # each sixth course is a run without passes, with a short window
 SHORT_WINDOW = 2  # headers for the choice of voters, in each third course: a snapshot comes with so few of them
 SHORT_LOG = 2**10  # bytes of a log in half of the courses: anchors are often too old for it
 OTHER_BITS_EVERY = 5  # seeds: in one of so many, some processors compute other bits
@@ -65,8 +64,7 @@ def run(seed: int, *, sessions_survive: bool = False) -> Course:
         headers=HEADERS,
     )
     window = SHORT_WINDOW if seed % 3 == 0 else quorum.WINDOW
-    is_guarded = seed % 6 != OPEN
-    world = World(seed, settings, is_guarded, has_roles=seed % 10 in ROLES)
+    world = World(seed, settings, has_roles=seed % 10 in ROLES)
     oracle = Oracle(settings.chunks, settings.snapshot_every, window)
     with (
         patch.object(voting, "Voter", oracle.watched(world.processes)),

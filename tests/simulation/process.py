@@ -77,7 +77,7 @@ class Process:
 
     def _new_machine(self, held: Collection[str] = ()) -> LogPeer:
         world = self.world
-        machine = LogPeer(self.contact, world.settings, world.now, held, world.planner, self.credentials)
+        machine = LogPeer(self.contact, world.settings, self.credentials, world.now, held, world.planner)
         machine.session.speed = self.speed
         machine.reached(-1, world.now)
         return machine
@@ -372,7 +372,7 @@ class Process:
     def _save_proposal(self, accepted: Accepted) -> None:
         assert self.disk is not None
         if self.disk.is_full:
-            self.machine.leading.saving_failed()
+            self.machine.convening.saving_failed()
             return
         self._write_proposal(accepted)
 
@@ -410,7 +410,7 @@ class Process:
         self.disk.is_full = False
         if self.is_alive and self.machine.log.chain is not None:
             self._write_down()
-            self.machine.leading.saving_works()
+            self.machine.convening.saving_works()
 
     def disk_hangs(self, seconds: float) -> None:
         """Nothing that it is asked for from now on returns before a time: no save, no step, no mean."""

@@ -14,32 +14,34 @@ def _by(who: str) -> bytes:
 
 
 class Signatures:
-    """All of a run."""
+    """All of a run. A test that has them unchecked shows that a lie would be believed without them."""
 
-    def __init__(self, is_guarded: bool):
-        self.is_guarded = is_guarded
+    def __init__(self, are_checked: bool = True):
+        self.are_checked = are_checked
         self.made: set[tuple[str, bytes]] = set()  # who has signed what
         self.passes: dict[str, tuple[str, bool]] = {}  # user of each session, and whether it is a coordinator
 
     def has(self, who: str, content: bytes, signature: bytes) -> bool:
         """Whether this was signed."""
-        return not self.is_guarded or (signature == _by(who) and (who, content) in self.made)
+        return not self.are_checked or (signature == _by(who) and (who, content) in self.made)
 
     def sign(self, who: str, content: bytes) -> bytes:
         """Sign it."""
-        if not self.is_guarded:
-            return NONE
         self.made.add((who, content))
         return _by(who)
 
 
 class Credentials:
-    """Of one session."""
+    """Of one session at a time. A real peer's key signs for all of its sessions."""
 
     def __init__(self, signatures: Signatures, contact: Contact):
-        self._signatures, self._contact = signatures, contact
-        self.is_guarded = signatures.is_guarded
-        signatures.passes[contact.session] = contact.user, contact.is_coordinator
+        self._signatures = signatures
+        self.begin(contact)
+
+    def begin(self, contact: Contact) -> None:
+        """Another session, which signs from now on."""
+        self._contact = contact
+        self._signatures.passes[contact.session] = contact.user, contact.is_coordinator
 
     def introduced(self, contact: Contact) -> Contact:
         """See `averaging.protocol.credentials`, as for the others."""
@@ -64,7 +66,7 @@ class Credentials:
     def admits(self, contact: Contact) -> bool:
         """See there."""
         known = self._signatures.passes.get(contact.session)
-        return not self.is_guarded or (
+        return not self._signatures.are_checked or (
             known == (contact.user, contact.is_coordinator)
             and self._signatures.has(contact.session, signed.contact(contact), contact.proof)
         )

@@ -35,10 +35,10 @@ class Ambush:
 class World:
     """All processes of a run, the network between them, and the clock."""
 
-    def __init__(self, seed: int, settings: Settings, is_guarded: bool = True, has_roles: bool = False):
+    def __init__(self, seed: int, settings: Settings, has_roles: bool = False):
         self.seed, self.random = seed, random.Random(seed)
         self.settings = settings
-        self.signatures = Signatures(is_guarded)
+        self.signatures = Signatures()
         self.planner = partial(rest_some, self.random) if has_roles else equal_parts
         self.now = 0.0
         self.processes: dict[str, Process] = {}  # by session

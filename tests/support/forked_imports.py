@@ -11,11 +11,11 @@ set_verbosity(verbose=False)
 for needed in (
     "app.demo.demo",
     "app.join.join",
-    "app.commands.train_by_address",
     "coordinator.main",
     "coordinator.http.app",
     "downstream.evaluate",
     "downstream.finetune",
+    "trainer.train",
     "transformers.models.albert.modeling_albert",
 ):
     importlib.import_module(needed)

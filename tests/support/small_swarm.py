@@ -24,6 +24,7 @@ from tests.support.forked import Forked, run_sahaj, start_function
 from tests.support.waiting import PATIENCE, wait_until
 
 NAME = "small-run"
+LOOPBACK = "127.0.0.1"
 LOOK_EVERY = 0.1  # seconds
 PORTS = range(20_000, 30_000)  # which no system gives to whoever asks for any port
 MICRO_BATCH = 64  # samples: some 50 ms; peers tell the swarm of every batch, and shorter ones would flood it
@@ -55,7 +56,7 @@ class SmallSwarm:
         model: dict[str, object] | None = None,
     ):
         self.folder, self.state, self.target = folder, folder / "state", target_batch_size
-        self.run_file = folder / "run.yaml"
+        self.run_file, self.text = folder / "run.yaml", corpus / "train.jsonl"
         self.peers: list[Peer] = []
         self.run_as: dict[str, Callable[[list[str]], None]] = {}  # by name: what to call with a command's arguments
         self.address = self.url = ""
@@ -65,8 +66,7 @@ class SmallSwarm:
         content["averaging"] = {**content["averaging"], **(averaging or {})}
         content["coordinator"] = {**content["coordinator"], **(coordinator or {})}
         content["model"] = {**content["model"], **(model or {})}
-        if access is not None:
-            content["access"] = {"host": "127.0.0.1", "port": 0} | access
+        content["access"] = {"host": self.host("coordinator"), "port": 0} | (access or {"open": True})
         if release is not None:
             content["release"] = release
         self.run = parse_run(content, self.run_file)
@@ -81,8 +81,7 @@ class SmallSwarm:
         command = ["coordinator", self.run_file, "--state", self.state, "--listen", listen]
         peer = self._start("coordinator", command, by_command=by_command, environment=environment)
         self.address = wait_for_address(peer, self.state / ADDRESSES, PATIENCE)
-        if self.run.access:
-            self.url = wait_for_address(peer, self.state / URL, PATIENCE)
+        self.url = wait_for_address(peer, self.state / URL, PATIENCE)
         return peer
 
     def move_to(self, state: Path, port: int) -> None:
@@ -94,30 +93,20 @@ class SmallSwarm:
         name: str,
         *options: object,
         client_mode: bool = False,
-        by_command: bool = False,
-        environment: Mapping[str, str] = MappingProxyType({}),
-    ) -> Peer:
-        """Start a trainer, `by_command` as a shell would; returns at once. Its folder is its name's."""
-        command = ["train", self.run_file, "--initial-peers", self.address, "--name", name]
-        command += ["--micro-batch", MICRO_BATCH, "--listen", f"/ip4/{self.host(name)}/tcp/0"]
-        command += ["--state", self.folder / "peers" / name]
-        command += [*options, *["--client-mode"] * client_mode]
-        return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
-
-    def volunteer(
-        self,
-        name: str,
-        *options: object,
-        client_mode: bool = False,
         token: str = "",
         asks_for: str | None = None,
         by_command: bool = False,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Peer:
-        """Start a trainer by the run's link, with a Hub token or a name of its own choice; returns at once."""
+        """Start a trainer by the run's link, `by_command` as a shell would; returns at once. Its folder is its name's.
+
+        It shows a Hub token, or else a name of its own choice, by default the peer's.
+        """
+        host = self.host(name)
         command = ["join", self.url, "--state", self.folder / "peers" / name, "--micro-batch", MICRO_BATCH]
-        command += ["--listen", "/ip4/127.0.0.1/tcp/0", "--client-mode" if client_mode else "--no-client-mode"]
-        command += [*options, *(["--name", asks_for] if asks_for else [])]
+        command += ["--listen", f"/ip4/{host}/tcp/0", "--client-mode" if client_mode else "--no-client-mode"]
+        command += ["--data", self.text] if host != LOOPBACK else []  # others do not read what is on our disk
+        command += [*options, *([] if token else ["--name", asks_for or name])]
         environment = {"HF_TOKEN": token, **environment}
         return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
 
@@ -140,7 +129,7 @@ class SmallSwarm:
 
     def host(self, name: str) -> str:
         """The address of the machine on which a peer is; for others to change."""
-        return "127.0.0.1"
+        return LOOPBACK
 
     def fork(self, name: str, command: list[object], log: Path, environment: Mapping[str, str]) -> Forked:
         """Start `sahaj` with these arguments; for others to change."""

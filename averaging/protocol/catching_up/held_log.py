@@ -71,7 +71,7 @@ class HeldLog:
         if at is not None and at.step >= self.chain.first and not self._has(at):
             self.anchor = None
         head, snapshot = self.tip.head, self.snapshots[-1] if self.snapshots else None
-        if self._credentials.is_guarded and (signature := self._credentials.authorize(signed.head(head, snapshot))):
+        if signature := self._credentials.authorize(signed.head(head, snapshot)):
             self.anchor = Anchor(head, snapshot, signature)
 
     def told(self, anchor: Anchor | None) -> None:

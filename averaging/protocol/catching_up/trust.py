@@ -1,4 +1,4 @@
-"""Which log of another peer is believed, in a guarded run.
+"""Which log of another peer is believed.
 
 An entry is the run's if its certificate shows signed votes of voters that the header before it names. So a log needs
 one header to begin from, its *anchor*: one that this peer has applied itself, or one that the authority has signed. The
@@ -60,8 +60,6 @@ class Trust:
         entries = log.entries
         if not _is_whole(log, self._run):
             return False
-        if not self._credentials.is_guarded:
-            return True
         told = log.anchor if self.heard(log.anchor, now) else None
         if log.snapshot is not None and not _is_named(log, told, self.anchor):
             return False

@@ -16,7 +16,7 @@ from averaging.log.header import Header, HeaderKind, SnapshotName
 from averaging.protocol.buffers import Buffer
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.credentials import Credentials, Open, is_ordered
+from averaging.protocol.credentials import Credentials, is_ordered
 from averaging.protocol.settings import Settings
 
 _UNKNOWN = "is not known to exist"
@@ -29,7 +29,7 @@ def objection(
     contacts: Contacts,
     own: Mapping[int, Buffer],
     snapshots: Collection[SnapshotName],
-    credentials: Credentials = Open(),  # noqa: B008  (it has no state)
+    credentials: Credentials,
 ) -> str:
     """The first one; empty if there is none.
 

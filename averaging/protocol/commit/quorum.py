@@ -47,7 +47,7 @@ def is_committed(previous: Header, entry: Entry, credentials: Credentials) -> bo
     if header.kind is HeaderKind.RESET:
         return True
     said = {one.session: one for one in proof.goodbyes}
-    if credentials.is_guarded and not _is_signed(previous, entry, said, credentials):
+    if not _is_signed(previous, entry, said, credentials):
         return False
     return has_quorum(previous, proof.ballot.convener, proof.votes, said)
 

@@ -1,1 +1,1 @@
-"""One global step: gathering, meeting, reducing, and the header that comes of it."""
+"""One global step: the batch, the meeting, reducing, and the header that comes of it."""

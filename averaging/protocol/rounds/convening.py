@@ -1,119 +1,172 @@
-"""Which session leads the next step.
+"""A convener's side between rounds: it begins a ballot when there is something to decide, and ends it."""
 
-The coordinator does. After `absence` seconds without a message of a convener, or without a commit although the batch is
-there, voters take over: the last acting convener at once, then the reachable ones in the order of a hash, one every
-`succession` seconds. Two conveners at a time cost time and nothing else; their ballots decide.
-"""
+from collections.abc import Callable
 
-import functools
-import hashlib
-import math
-from collections.abc import Mapping
+from msgspec.structs import replace
 
-from averaging.log.header import Header
-from averaging.protocol.messages import Contact
-from averaging.protocol.settings import Timing
+from averaging.log.header import Ballot, Entry, Header
+from averaging.protocol.actions import SaveWaited
+from averaging.protocol.catching_up.held_log import HeldLog
+from averaging.protocol.commit import quorum
+from averaging.protocol.commit.voting import Voting
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.fetching import Fetching
+from averaging.protocol.messages import Call, Reduced, Reducing, Refused, Status, Vote
+from averaging.protocol.rounds.batch_progress import BatchProgress
+from averaging.protocol.rounds.meeting import Situation
+from averaging.protocol.rounds.parts import Planner
+from averaging.protocol.rounds.round import Phase, Round
+from averaging.protocol.session import Session
 
 
 class Convening:
-    """One peer's view of which session leads."""
+    """Begins, continues and ends the rounds that this peer convenes."""
 
-    def __init__(self, me: Contact, timing: Timing, now: float):
-        self._me, self._timing = me, timing
-        self.can_convene = True  # False while a coordinator's disk takes nothing
-        self._coordinator_heard = self._word_at = now
-        self._convener: str | None = None  # that was heard last
-        self._instance = ""
-        self._full_since = math.inf
-        self._moved_at = -math.inf  # when a piece or a mean of the open round has come
-        self._leaves_it_until = -math.inf  # to another convener's open ballot
+    def __init__(
+        self,
+        session: Session,
+        contacts: Contacts,
+        plan: Planner,
+        objection: Callable[[Header], str],
+        log: HeldLog,
+        progress: BatchProgress,
+        voting: Voting,
+        fetching: Fetching,
+    ):
+        self.round: Round | None = None  # that this peer convenes
+        self.rollback: str | None = None  # digest of the snapshot that the authority wants back
+        self._session, self._contacts, self._plan, self._objection = session, contacts, plan, objection
+        self._log, self._progress, self._voting, self._fetching = log, progress, voting, fetching
+        self._began_at = -1e9  # the last ballot
+        self._no_quorum_since: float | None = None  # of this session's ballots one has failed; see `waited_before`
+        self.waited_before = 0.0  # seconds in which earlier sessions of this coordinator had none for this step
 
-    def new_step(self, instance: str) -> None:
-        """A header was applied: the batch is empty again."""
-        self._instance, self._full_since = instance, math.inf
-        self._moved_at = self._leaves_it_until = -math.inf
+    def new_step(self) -> None:
+        """A header was applied."""
+        self.round, self._no_quorum_since, self.waited_before = None, None, 0.0
 
-    def heard(self, contact: Contact, gathered_all: bool, now: float) -> None:
-        """A convener of the present step has spoken."""
-        self._word_at = now
-        if contact.is_coordinator:
-            self._coordinator_heard = now
-        if contact.session != self._convener and not contact.is_coordinator:
-            self._full_since = math.inf  # it gets the time that its predecessor had
-        self._convener = contact.session
-        if gathered_all:
-            self.batch_is_full(now)
-        else:
-            self.batch_is_not_full()
+    def rolled_back(self, snapshot: str) -> None:
+        """A header has taken the state of a snapshot."""
+        if self.rollback == snapshot:
+            self.rollback = None
 
-    def batch_is_full(self, now: float) -> None:
-        """This peer has found so itself."""
-        self._full_since = min(self._full_since, now)
+    def go_on(self, now: float) -> Entry | None:
+        """Begin a round or continue it, if this peer is to lead; the entry that it has committed."""
+        if self.round is not None:
+            return self._continue(self.round, now)
+        if self._progress.leads(now):
+            self._begin(now)
+        return None
 
-    def batch_is_not_full(self) -> None:
-        """Peers have brought less than they had reported."""
-        self._full_since = math.inf
-
-    def round_moves(self, now: float) -> None:
-        """Pieces or means of the open round have come: the convener is at work, however thin its members' lines."""
-        self._moved_at = now
-
-    @property
-    def _stalled_since(self) -> float:
-        """Since when the batch has been full, and nothing has moved; infinite if it is not full."""
-        if self._full_since == math.inf:
-            return math.inf
-        return max(self._full_since, min(self._moved_at, self._full_since + self._timing.round))
-
-    def other_ballot(self, now: float) -> None:
-        """Another convener has opened a ballot: let it end."""
-        self._leaves_it_until = now + self._timing.ballot / 2
-
-    def leads(self, tip: Header, contacts: Mapping[str, Contact], now: float) -> bool:
-        """Whether this peer is to convene the header after `tip`."""
-        if now < self._leaves_it_until or not self.can_convene or not self._me.reachable:
-            return False
-        if self._me.is_coordinator:
-            return True
-        if now < min(self._coordinator_heard, self._stalled_since) + self._timing.absence:
-            return False
-        if self._me.session not in tip.voters:
-            return False
-        if tip.ballot.convener == self._me.session:
-            return now >= self._coordinator_heard + self._timing.absence or self._is_stalled(0, now)
-        rank = succession(tip, {**contacts, self._me.session: self._me}).index(self._me.session)
-        silent = now >= self._word_at + self._timing.absence + rank * self._timing.succession
-        return silent or self._is_stalled(rank, now)
-
-    def is_stalled(self, now: float) -> bool:
-        """Whether the batch has been full for so long that somebody else should try."""
-        return self._is_stalled(0, now)
-
-    def _is_stalled(self, rank: int, now: float) -> bool:
-        return now >= self._stalled_since + self._timing.absence + rank * self._timing.succession
-
-    def report_to(self, tip: Header | None, contacts: Mapping[str, Contact], now: float) -> list[str]:
-        """The sessions to tell what this peer has: the convener; while it is silent, those that may be or become it.
-
-        And always a coordinator, since any peer may say that it convenes.
-        """
-        known = [self._convener] if self._convener in contacts else []
-        coordinators = [session for session, contact in contacts.items() if contact.is_coordinator]
-        if known and now < self._word_at + 3 * self._timing.report:
-            return [session for session in dict.fromkeys([*known, *coordinators]) if session is not None]
-        successors = (
-            succession(tip, contacts) if tip else [one for one, contact in contacts.items() if contact.reachable]
+    def _begin(self, now: float) -> None:
+        """Open a ballot when there is something to decide."""
+        me, timing, tip = self._session.me, self._session.timing, self._log.tip
+        if now < self._began_at + timing.resend:
+            return
+        full = self._progress.is_full(now)
+        rollback = self.rollback if me.is_coordinator else None
+        if not (full or rollback):
+            return
+        if full:
+            self._progress.choice.batch_is_full(now)
+        self._began_at = now
+        ballot = self._voting.new_ballot()
+        waited = self._no_quorum_since is not None and now >= self._no_quorum_since + timing.reset
+        assert self._log.chain is not None
+        situation = Situation(
+            session=self._session,
+            contacts=self._contacts,
+            objection=self._objection,
+            ballot=ballot,
+            previous=tip,
+            recent=self._log.chain.last(quorum.WINDOW),
+            awaited=frozenset(self._progress.views.expected(tip.digest, now)),
+            snapshot=self._log.newest_snapshot,
+            rollback=rollback,
+            may_reset=me.is_coordinator and waited,
         )
-        found = dict.fromkeys([*known, *coordinators, *successors])
-        return [session for session in found if session is not None and session != self._me.session]
+        voting = self._voting
+        self.round = Round(situation, self._plan, voting.voter, voting.signed_vote, self._fetching, now)
+        self.round.called(me.session, voting.call(ballot, now), now)
 
+    def _continue(self, current: Round, now: float) -> Entry | None:
+        current.advance(now)
+        if current.phase is Phase.COMMITTED:
+            self._progress.views.committed(*current.senders, now)
+            self.round = None
+            return current.entry
+        if current.phase is Phase.FAILED:
+            if current.waits_for_disk:
+                self._progress.choice.can_convene = False  # until the disk has answered
+            if current.lacks_samples:
+                self._progress.choice.batch_is_not_full()
+            if current.lacks_chunks or not current.meeting.has_promises:
+                self._has_no_quorum(now)
+            self._progress.views.round_closed(self._voting.instance, current.meeting.calls, now)
+            self.round = None
+        return None
 
-def succession(tip: Header, contacts: Mapping[str, Contact]) -> list[str]:
-    """The sessions that may take over, in their order; pure, so that all peers agree on it."""
-    voters = [voter for voter in tip.voters if voter in contacts and contacts[voter].reachable]
-    return sorted(voters, key=lambda session: (session != tip.ballot.convener, _drawn(session, tip.digest)))
+    def _has_no_quorum(self, now: float) -> None:
+        if self._no_quorum_since is None:
+            self._no_quorum_since = self._began_at - self.waited_before  # this ballot's time was without one, too
+        if self._session.me.is_coordinator:
+            self._session.act(SaveWaited(self._voting.instance, now - self._no_quorum_since))
 
+    # -- what others say
 
-@functools.lru_cache(maxsize=1024)
-def _drawn(session: str, digest: str) -> bytes:
-    return hashlib.sha256(f"{session} {digest}".encode()).digest()
+    def on_status(self, sender: str, status: Status, now: float) -> None:
+        """A peer that stands somewhere else takes no part in this round."""
+        if self.round is not None and status.head is not None and status.head != self._log.head:
+            self.round.is_absent(sender, now)
+
+    def on_call(self, sender: str, call: Call, now: float) -> None:
+        """A peer is there, and a voter promises."""
+        self._contacts.learn_of(call.accepted)
+        if self.round is None or sender in self._contacts.goodbyes:
+            return
+        if self._contacts.get(sender) is None:
+            self.round.is_absent(sender, now)  # nobody knows whose session it is
+        else:
+            is_planned = self._progress.views.sends(sender, now)
+            self.round.called(sender, call if is_planned else replace(call, buffers=()), now)
+
+    def on_refused(self, sender: str, refused: Refused, now: float) -> None:
+        """A peer has promised a higher ballot; a voter's promise ends the round, others are not needed."""
+        self._voting.knows_of(refused.promised)
+        if self.round is None or refused.ballot != self.round.ballot:
+            return
+        if sender in self._log.tip.voters and not self._voting.is_leap(refused.promised):
+            self.round.refused(refused.promised)
+        else:
+            self.round.is_absent(sender, now)
+
+    def on_news(self, sender: str, news: Reducing | Reduced | Vote, now: float) -> None:
+        """A reducer is at work or has done a part, or a voter has accepted."""
+        if self.round is not None:
+            self.round.heard(sender, news, now)
+
+    def has_left(self, session: str, now: float) -> None:
+        """A peer has said goodbye."""
+        if self.round is not None:
+            self.round.is_absent(session, now)
+
+    def lost(self, session: str, now: float) -> None:
+        """The connection to a peer has broken."""
+        if self.round is not None:
+            self.round.lost(session, now)
+
+    # -- the disk of a coordinator
+
+    def saved(self, ballot: Ballot, now: float) -> None:
+        """It has the proposal of a ballot."""
+        self._progress.choice.can_convene = True
+        if self.round is not None and ballot == self.round.ballot:
+            self.round.saved(now)
+
+    def saving_failed(self) -> None:
+        """It takes nothing: others have to convene."""
+        self._progress.choice.can_convene, self.round = False, None
+
+    def saving_works(self) -> None:
+        """It has room again."""
+        self._progress.choice.can_convene = True

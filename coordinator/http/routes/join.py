@@ -128,7 +128,6 @@ def access_policy(context: ServiceContext) -> AccessPolicy:
 
 def give_pass(context: ServiceContext, user: str, peer: PeerID) -> Renewed:
     """A new pass for an admitted user. Asks the network who else is there, and may write to the disk."""
-    assert context.run.access is not None, "check_request refuses where there is none"
     given = context.authority.issue(context.run.name, user, peer, context.run.access.pass_lifetime)
     content: dict[str, Any] = {
         "user": user,

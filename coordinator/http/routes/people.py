@@ -14,8 +14,8 @@ from coordinator.http.errors import NOT_FOUND, UNAVAILABLE, Problem, problem_res
 from coordinator.http.recent_users import RecentUsers
 from coordinator.http.response_cache import CACHE_SECONDS, LONG_CACHE_SECONDS, Cached, CachedJson, cache_headers
 from coordinator.http.schemas.people import LeaderAnswer, Period, PersonAnswer, SessionAnswer
-from coordinator.ledger.ledger import Leader, SessionSummary
-from swarm.access.names import UNVERIFIED
+from coordinator.ledger.ledger import Leader, Ledger, SessionSummary
+from swarm.access.names import is_verified
 
 MOST_SESSIONS = 1000
 MOST_LEADERS = 5000
@@ -35,8 +35,8 @@ def people_routes(context: RunContext, recent: RecentUsers) -> APIRouter:
     router = APIRouter(tags=["people"], responses=UNAVAILABLE)
     ranking = Cached(lambda: _ranking(context.ledger.leaderboard()), CACHE_SECONDS)
     leaders = {period: CachedJson(partial(_leaderboard, context, recent, period, ranking)) for period in Period}
-    sessions = CachedJson(lambda: _sessions(context, recent))
-    markdown = Cached(lambda: _thanks(context, ranking()), CACHE_SECONDS)
+    sessions = CachedJson(lambda: _sessions(context.ledger, recent))
+    markdown = Cached(lambda: _thanks(context.run.name, ranking()), CACHE_SECONDS)
 
     @lru_cache(MOST_PERSONS_CACHED)
     def person_of(user: str) -> CachedJson:
@@ -89,12 +89,12 @@ def _leaderboard(
 ) -> list[LeaderAnswer]:
     since = first_day(period, datetime.datetime.now(datetime.timezone.utc).date())
     found = [one for _, one in ranking().values()] if since is None else context.ledger.leaderboard(since=since)
-    return [LeaderAnswer(**dict(one), **_profile(context, recent, one.user)) for one in found[:MOST_LEADERS]]
+    return [LeaderAnswer(**dict(one), **_profile(recent, one.user)) for one in found[:MOST_LEADERS]]
 
 
-def _sessions(context: RunContext, recent: RecentUsers) -> list[SessionAnswer]:
-    found = context.ledger.people.newest_sessions(MOST_SESSIONS)
-    return [_session(one, _profile(context, recent, one.user)) for one in found]
+def _sessions(ledger: Ledger, recent: RecentUsers) -> list[SessionAnswer]:
+    found = ledger.people.newest_sessions(MOST_SESSIONS)
+    return [_session(one, _profile(recent, one.user)) for one in found]
 
 
 def _session(one: SessionSummary, profile: dict[str, Any]) -> SessionAnswer:
@@ -102,7 +102,7 @@ def _session(one: SessionSummary, profile: dict[str, Any]) -> SessionAnswer:
 
 
 def _person(context: RunContext, recent: RecentUsers, rank: int, leader: Leader) -> PersonAnswer:
-    profile, people = _profile(context, recent, leader.user), context.ledger.people
+    profile, people = _profile(recent, leader.user), context.ledger.people
     sessions = people.newest_sessions(SESSIONS_OF_ONE, leader.user)
     return PersonAnswer(
         **dict(leader) | profile | {"sessions": [_session(one, profile) for one in sessions]},
@@ -112,18 +112,13 @@ def _person(context: RunContext, recent: RecentUsers, rank: int, leader: Leader)
     )
 
 
-def _thanks(context: RunContext, ranking: Ranking) -> str:
+def _thanks(run_name: str, ranking: Ranking) -> str:
     users = [one.user for _, one in ranking.values() if one.samples]
-    return thanks(context.run.name, [(user, _is_verified(context, user)) for user in users])
+    return thanks(run_name, [(user, is_verified(user)) for user in users])
 
 
-def _profile(context: RunContext, recent: RecentUsers, user: str) -> dict[str, Any]:
-    return {"verified": _is_verified(context, user), "avatar": recent.avatar(user)}
-
-
-def _is_verified(context: RunContext, user: str) -> bool:
-    """In a run without passes every name is self-chosen."""
-    return context.run.access is not None and not user.startswith(UNVERIFIED)
+def _profile(recent: RecentUsers, user: str) -> dict[str, Any]:
+    return {"verified": is_verified(user), "avatar": recent.avatar(user)}
 
 
 def _unknown() -> Response:

@@ -109,10 +109,6 @@ def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAn
     How to join depends on the URL of the request, and is filled in later.
     """
     run: RunFile = context.run
-    access = None
-    if run.access is not None:
-        listed = bool(run.access.users)
-        access = AccessAnswer(open=run.access.open, by_list=listed, organizations=run.access.organizations)
     return RunAnswer(
         join="",
         notebook="",
@@ -123,7 +119,9 @@ def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAn
         language=run.language,
         version=program_version(),
         fingerprint=context.fingerprint.digest,
-        access=access,
+        access=AccessAnswer(
+            open=run.access.open, by_list=bool(run.access.users), organizations=run.access.organizations
+        ),
         total_steps=run.optimizer.total_steps,
         target_batch_size=run.averaging.target_batch_size,
         max_length=run.data.max_length,
@@ -136,14 +134,14 @@ def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAn
 
 def link(run: RunFile, asked_at: str) -> str | None:
     """The run's public URL, or the one that was asked for; None if that is not safe to repeat."""
-    url = ((run.access.url if run.access else None) or asked_at).rstrip("/")
+    url = (run.access.url or asked_at).rstrip("/")
     # the URL that was asked for is the client's own text, and people paste the link into a shell
     return url if re.fullmatch(r"https?://[\w.:\[\]/~-]+", url, re.ASCII) else None
 
 
 def link_cache_seconds(run: RunFile) -> int:
     """Seconds for which caches may store an answer with the link; not at all if it repeats a client's text."""
-    return LONG_CACHE_SECONDS if run.access and run.access.url else 0
+    return LONG_CACHE_SECONDS if run.access.url else 0
 
 
 def _checkpoints(context: ServiceContext) -> list[CheckpointAnswer]:

@@ -22,7 +22,7 @@ class RunAnswer(Answer):
     language: str
     version: str = Field(description="of the program")
     fingerprint: str
-    access: AccessAnswer | None = Field(description="absent: everybody who knows an address may join")
+    access: AccessAnswer
     total_steps: int
     target_batch_size: int = Field(description="samples in a global step")
     max_length: int = Field(description="tokens in a sample")

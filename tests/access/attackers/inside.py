@@ -57,7 +57,7 @@ def _replays(scene: Scene, record: DHTRecord, subkeys: list[bytes]) -> list[tupl
 
 
 async def for_others(scene: Scene) -> dict[str, Any]:
-    """Records under the subkeys of others, and session records in the name of others."""
+    """Records under the subkeys of others, and session records of others as our own."""
     intruder = await Intruder.create(scene, "mallory")
     own = intruder.enter("mallory")
     protocol = await intruder.dht(own)
@@ -68,8 +68,8 @@ async def for_others(scene: Scene) -> dict[str, Any]:
     soon = get_dht_time() + 60
     for subkey, value in zip(victims, values, strict=True):
         for label, name, place, content in (
-            ("a session", "sessions", subkey, value | {"name": "~mallory"}),
-            ("a session under two names", "sessions", own.identity.subkey + subkey, value | {"name": "~mallory"}),
+            ("a session", "sessions", subkey, value | {"shown_pass": own.shown}),
+            ("a session under two names", "sessions", own.identity.subkey + subkey, value | {"shown_pass": own.shown}),
             ("a word under a peer's id", "gossip", signer(subkey).to_bytes(), True),
             ("a record without a subkey", "sessions", None, "mine"),
         ):

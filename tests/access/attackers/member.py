@@ -60,7 +60,9 @@ class Member:
         records = await records_of(self.intruder, self._protocol, "contacts")
         values = [MSGPackSerializer.loads(record.value.partition(b"[author:")[0]) for record in records]
         return [
-            Contact(one["session"], one["name"], one["reachable"], one["is_coordinator"], one["proof"])
+            Contact(
+                one["session"], read_pass(one["shown_pass"]).user, one["reachable"], one["is_coordinator"], one["proof"]
+            )
             for one in values
             if one["session"] != self.session
         ]
@@ -73,7 +75,6 @@ class Member:
         me = self.contact
         record = {
             "session": self.session,
-            "name": me.user,
             "shown_pass": self.own.shown,
             "reachable": me.reachable,
             "is_coordinator": False,

@@ -20,7 +20,7 @@ from swarm.access.passes import load_authority
 from swarm.run_file import load_run
 from swarm.run_file.fingerprint import fingerprint
 from tests.app.join.conftest import RUN, Trained
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 from tests.support.problems import raises_problem
 from tokenizer.loading import read_tokenizer, tokenizer_digest
 from trainer.options import VolunteerOptions
@@ -77,7 +77,7 @@ def test_from_the_link_to_training_and_out_again(
     alice, bob = service.hub.add("alice"), service.hub.add("bob")
     come(alice)
     [(_, trainer, _, _)] = trained.calls
-    assert trainer.name == "alice"
+    assert trainer.gate.own.user == "alice"
     renewal = trainer.when_joined[0].__self__
     assert renewal._contact.renew().user == "alice"
     renewal._gate.take_notice(renewal._contact.fetch_notices())

@@ -113,11 +113,6 @@ def test_a_coordinator_that_cannot_answer_now(server: StandIn):
     expect(server.url, ProblemKind.COORDINATOR_AWAY, "the ledger is away")
 
 
-def test_a_run_that_gives_no_passes(server: StandIn):
-    server.answers["GET /api/run"] = Answer(body={"access": None})
-    expect(server.url, ProblemKind.NOT_ALLOWED, "sahaj train")
-
-
 def test_a_proxy_before_a_coordinator_that_is_away(server: StandIn):
     server.answers["GET /api/run"] = Answer(502, "<html>Bad Gateway</html>")
     expect(server.url, ProblemKind.COORDINATOR_AWAY, "HTTP 502")

@@ -64,7 +64,7 @@ def test_with_a_token(
     monkeypatch.setenv("HF_TOKEN", SECRET)
     join(opened.url, options(tmp_path, verbose=True))
     [(run, trainer, _, _)] = trained.calls
-    assert trainer.name == "alice"
+    assert trainer.gate.own.user == "alice"
     assert trainer.gate.admit(trainer.identity.peer_id, trainer.gate.own).user == "alice"
     assert trainer.network.initial_peers == ["/ip4/127.0.0.1/tcp/1/p2p/QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL"]
     assert not trainer.network.client_mode

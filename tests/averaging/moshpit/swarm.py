@@ -59,7 +59,7 @@ class Peer:
         credentials = Credentials(world.signatures, self.contact)
         self.contact = credentials.introduced(self.contact)
         self.session = self.contact.session
-        self.machine = GroupPeer(self.contact, world.settings, self.swarm.groups, world.now, credentials=credentials)
+        self.machine = GroupPeer(self.contact, world.settings, credentials, self.swarm.groups, world.now)
         self._contacts: list[Contact] = []
         world.processes[self.session] = cast(Any, self)
         world.list_contact(self.contact)

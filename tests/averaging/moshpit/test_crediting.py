@@ -12,14 +12,14 @@ from tests.averaging.log.headers import header, member
 from tests.simulation.signatures import Credentials, Signatures
 
 SETTINGS = Settings("run", target_samples=10, chunks=1, snapshot_every=10)
-SIGNATURES = Signatures(is_guarded=True)
+SIGNATURES = Signatures()
 
 
 def peer(session: str, *, is_coordinator: bool = False) -> GroupPeer:
     user = session.partition(".")[0]
     me = Contact(session, user, reachable=True, is_coordinator=is_coordinator)
     credentials = Credentials(SIGNATURES, me)
-    made = GroupPeer(credentials.introduced(me), SETTINGS, GroupSettings(4, None, 10), 0.0, credentials=credentials)
+    made = GroupPeer(credentials.introduced(me), SETTINGS, credentials, GroupSettings(4, None, 10), 0.0)
     made.begin(0)
     return made
 

@@ -41,8 +41,8 @@ EVERYTHING = ("first", "state", "eve's state", *(f"chunk {step}" for step in ran
 class Run:
     """Who there is, and the chain that they have."""
 
-    def __init__(self, is_guarded: bool = True):
-        self.signatures = Signatures(is_guarded)
+    def __init__(self, are_checked: bool = True):
+        self.signatures = Signatures(are_checked)
         self.of: dict[str, Credentials] = {}  # by session
         self.contacts: dict[str, Contact] = {}
         for name in (*NAMES, "zoe", "coordinator"):
@@ -109,7 +109,7 @@ class Run:
 
     def peer(self, session: str, has: Sequence[Entry] = (), knows: Sequence[str] = ()) -> LogPeer:
         """That has a chain, and is connected to others."""
-        machine = LogPeer(self.contacts[session], SETTINGS, 0.0, EVERYTHING, credentials=self.of[session])
+        machine = LogPeer(self.contacts[session], SETTINGS, self.of[session], 0.0, EVERYTHING)
         if has:
             machine.start(Chain(has), [SnapshotName(0, "first"), SnapshotName(SNAPSHOT, "state")])
         machine.contacts([self.contacts[one] for one in (knows or self.contacts)], 0.0)
@@ -136,4 +136,4 @@ def told(machine: LogPeer, session: str, log: Log, now: float = 1.0, heard: Anch
     return machine.head
 
 
-BOTH = pytest.mark.parametrize("is_guarded", [True, False], ids=["guarded", "open"])
+BOTH = pytest.mark.parametrize("are_checked", [True, False], ids=["checked", "unchecked"])

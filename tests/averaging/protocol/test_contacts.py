@@ -3,6 +3,7 @@
 from averaging.log.header import Farewell
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Contact, Goodbye
+from tests.averaging.believing import Believing
 from tests.averaging.log.headers import header
 
 ME = Contact("me.0", "me", reachable=True)
@@ -11,7 +12,7 @@ ANN = Contact("ann.0", "ann", reachable=True)
 
 def after_leaving(at: int, tip: int, *, is_voter: bool = False, is_listed: bool = False) -> bool:
     """Whether the goodbye of a session that left at a step is remembered when the newest header is that of `tip`."""
-    contacts = Contacts(ME)
+    contacts = Contacts(ME, Believing())
     contacts.listed([ANN])
     contacts.has_left(Goodbye(Farewell(ANN.session, "", at, None), None))
     contacts.listed([ANN] if is_listed else [])
@@ -28,6 +29,6 @@ def test_a_goodbye_is_forgotten_when_its_session_can_be_no_voter_any_more() -> N
 
 
 def test_a_session_that_nobody_knows_of_does_not_leave() -> None:
-    contacts = Contacts(ME)
+    contacts = Contacts(ME, Believing())
     contacts.has_left(Goodbye(Farewell(ANN.session, "", 5, None), None))
     assert not contacts.goodbyes

@@ -7,11 +7,11 @@ from averaging.log.header import Certificate, Entry, Part
 from averaging.protocol.catching_up.catching_up import CatchingUp
 from averaging.protocol.catching_up.trust import Trust
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.credentials import Open
 from averaging.protocol.fetching import LONGEST, QUICK, SLOWEST, TOGETHER, Fetching
 from averaging.protocol.messages import Chunk, Contact, Message, Want
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings, Timing
+from tests.averaging.believing import Believing, certified
 from tests.averaging.log.headers import FIRST, header
 
 TIMING = Timing()
@@ -77,12 +77,14 @@ def test_reducers_send_a_new_update_to_members_and_others_ask_for_it(
 ) -> None:
     asked: list[tuple[str, str]] = []
     fetching = fetching_of(asked)
-    session = Session(Contact("me.0", "me", reachable=True), Settings("run", 1, chunks=1, snapshot_every=5))
-    trust = Trust(Contacts(session.me), "run", Open())
+    session = Session(
+        Contact("me.0", "me", reachable=True), Settings("run", 1, chunks=1, snapshot_every=5), Believing()
+    )
+    trust = Trust(Contacts(session.me, Believing()), "run", Believing())
     following = CatchingUp(session, fetching, trust)
     genesis = header(0, voters=("v1",))
     update = header(1, genesis.digest, parts=(Part("convener", ("chunk",)),))
-    chain, votes = Chain([Entry(genesis, Certificate(FIRST))]), Certificate(FIRST, ("v1",))
+    chain, votes = Chain([Entry(genesis, Certificate(FIRST))]), certified(FIRST, ("v1", FIRST.convener))
     following.offered("convener", Entry(update, votes), chain, 0.0, is_member=is_member)
     assert asked == asked_at_once
 

@@ -1,7 +1,7 @@
-"""A member with a real pass that lies about others, or in a round, changes nothing in a guarded run.
+"""A member with a real pass that lies about others, or in a round, changes nothing.
 
 Each lie is told to a machine as it is, and would have been believed without the check that the test is about: the same
-lie is told in a run without passes, where it is.
+lie is told where signatures are not checked, and is.
 """
 
 from msgspec.structs import replace
@@ -43,8 +43,8 @@ from tests.averaging.protocol.guarded_run import BOTH, COORDINATOR, SETTINGS, VO
 
 
 @BOTH
-def test_only_the_authority_resets_and_rolls_back(is_guarded: bool) -> None:
-    run = Run(is_guarded)
+def test_only_the_authority_resets_and_rolls_back(are_checked: bool) -> None:
+    run = Run(are_checked)
     tip = run.entries[-1].header
     for kind in (HeaderKind.RESET, HeaderKind.ROLLBACK):
         at = (Reset(tip.step + 1, Ballot(99, "eve.0")),) if kind is HeaderKind.RESET else ()
@@ -54,13 +54,13 @@ def test_only_the_authority_resets_and_rolls_back(is_guarded: bool) -> None:
             header = replace(header, snapshot=SnapshotName(header.step, "state"))
         replayed = run.of[COORDINATOR].authorize(signed.head(tip.head, None))
         orders = [b"", run.of["eve.0"].sign(signed.order(header)), replayed]
-        orders = orders if is_guarded else [b""]
+        orders = orders if are_checked else [b""]
         for order in orders:
             ann = run.peer("ann.0", run.entries)
             forged = replace(header, order=order)
             certificate = run.certificate(forged, forged.ballot, ("eve.0", *VOTERS[:2]))
             ann.receive("eve.0", Commit(Entry(forged, certificate)), 1.0)
-            assert (ann.head == tip.head) == is_guarded
+            assert (ann.head == tip.head) == are_checked
         ann = run.peer("ann.0", run.entries)
         real = signed.ordered(header, run.of[COORDINATOR])
         ann.receive("bob.0", Commit(Entry(real, run.certificate(real, real.ballot, ("eve.0", *VOTERS[:2])))), 1.0)
@@ -95,8 +95,8 @@ def test_a_goodbye_counts_from_its_session_alone() -> None:
 
 
 @BOTH
-def test_contacts_that_their_sessions_have_not_signed_give_no_power(is_guarded: bool) -> None:
-    run = Run(is_guarded)
+def test_contacts_that_their_sessions_have_not_signed_give_no_power(are_checked: bool) -> None:
+    run = Run(are_checked)
     tip = run.entries[-1].header
     eve = run.of["eve.0"]
     ghosts = [eve.introduced(Contact(f"ghost{one}.0", f"ghost {one}", True)) for one in range(3)]
@@ -113,7 +113,7 @@ def test_contacts_that_their_sessions_have_not_signed_give_no_power(is_guarded: 
         ann.buffers.offer()
         ann.receive("eve.0", Propose(tip.digest, header.ballot, header, tuple(contacts)), 1.0)
         votes = [one for one in ann.take_actions() if isinstance(one, Send) and isinstance(one.message, Vote)]
-        assert bool(votes) == (not is_guarded)
+        assert bool(votes) == (not are_checked)
 
 
 def test_an_honest_proposal_with_the_contacts_of_strangers_is_voted_for() -> None:
@@ -168,13 +168,13 @@ def test_a_round_is_ended_by_no_refusal_of_a_peer_that_is_not_needed_or_lies() -
     coordinator = run.peer(COORDINATOR, run.entries)
     coordinator.receive("ann.0", Report(tip.head, SETTINGS.target_samples), 1.0)
     coordinator.tick(1.0)
-    current = coordinator.leading.round
+    current = coordinator.convening.round
     assert current is not None
     for session, promised in (("zoe.0", Ballot(99, "zoe.0")), ("eve.0", Ballot(2**62, "eve.0"))):
         coordinator.receive(session, Refused(tip.digest, current.ballot, promised), 1.5)
-        assert coordinator.leading.round is current and not current.is_over
+        assert coordinator.convening.round is current and not current.is_over
     coordinator.receive("eve.0", Refused(tip.digest, current.ballot, Ballot(99, "eve.0")), 1.5)
-    assert coordinator.leading.round is not current
+    assert coordinator.convening.round is not current
 
 
 def test_a_plan_counts_that_comes_from_the_convener_of_a_ballot_that_was_promised() -> None:
@@ -198,7 +198,7 @@ def test_a_mean_counts_that_comes_from_a_reducer_that_was_asked_for_it() -> None
     for session in VOTERS:
         coordinator.receive(session, Report(tip.head, SETTINGS.target_samples), 1.0)
     coordinator.tick(1.0)
-    current = coordinator.leading.round
+    current = coordinator.convening.round
     assert current is not None
     for session in VOTERS:
         offer = Offer(0, 1, SETTINGS.target_samples, 1.0)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from averaging.reduce.encoding import Compression
 from averaging.reduce.gradient_buffers import GradientBuffers
+from averaging.reduce.gradient_codec import Compression
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import average
 

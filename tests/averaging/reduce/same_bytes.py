@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from averaging.reduce.encoding import Compression, decode, encode_piece
+from averaging.reduce.gradient_codec import Compression, decode, encode_piece
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import average
 

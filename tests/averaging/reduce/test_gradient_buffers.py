@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from averaging.reduce.encoding import LARGEST_WEIGHT, Compression, decode_piece
 from averaging.reduce.gradient_buffers import GradientBuffers
+from averaging.reduce.gradient_codec import LARGEST_WEIGHT, Compression, decode_piece
 from averaging.reduce.grid import Grid
 from tests.averaging.reduce.rounds import chunks_of_round, drawn, sender
 

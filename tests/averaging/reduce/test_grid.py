@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from averaging.reduce.encoding import BLOCK
+from averaging.reduce.gradient_codec import BLOCK
 from averaging.reduce.grid import FEWEST_CHUNKS, LARGEST_CHUNK, SMALLEST_CHUNK, Grid
 
 SIZES = (1, 255, 2**12, 2**12 + 1, 65_536, 100_000, 1_467_522, 2**21 - 1, 2**21, 17_847_474, 125_000_001)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from averaging.reduce.encoding import BLOCK, LARGEST_WEIGHT, Compression, decode, encode_piece, encoded_bytes
+from averaging.reduce.gradient_codec import BLOCK, LARGEST_WEIGHT, Compression, decode, encode_piece, encoded_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import EncodedMean, average, weighted_mean
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from averaging.log.state import Layout, State
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from averaging.reduce.encoding import LARGEST, Compression, encode
+from averaging.reduce.gradient_codec import LARGEST, Compression, encode
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import average
 from averaging.shell.replay import decode_update

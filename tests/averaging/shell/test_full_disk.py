@@ -53,13 +53,13 @@ def test_a_coordinator_with_a_full_disk_follows_and_convenes_once_it_was_able_to
             village.train(village.add(name))
         await village.until(lambda: len(village.entries) > 3)
         room.log, room.chunks = False, for_chunks
-        convening = coordinator.machine.gathering.convening
+        choice = coordinator.machine.progress.choice
         if for_chunks:
-            await village.until(lambda: not convening.can_convene)
+            await village.until(lambda: not choice.can_convene)
         since = village.newest.step
 
         def goes_on() -> bool:
-            assert not (for_chunks and convening.can_convene), "it convenes, though nothing was written"
+            assert not (for_chunks and choice.can_convene), "it convenes, though nothing was written"
             return village.newest.step > since + 12  # two snapshots
 
         await village.until(goes_on)

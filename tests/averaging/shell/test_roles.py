@@ -34,7 +34,7 @@ def test_a_peer_that_rests_is_in_each_round_and_brings_nothing(tmp_path: Path) -
         assert session not in {part.reducer for part in village.newest.parts}
         assert not thin.may_compute(overlap=True)
         assert asha.may_compute(overlap=True) or asha.machine.buffers.samples
-        views = coordinator.machine.gathering.views
+        views = coordinator.machine.progress.views
         assert views.peers[session].missed == 0
         await village.rest()
         await village.end()

@@ -77,9 +77,9 @@ def test_a_chain_that_has_lost_is_left_in_a_new_session_and_keeps_its_credit(tmp
         # until it is connected again, what the others say is said to its old session, and nothing goes out
         assert "coordinator.0" in village.shells
         said = len(village.sent["coordinator.0"])
-        before = coordinator.machine.gathering.views.peers.copy()
+        before = coordinator.machine.progress.views.peers.copy()
         coordinator.received("coordinator.0", "bela.0", Report(None, 5), None)
-        assert coordinator.machine.gathering.views.peers == before, "a message to the old session was taken in"
+        assert coordinator.machine.progress.views.peers == before, "a message to the old session was taken in"
         await village.until(lambda: "coordinator.0" not in village.shells)
         assert len(village.sent["coordinator.0"]) == said, "the new session has spoken as the old one"
         await village.until(lambda: "asha.0" not in village.shells)

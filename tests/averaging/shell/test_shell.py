@@ -10,7 +10,7 @@ import torch
 from averaging.log.header import Ballot, HeaderKind
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Goodbye, Message, Piece
-from averaging.reduce.encoding import piece_bytes
+from averaging.reduce.gradient_codec import piece_bytes
 from averaging.shell.shell import Shell
 from tests.averaging.shell.village import LAYOUT, OPTIMIZER, Village
 from tests.support.virtual_time import in_virtual_time

@@ -23,8 +23,8 @@ from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.settings import Settings
-from averaging.reduce.encoding import Compression, vector_bytes
 from averaging.reduce.gradient_buffers import GradientBuffers
+from averaging.reduce.gradient_codec import Compression, vector_bytes
 from averaging.reduce.grid import Grid
 from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
@@ -32,6 +32,7 @@ from averaging.shell.shell import Shell
 from swarm.run_file import OptimizerSection
 from tests.averaging.shell.aside import Aside
 from tests.averaging.shell.thin_lines import Lines
+from tests.simulation.signatures import Credentials, Signatures
 
 LAYOUT = Layout(("matrix", "bias"), ((300, 200), (200,)))
 OPTIMIZER = OptimizerSection(learning_rate=0.05, warmup_steps=1, total_steps=1000)
@@ -62,7 +63,7 @@ class Village:
     spoil: Callable[[str, Message, bytes | None], bytes | None] = lambda sender, message, payload: payload
 
     def __post_init__(self) -> None:
-        self.random = random.Random(1)
+        self.random, self.signatures = random.Random(1), Signatures()
         self.grid = Grid(LAYOUT.size)
         self.goal = torch.linspace(-1, 1, LAYOUT.size)
 
@@ -82,6 +83,8 @@ class Village:
         """
         number = sum(session.startswith(f"{name}.") for session in self.sessions)
         me = Contact(f"{name}.{number}", name, reachable, is_coordinator=begins)
+        credentials = Credentials(self.signatures, me)
+        me = credentials.introduced(me)
         self.sessions.append(me.session)
         disk = Disk(self.folder / name, 2**20) if begins else None
         contents = disk.contents if disk and self.groups is None else Store(None, memory)
@@ -97,8 +100,9 @@ class Village:
             Cable(self),
             aside,
             disk=disk,
-            renew=lambda: self.renew(shell),
+            renew=lambda: self.renew(shell, credentials),
             planner=partial(plan_round, step),
+            credentials=credentials,
             groups=self.groups,
             applied=self.note,
         )
@@ -130,11 +134,13 @@ class Village:
         assert state is not None
         return float((state.parameters - self.goal).norm())
 
-    def renew(self, shell: Shell) -> Contact:
+    def renew(self, shell: Shell, credentials: Credentials) -> Contact:
         """Another session, which is connected a moment later."""
         old = shell.machine.me
         number = sum(session.startswith(f"{old.user}.") for session in self.sessions)
         me = replace(old, session=f"{old.user}.{number}")
+        credentials.begin(me)
+        me = credentials.introduced(me)
         self.sessions.append(me.session)
 
         def connect() -> None:

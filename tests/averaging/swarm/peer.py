@@ -15,13 +15,11 @@ import averaging.transport.discovery
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
-from swarm import clock
-from swarm.access.gate import Gate
-from swarm.access.notices import Notices, sign_notices
 from swarm.access.passes import COORDINATOR, load_authority
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
+from tests.support.passes import own_gate
 
 RUN = RunFile.model_validate(
     {
@@ -47,9 +45,7 @@ def take_part(told: dict[str, Any]) -> None:
         client_mode=told["client_mode"],
     )
     authority = load_authority(folder.parent / "authority.key")  # trainers have it for their own passes alone
-    own = authority.issue(RUN.name, COORDINATOR if is_coordinator else told["name"], identity.peer_id, 3600.0)
-    now = clock.now()
-    gate = Gate(folder, RUN.name, authority.public_key, own, sign_notices(Notices(now, now), authority, RUN.name))
+    gate = own_gate(folder, RUN.name, authority, identity, COORDINATOR if is_coordinator else told["name"])
     dht = join_dht(RUN.name, identity, network, gate)
     torch.manual_seed(0)
     model = torch.nn.Linear(300, 200)
@@ -72,7 +68,6 @@ def take_part(told: dict[str, Any]) -> None:
         "fingerprint",
         dht,
         identity,
-        told["name"],
         gate,
         is_coordinator=is_coordinator,
         authority=authority if is_coordinator else None,

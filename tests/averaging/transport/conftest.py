@@ -9,11 +9,11 @@ from averaging.transport.loop import LoopThread
 from swarm.access import refusals
 from swarm.hivemind_patches.blocked_callers import block_refused_callers
 from swarm.rate_limit import RateLimit
-from tests.averaging.transport.peers import Peers
+from tests.averaging.transport.peers import Guarded, Peers
 
 
 @pytest.fixture
-def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Peers]:
+def peers(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peers]:
     """Peers of one test; nobody has been refused before it."""
     monkeypatch.setattr(refusals, "_refusals", RateLimit(refusals.MOST_REFUSALS, refusals.WINDOW))
     for name in ("add_unary_handler", "stream_handler"):
@@ -21,7 +21,7 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Peers]:
     block_refused_callers()
     loop = LoopThread("transport-test")
     loop.start()
-    them = Peers(loop)
+    them = Peers(loop, Guarded(tmp_path_factory.mktemp("passes")))
     try:
         yield them
     finally:

@@ -46,7 +46,7 @@ class Peer:
         loop: LoopThread,
         p2p: P2P,
         number: int,
-        gate: Gate | None = None,
+        gate: Gate,
         run: str = RUN,
         line: OwnLine | None = None,
     ):
@@ -98,8 +98,8 @@ class Peer:
 class Peers:
     """All of a test."""
 
-    def __init__(self, loop: LoopThread):
-        self.loop = loop
+    def __init__(self, loop: LoopThread, guarded: "Guarded"):
+        self.loop, self.guarded = loop, guarded
         self.daemons: list[P2P] = []
         self.started: list[Peer] = []
 
@@ -115,9 +115,11 @@ class Peers:
         self.daemons.append(self.loop.call(create()))
         return self.daemons[-1]
 
-    def start(self, limits: Limits = QUICK, p2p: P2P | None = None, **options: Any) -> Peer:
-        """A peer; with a daemon, another one in the same place."""
-        peer = Peer(self.loop, p2p or self.daemon(), len(self.started) + 1, **options)
+    def start(self, limits: Limits = QUICK, p2p: P2P | None = None, gate: Gate | None = None, **options: Any) -> Peer:
+        """A peer, by default with a pass; with a daemon, another one in the same place."""
+        number, p2p = len(self.started) + 1, p2p or self.daemon()
+        gate = gate or self.guarded.gate(f"peer{number}", p2p.peer_id)
+        peer = Peer(self.loop, p2p, number, gate, **options)
         self.started.append(peer)
         return self.loop.call(peer.start(limits))
 
@@ -127,6 +129,11 @@ class Peers:
         for handle in HANDLES.values():  # libp2p would let others in over connections that it has opened
             self.loop.call(peer.p2p.remove_binary_stream_handler(handle))
         return peer
+
+    def intruder(self) -> "Intruder":
+        """A member with a pass, which speaks by hand."""
+        p2p = self.daemon()
+        return Intruder(self.loop, p2p, self.guarded.gate(f"intruder{len(self.daemons)}", p2p.peer_id).own.to_bytes())
 
     def stop(self) -> None:
         """End all of them."""
@@ -169,8 +176,8 @@ class Guarded:
 class Intruder:
     """Streams by hand, with any hello and any frames."""
 
-    def __init__(self, loop: LoopThread, p2p: P2P):
-        self.loop, self.p2p = loop, p2p
+    def __init__(self, loop: LoopThread, p2p: P2P, shown: bytes = b""):
+        self.loop, self.p2p, self.shown = loop, p2p, shown
         self.session = f"{p2p.peer_id.to_base58()}.0bad0bad"
 
     async def opened(self, at: Peer, lane: Lane = Lane.CONTROL) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -183,7 +190,7 @@ class Intruder:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A stream after the hellos; raises EOFError if the other side closes it."""
         reader, writer = await self.opened(at, lane)
-        hello = {"version": VERSION, "run": RUN, "session": self.session, "shown": b"", **changes}
+        hello = {"version": VERSION, "run": RUN, "session": self.session, "shown": self.shown, **changes}
         writer.write(frame(FrameKind.HELLO, pack(Hello(**hello))))
         await read_hello(reader)
         return reader, writer

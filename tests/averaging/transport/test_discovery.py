@@ -11,6 +11,7 @@ from hivemind.p2p import PeerID
 from averaging.protocol.messages import Contact
 from averaging.transport.discovery import LOOK_AGAIN, LOOK_EVERY, Discovery, Listing
 from averaging.transport.pass_credentials import PassCredentials
+from swarm.access.gate import Gate
 from swarm.access.passes import COORDINATOR
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.dht.records import ContactRecord
@@ -33,7 +34,6 @@ def bimal(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 
 def record(peer: PeerID, number: int = 1, **changes: Any) -> ContactRecord:
     plain: dict[str, Any] = {
-        "name": "amina",
         "shown_pass": b"",
         "reachable": True,
         "is_coordinator": False,
@@ -42,43 +42,67 @@ def record(peer: PeerID, number: int = 1, **changes: Any) -> ContactRecord:
     return ContactRecord(**{"session": f"{peer.to_base58()}.{number:08x}", **plain, **changes})
 
 
-def test_the_newest_session_of_a_peer_counts(amina: Identity):
-    listing = Listing(None, "")
-    listing.take([(amina.peer_id, record(amina.peer_id, 2), 20.0), (amina.peer_id, record(amina.peer_id, 1), 10.0)])
-    listing.take([(amina.peer_id, record(amina.peer_id, 1), 11.0)])
-    session = record(amina.peer_id, 2).session
-    assert listing.contacts(0.0) == {session: Contact(session, "amina", True)}
+class Proven:
+    """A peer with a pass: its records, by number."""
+
+    def __init__(self, identity: Identity, gate: Gate):
+        self.peer_id, self._shown, self._credentials = identity.peer_id, gate.own, PassCredentials(identity, gate)
+
+    def contact(self, number: int = 1) -> Contact:
+        """Of one of its sessions."""
+        return self._credentials.introduced(Contact(f"{self.peer_id.to_base58()}.{number:08x}", self._shown.user, True))
+
+    def record(self, number: int = 1, **changes: Any) -> ContactRecord:
+        """That it stores for this session."""
+        proof = self.contact(number).proof
+        return record(self.peer_id, number, shown_pass=self._shown.to_bytes(), proof=proof, **changes)
 
 
-def test_a_session_is_listed_until_it_withdraws_or_its_record_expires(amina: Identity, bimal: Identity):
-    listing = Listing(None, "")
-    listing.take([(one.peer_id, record(one.peer_id), 10.0) for one in (amina, bimal)])
+@pytest.fixture
+def guarded(tmp_path: Path) -> Guarded:
+    return Guarded(tmp_path)
+
+
+def test_the_newest_session_of_a_peer_counts(amina: Identity, bimal: Identity, guarded: Guarded):
+    one = Proven(amina, guarded.gate("amina", amina.peer_id))
+    listing = Listing(guarded.gate("bimal", bimal.peer_id), "")
+    listing.take([(one.peer_id, one.record(2), 20.0), (one.peer_id, one.record(1), 10.0)])
+    listing.take([(one.peer_id, one.record(1), 11.0)])
+    assert list(listing.contacts(0.0)) == [one.contact(2).session]
+
+
+def test_a_session_is_listed_until_it_withdraws_or_its_record_expires(
+    amina: Identity, bimal: Identity, guarded: Guarded
+):
+    first, second = (Proven(one, guarded.gate(f"{one.peer_id}", one.peer_id)) for one in (amina, bimal))
+    listing = Listing(guarded.gate("chandra", amina.peer_id), "")
+    listing.take([(one.peer_id, one.record(), 10.0) for one in (first, second)])
     listing.take([])
     assert len(listing.contacts(9.9)) == 2
-    listing.take([(amina.peer_id, record(amina.peer_id, left=True), 12.0)])
-    assert list(listing.contacts(9.9)) == [record(bimal.peer_id).session]
+    listing.take([(first.peer_id, first.record(left=True), 12.0)])
+    assert list(listing.contacts(9.9)) == [second.contact().session]
     assert not listing.contacts(10.0)
 
 
-def test_nobody_is_listed_under_anothers_session_nor_beside_itself(amina: Identity, bimal: Identity):
-    listing = Listing(None, record(amina.peer_id).session)
-    listing.take([(bimal.peer_id, record(amina.peer_id, 7), 10.0), (amina.peer_id, record(amina.peer_id), 10.0)])
+def test_nobody_is_listed_under_anothers_session_nor_beside_itself(amina: Identity, bimal: Identity, guarded: Guarded):
+    first, second = (Proven(one, guarded.gate(f"{one.peer_id}", one.peer_id)) for one in (amina, bimal))
+    listing = Listing(guarded.gate("chandra", amina.peer_id), first.contact().session)
+    listing.take([(second.peer_id, first.record(7), 10.0), (first.peer_id, first.record(), 10.0)])
     assert not listing.contacts(0.0)
 
 
 @pytest.mark.parametrize("session", ["amina.00000001", "Qm.00000001", "x" * 1000, ""])
 def test_a_record_names_a_session(session: str):
     with pytest.raises(ValueError):
-        ContactRecord(session=session, name="a", shown_pass=b"", reachable=True, is_coordinator=False, left=False)
+        ContactRecord(session=session, shown_pass=b"", reachable=True, is_coordinator=False, left=False)
 
 
-def test_in_a_guarded_run_the_pass_says_who_it_is(amina: Identity, bimal: Identity, tmp_path: Path):
+def test_the_pass_says_who_it_is(amina: Identity, bimal: Identity, tmp_path: Path):
     guarded = Guarded(tmp_path)
     gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
     session = record(amina.peer_id).session
     proven = PassCredentials(amina, gate).introduced(Contact(session, "amina", True))
-    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "name": "somebody"}
-    shown["proof"] = proven.proof
+    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "proof": proven.proof}
     listing = Listing(other, "")
     listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
     listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])  # with a pass that is not its own
@@ -120,7 +144,7 @@ def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_sec
         looks: list[float] = []
         heard: list[float] = []  # when ann was
         loop = asyncio.get_running_loop()
-        discovery = Discovery(Mock(), "run", amina, ann, None)
+        discovery = Discovery(Mock(), "run", amina, ann, Mock())
 
         async def look() -> dict[str, Contact]:
             looks.append(loop.time())
@@ -155,7 +179,7 @@ def test_sessions_find_each_other_and_see_each_other_go(tmp_path: Path):
 
 
 def meet_and_part(folder: Path) -> None:
-    """Two peers of a guarded run with a DHT node each."""
+    """Two peers of a run with a DHT node each."""
     guarded = Guarded(folder)
     nodes, contacts = [], []
     known: list[str] = []

@@ -1,4 +1,4 @@
-"""As in a peer's process: a DHT node with its daemon, the loop in a thread, contacts and streams of a guarded run."""
+"""As in a peer's process: a DHT node with its daemon, the loop in a thread, contacts and streams of a run."""
 
 from functools import partial
 from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from averaging.protocol.messages import Report
 from averaging.transport.frames import LONGEST_HELLO, VERSION, FrameKind, Lane, frame, receipt
 from averaging.transport.limits import Limits
-from averaging.transport.wire import encode, pack
+from averaging.transport.message_codec import encode, pack
 from swarm.access.refusals import MOST_REFUSALS
 from tests.averaging.transport.peers import Guarded, Intruder, Peer, Peers, chunk_of, framed
 from tests.support.waiting import wait_until
@@ -48,7 +48,7 @@ def answer(intruder: Intruder, at: Peer, sent: bytes, lane: Lane = Lane.CONTROL,
 
 def test_a_hello_that_is_not_true_is_refused(peers: Peers):
     host, amina = peers.start(), peers.start()
-    intruder = Intruder(peers.loop, peers.daemon())
+    intruder = peers.intruder()
     assert not is_refused(intruder, host)
     for lane in Lane:
         assert is_refused(intruder, host, lane, session=amina.session)
@@ -74,7 +74,7 @@ NO_HELLOS = {
 
 
 def test_a_stream_that_does_not_begin_with_a_hello_is_closed(peers: Peers):
-    host, stranger = peers.start(Limits(hello=3600.0)), Intruder(peers.loop, peers.daemon())
+    host, stranger = peers.start(Limits(hello=3600.0)), peers.intruder()
     for count, sent in enumerate(NO_HELLOS.values(), 1):
         assert answer(stranger, host, sent, greets=False) == b""
         assert host.transport.counts.refused == count
@@ -82,7 +82,7 @@ def test_a_stream_that_does_not_begin_with_a_hello_is_closed(peers: Peers):
 
 def test_a_stranger_that_says_nothing_is_not_waited_for(peers: Peers):
     host = peers.start(Limits(hello=0.2))
-    assert answer(Intruder(peers.loop, peers.daemon()), host, b"\0", greets=False) == b""
+    assert answer(peers.intruder(), host, b"\0", greets=False) == b""
     assert host.transport._strangers == 0
 
 
@@ -111,7 +111,7 @@ FALSE_FRAMES = {
 
 
 def test_a_frame_that_no_honest_peer_sends_costs_the_stream(peers: Peers):
-    host, intruder = peers.start(), Intruder(peers.loop, peers.daemon())
+    host, intruder = peers.start(), peers.intruder()
     for count, (lane, sent) in enumerate(FALSE_FRAMES.values(), 1):
         assert answer(intruder, host, sent, lane) == b""
         assert host.transport.counts.refused == count and not host.inbox
@@ -119,7 +119,7 @@ def test_a_frame_that_no_honest_peer_sends_costs_the_stream(peers: Peers):
 
 def test_a_chunk_with_another_digest_is_dropped_and_who_goes_on_is_shut_out(peers: Peers):
     host, amina = peers.start(), peers.start()
-    liar = Intruder(peers.loop, peers.daemon())
+    liar = peers.intruder()
     wrong = framed(pack(encode(chunk_of(b"one")), b"another"))
     right = framed(pack(encode(chunk_of(b"one")), b"one"))
     answer(liar, host, wrong + right + wrong * MOST_REFUSALS, Lane.BULK)
@@ -131,7 +131,7 @@ def test_a_chunk_with_another_digest_is_dropped_and_who_goes_on_is_shut_out(peer
 
 def test_a_peer_has_a_few_streams_only(peers: Peers):
     host, amina = peers.start(Limits(streams_of_a_peer=3)), peers.start()
-    greedy = Intruder(peers.loop, peers.daemon())
+    greedy = peers.intruder()
     opened = [peers.loop.call(greedy.greeted(host)) for _ in range(3)]
     assert is_refused(greedy, host)
     amina.tells(host)
@@ -150,7 +150,7 @@ def test_only_peers_with_a_pass_are_heard_and_none_after_its_ban(peers: Peers, t
     theirs = guarded.gate("chandra", daemons[2].peer_id, lifetime=0.0)
     assert is_refused(stranger, amina)
     assert is_refused(stranger, amina, shown=b"x" * 100)
-    assert is_refused(stranger, amina, shown=bimal.gate.own.to_bytes() if bimal.gate else b"")
+    assert is_refused(stranger, amina, shown=bimal.gate.own.to_bytes())
     assert is_refused(stranger, amina, shown=theirs.own.to_bytes())
     amina.tells(bimal)
     bimal.tells(amina)
@@ -172,7 +172,6 @@ def test_a_renewed_pass_is_shown_on_the_streams_that_there_are(peers: Peers, tmp
     )
     amina.tells(bimal)
     renewed = guarded.authority.issue("guarded-run", "amina", daemons[0].peer_id, 7200.0)
-    assert amina.gate is not None
     amina.gate.renew(renewed)
     before = bimal.streams(amina)
     wait_until(lambda: bimal.transport._remotes[amina.session].shown == renewed.to_bytes(), "the renewed pass")

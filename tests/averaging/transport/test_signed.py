@@ -39,7 +39,7 @@ def test_what_a_member_forges_is_not_believed_and_what_members_sign_is(peers: Pe
     voters = tuple(sorted((liar.session, victim.session)))
     first = SnapshotName(0, "0" * 64)
     genesis = Header(RUN, 0, HeaderKind.GENESIS, "", ballot, (), (), (), voters, coordinator.session, first)
-    machine = protocol.LogPeer(him, Settings(RUN, 100, 0, 5), 0.0, held=[first.digest], credentials=his)
+    machine = protocol.LogPeer(him, Settings(RUN, 100, 0, 5), his, 0.0, held=[first.digest])
     machine.start(Chain([Entry(genesis, Certificate(ballot))]), [first])
     machine.contacts([contact for _, _, contact in them.values()], 0.0)
     heard = []

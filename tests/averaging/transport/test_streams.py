@@ -10,8 +10,8 @@ from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
 from averaging.transport.frames import Lane
 from averaging.transport.limits import Limits
-from averaging.transport.wire import encode, pack
-from tests.averaging.transport.peers import QUICK, Intruder, Peers, chunk_of, framed
+from averaging.transport.message_codec import encode, pack
+from tests.averaging.transport.peers import QUICK, Peers, chunk_of, framed
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.swarm
@@ -80,7 +80,7 @@ def test_a_peer_goes_on_as_another_session_over_the_same_daemon(peers: Peers):
 
 
 def test_a_newer_session_of_a_peer_ends_the_streams_of_the_older_one(peers: Peers):
-    host, other = peers.start(), Intruder(peers.loop, peers.daemon())
+    host, other = peers.start(), peers.intruder()
     reader, first = peers.loop.call(other.greeted(host))
     wait_until(lambda: other.session in host.transport.received, "the first session")
     newer = other.session[:-8] + "00000002"
@@ -119,7 +119,7 @@ def test_streams_of_silent_peers_are_closed(peers: Peers):
 
 def test_nobody_waits_for_a_peer_that_sends_ten_thousand_messages(peers: Peers):
     host, amina = peers.start(), peers.start()
-    flooder = Intruder(peers.loop, peers.daemon())
+    flooder = peers.intruder()
     has_voted = asyncio.Event()
     host.held_up_by = lambda session: has_voted.wait() if session == flooder.session else None
 
@@ -146,7 +146,7 @@ def test_nobody_waits_for_a_peer_that_sends_ten_thousand_messages(peers: Peers):
 
 
 def test_others_have_their_turn_after_each_message_of_a_flood(peers: Peers):
-    host, flooder = peers.start(), Intruder(peers.loop, peers.daemon())
+    host, flooder = peers.start(), peers.intruder()
     turns: list[int] = [0]
 
     async def flood() -> None:
@@ -168,7 +168,7 @@ def test_others_have_their_turn_after_each_message_of_a_flood(peers: Peers):
 def test_a_peer_that_never_reads_takes_up_no_more_than_its_queues(peers: Peers):
     limits = Limits(tend=0.05, bulk_queue=2**20, control_queue=2**16)
     host, amina = peers.start(limits), peers.start()
-    deaf = Intruder(peers.loop, peers.daemon())
+    deaf = peers.intruder()
     writers = [peers.loop.call(deaf.greeted(host, lane))[1] for lane in Lane]
     wait_until(lambda: len(host.transport._remotes[deaf.session].streams) == 2, "both streams")
     for number in range(400):  # 100 MiB
@@ -203,7 +203,7 @@ def test_a_vote_does_not_wait_behind_pieces_that_are_not_taken_in(peers: Peers):
 
 def test_a_stream_that_stands_still_is_given_up(peers: Peers):
     amina = peers.start(Limits(tend=0.05, stall=0.2, slowest=2**30))
-    slow = Intruder(peers.loop, peers.daemon())
+    slow = peers.intruder()
     reader, writer = peers.loop.call(slow.greeted(amina))
     peers.loop.soon(writer.write, framed(b"x" * 1000)[:-1])
     assert peers.loop.call(reader.read(), timeout=200) == b""

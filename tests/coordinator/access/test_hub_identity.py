@@ -2,7 +2,7 @@ import pytest
 
 from coordinator.access import hub_identity as hub_module
 from coordinator.access.hub_identity import KNOWN_FOR, REJECTED_FOR, Hub, HubAway, HubUser, TokenRejected, read_answer
-from tests.support.hub_stand_in import Account, HubStandIn, whoami
+from tests.support.hub.stand_in import Account, HubStandIn, whoami
 
 
 class Clock:

@@ -26,7 +26,7 @@ from swarm.identity import peer_id_of
 from swarm.program import program_version
 from swarm.run_file import RunFile, parse_run
 from swarm.run_file.fingerprint import Fingerprint, fingerprint
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.waiting import PATIENCE
 
 OURS = program_version()

@@ -22,7 +22,7 @@ from swarm.access.passes import COORDINATOR, check_pass, load_authority, read_pa
 from swarm.access.renewal import LONGEST
 from swarm.identity import load_identity, peer_id_of
 from tests.coordinator.http.conftest import Service, as_peer
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 
 Serve = Callable[..., Service]
 

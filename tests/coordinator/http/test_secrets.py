@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.access.hub_identity import Hub, HubAway, HubUser, TokenRejected
 from tests.coordinator.http.conftest import Service
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 
 Serve = Callable[..., Service]
 

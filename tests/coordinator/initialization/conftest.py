@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from swarm.files import write_file
 from swarm.run_file import RunFile, parse_run
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tokenizer.training import train_tokenizer
 from trainer.model import PretrainingModel, build_model
 

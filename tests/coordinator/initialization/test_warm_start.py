@@ -24,9 +24,9 @@ from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import differences, fingerprint
 from tests.averaging.log.headers import chain_of
 from tests.coordinator.initialization.conftest import LENGTH, MakeRun
-from tests.support.hub_reader import read_from_hub
-from tests.support.hub_repositories import File
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.reader import read_from_hub
+from tests.support.hub.repositories import File
+from tests.support.hub.stand_in import HubStandIn
 from trainer.model import PretrainingModel, build_model
 
 POSITIONS = "albert.embeddings.position_embeddings.weight"

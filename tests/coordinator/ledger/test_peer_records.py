@@ -4,7 +4,7 @@ import pytest
 from hivemind.p2p import PeerID
 from pydantic.v1 import ValidationError
 
-from coordinator.ledger.peer_records import reachable, session_reports
+from coordinator.ledger.peer_records import AdmittedRecord, reachable, session_reports
 from swarm import clock
 from swarm.dht.records import PRESENT_SECONDS, SessionRecord
 
@@ -14,7 +14,6 @@ PEER = PeerID(b"\x12\x20" + bytes(32))
 def record(country: str = "") -> SessionRecord:
     return SessionRecord(
         session_id="0" * 32,
-        name="asha",
         shown_pass=b"",
         device="CPU",
         country=country,
@@ -33,7 +32,7 @@ def record(country: str = "") -> SessionRecord:
 
 @pytest.mark.parametrize(("said", "kept"), [("BD", "BD"), ("", None), ("XX", None)])
 def test_a_country_is_kept_if_it_is_one(said: str, kept: str | None):
-    (report,) = session_reports([(PEER, record(country=said))])
+    (report,) = session_reports([(PEER, "asha", record(country=said))])
     assert report.country == kept
 
 
@@ -44,14 +43,14 @@ def test_a_record_with_anything_else_for_a_country_is_none(country: str):
 
 
 def test_a_session_is_the_signers_whatever_it_says():
-    (report,) = session_reports([(PEER, record())])
+    (report,) = session_reports([(PEER, "asha", record())])
     assert (report.peer_id, report.user) == (str(PEER), "asha")
 
 
 def test_newcomers_are_not_told_of_peers_that_left_or_are_silent():
-    def way_in(peer: PeerID, ago: float, *, left: bool = False) -> tuple[PeerID, SessionRecord]:
+    def way_in(peer: PeerID, ago: float, *, left: bool = False) -> AdmittedRecord:
         address = f"/ip4/127.0.0.1/tcp/31337/p2p/{peer}"
-        return peer, record().copy(update={"time": clock.now() - ago, "left": left, "addresses": [address]})
+        return peer, "asha", record().copy(update={"time": clock.now() - ago, "left": left, "addresses": [address]})
 
     there, silent, gone = (PeerID(b"\x12\x20" + bytes([number] * 32)) for number in range(3))
     records = [way_in(there, 10.0), way_in(silent, PRESENT_SECONDS + 10.0), way_in(gone, 10.0, left=True)]

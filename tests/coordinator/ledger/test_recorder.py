@@ -1,13 +1,11 @@
 """The ledger is written from headers: once, however often they are read, and also for sessions that are gone."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from unittest.mock import Mock
 
 import pytest
-import torch
 from msgspec import structs
 from sqlalchemy import select
 
@@ -15,16 +13,13 @@ from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, HeaderKind, Part, Reset
 from averaging.log.log_file import LogFile, Place, Record, entries_after
-from averaging.log.state import Layout, State
-from coordinator.checkpoints.checkpoint import CheckpointError, TrainerState
-from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.ledger import recorder
 from coordinator.ledger.ledger import Ledger, LedgerError, SessionReport, open_ledger
 from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder, credited, ledger_id, seen_round, with_bound_id
 from coordinator.ledger.storage.database import reading
 from coordinator.ledger.tables import RoundRow
-from coordinator.replica import Applied, Replica, saved, set_older_log_aside, state_of
+from coordinator.replica import Applied, Replica
 from swarm.run_file import RunFile
 from tests.averaging.log.headers import FIRST, chain_of, header, member
 from tests.coordinator.ledger.storage.test_backup import spoil
@@ -98,7 +93,7 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
 
     def make(ledger: Ledger) -> Recorder:
         minutes = MinuteRecorder(ledger, lambda: 600.0)
-        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, None, print, tmp_path / "peers.json")
+        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), print, tmp_path / "peers.json")
 
     return make
 
@@ -310,44 +305,3 @@ def test_only_updates_are_rounds():
     assert seen_round(Applied(genesis.header, None, None)) is None
     seen = seen_round(Applied(update(3, ASHA, BELA), gradient_norm=2.0, seconds=1.5))
     assert seen is not None and (seen.step, seen.total, seen.gradient_norm, seen.seconds) == (2, 20, 2.0, 1.5)
-
-
-LAYOUT = Layout(("a", "b"), ((2, 3), (4,)))
-
-
-def checkpoint(state: State) -> LoadedCheckpoint:
-    tensors = dict(zip(LAYOUT.names, LAYOUT.views(state.parameters), strict=True))
-    told = TrainerState("run", state.step, 0, None, "", "", "")
-    return LoadedCheckpoint(tensors, saved(state), told)
-
-
-def test_a_state_comes_back_from_its_checkpoint():
-    vectors = [torch.rand(10) for _ in range(3)]
-    state = State(step=7, updates=6, parameters=vectors[0], moments=(vectors[1], vectors[2]))
-    found = state_of(checkpoint(state), LAYOUT)
-    assert (found.step, found.updates) == (7, 6)
-    for ours, theirs in zip((state.parameters, *state.moments), (found.parameters, *found.moments), strict=True):
-        assert torch.equal(ours, theirs)
-
-
-def test_a_checkpoint_of_another_model_or_optimizer_is_refused_in_one_line():
-    state = State(step=7, updates=6, parameters=torch.rand(10), moments=(torch.rand(10), torch.rand(10)))
-    other = Layout(("a", "b"), ((3, 2), (4,)))
-    with pytest.raises(CheckpointError, match="checkpoint-7 does not fit the run"):
-        state_of(checkpoint(state), other)
-    old = replace(checkpoint(state), optimizer_state={"version": 2, "state": {}})
-    with pytest.raises(CheckpointError, match="checkpoint-7 does not fit the run"):
-        state_of(old, LAYOUT)
-
-
-def test_only_a_log_that_ends_before_the_release_is_set_aside(tmp_path: Path):
-    state = State(step=2, updates=2, parameters=torch.rand(10), moments=(torch.rand(10), torch.rand(10)))
-    folder = tmp_path / "log"
-    assert set_older_log_aside(folder, checkpoint(state)) is None  # there is none
-    folder.mkdir()
-    write_log(folder / LOG_FILE, *chain_of(2))
-    newer = set_older_log_aside(folder, checkpoint(state))
-    assert newer is not None and newer.parent == tmp_path and not folder.exists()
-    folder.mkdir()
-    write_log(folder / LOG_FILE, *chain_of(3))
-    assert set_older_log_aside(folder, checkpoint(state)) is None and folder.exists()

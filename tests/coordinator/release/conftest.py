@@ -13,9 +13,9 @@ from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_
 from coordinator.public_run import for_everybody
 from swarm.run_file import RunFile, parse_run
 from swarm.run_file.fingerprint import Fingerprint
-from tests.support.hub_repositories import Repository
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.repositories import Repository
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tokenizer.training import train_tokenizer
 from trainer.model import build_model
 

@@ -11,9 +11,9 @@ from app.join.problems import ProblemKind
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.hub import NotAllowed
 from coordinator.release.publish import Release
-from coordinator.state_folder import AUTHORITY, UNNAMED, URL
+from coordinator.state_folder import UNNAMED, URL
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 from tests.support.problems import raises_problem
 
 Prepare = Callable[..., Release]
@@ -59,7 +59,6 @@ def test_the_list_of_those_who_are_not_named_counts_for_a_copied_checkpoint_too(
 ):
     copy = tmp_path / "copy" / "checkpoints" / "checkpoint-100"
     shutil.copytree(make_checkpoint(100).path, copy)
-    (state_folder / AUTHORITY).touch()  # a run that gave passes
     where, said = f"sqlite:///{state_folder / 'ledger.db'}", list[str]()
     assert "asha" in text_in(release_by_hand(copy, REPO, [], where, say=said.append).files, "README.md")
     (state_folder / UNNAMED).write_text("asha\nashha\n")

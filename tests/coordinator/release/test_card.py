@@ -22,15 +22,15 @@ from coordinator.state_folder import UNNAMED
 from swarm.errors import StorageError
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
-from tests.support.hub_reader import read_from_hub
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.reader import read_from_hub
+from tests.support.hub.stand_in import HubStandIn
 
 Judge = Callable[[str], ModelCard]
 
 
 @pytest.fixture
 def record(ledger: Ledger, run: RunFile) -> Record:
-    return read_record(ledger, run, frozenset(), has_passes=True)
+    return read_record(ledger, run, frozenset())
 
 
 @pytest.fixture
@@ -167,16 +167,15 @@ def test_the_notebook_is_linked_where_it_goes_with_the_release(facts: Facts):
 
 def test_only_who_wants_it_is_named(ledger: Ledger, run: RunFile, state_folder: Path):
     leaders = ledger.leaderboard()
-    named = lambda whom, unnamed=frozenset(), has_passes=True: [  # noqa: E731
-        one.user for one in credit_of(leaders, whom, unnamed, has_passes=has_passes).named
+    named = lambda whom, unnamed=frozenset(): [  # noqa: E731
+        one.user for one in credit_of(leaders, whom, unnamed).named
     ]
     assert named("verified") == ["asha"]
-    assert named("verified", has_passes=False) == []
     assert named("all") == ["asha", "~visitor"]
     assert named("none") == []
     assert named("all", frozenset({"asha"})) == ["~visitor"]
     (state_folder / UNNAMED).write_bytes("\ufeff@Asha\n\nashha\n".encode())
-    credit = read_record(ledger, run, read_unnamed(state_folder), has_passes=True).work.credit
+    credit = read_record(ledger, run, read_unnamed(state_folder)).work.credit
     assert credit.named == () and credit.others == 2 and math.isclose(credit.others_share, 1.0)
     assert credit.unknown == ("ashha",)
 

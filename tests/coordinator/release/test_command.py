@@ -13,12 +13,12 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.ledger.ledger import Ledger
-from coordinator.state_folder import AUTHORITY
+from coordinator.state_folder import UNNAMED
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
 from tests.support.forked import start_forked
-from tests.support.hub_reader import read_from_hub
-from tests.support.hub_repositories import Line
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.reader import read_from_hub
+from tests.support.hub.repositories import Line
+from tests.support.hub.stand_in import HubStandIn
 from tests.support.waiting import PATIENCE
 
 TITLE = "Global step 100: held-out loss 3.250, 2.25 below a table of word frequencies"
@@ -36,10 +36,8 @@ def test_a_checkpoint_is_released_by_hand_and_loaded_by_its_name(
     make_checkpoint: MakeCheckpoint,
     ledger: Ledger,
     tokenizer: PreTrainedTokenizerFast,
-    state_folder: Path,
     tmp_path: Path,
 ):
-    (state_folder / AUTHORITY).touch()  # a run that gave passes
     ledger.close()
     status, out, err = run_release(make_checkpoint(100).path, REPO, "--tag", "v1", "--tag", "best")
     assert (status, err) == (0, ""), err
@@ -118,10 +116,11 @@ def test_a_card_can_be_released_anew(
     path = make_checkpoint(100).path
     assert run_release(path, REPO)[0] == run_release(path, REPO)[0] == 0
     assert len(repository(hub).revisions) == 2, "nothing had changed"
-    (state_folder / AUTHORITY).touch()
+    assert b"huggingface.co/asha" in repository(hub).head.files["README.md"].content
+    (state_folder / UNNAMED).write_text("asha\n")
     assert run_release(path, REPO)[0] == 0
     assert len(repository(hub).revisions) == 3
-    assert b"huggingface.co/asha" in repository(hub).head.files["README.md"].content
+    assert b"huggingface.co/asha" not in repository(hub).head.files["README.md"].content
 
 
 def test_a_flipped_bit_is_not_released(hub: HubStandIn, make_checkpoint: MakeCheckpoint):

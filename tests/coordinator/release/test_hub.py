@@ -10,7 +10,7 @@ from huggingface_hub.utils._runtime import is_xet_available
 
 from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError, describe
 from tests.coordinator.release.conftest import REPO, repository
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 
 
 def test_without_a_token_or_with_one_that_may_only_read_the_way_out_is_told(

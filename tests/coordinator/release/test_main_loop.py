@@ -33,9 +33,9 @@ from tests.coordinator.release.conftest import make_checkpoint as make_checkpoin
 from tests.coordinator.release.conftest import run as run
 from tests.coordinator.release.conftest import state_folder as state_folder
 from tests.coordinator.release.conftest import tokenizer as tokenizer
-from tests.support.hub_repositories import Line
-from tests.support.hub_stand_in import HubStandIn
-from tests.support.hub_stand_in import hub_stand_in as hub_stand_in
+from tests.support.hub.repositories import Line
+from tests.support.hub.stand_in import HubStandIn
+from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.waiting import PATIENCE, wait_until
 from trainer.data import Batch, validation_batches
 from trainer.model import PretrainingModel, build_model

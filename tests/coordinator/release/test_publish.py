@@ -18,8 +18,8 @@ from coordinator.release.hub import HubRepository, NotAllowed, ReleaseError
 from coordinator.release.publish import Release, publish
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
-from tests.support.hub_repositories import File, Line
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.repositories import File, Line
+from tests.support.hub.stand_in import HubStandIn
 
 Prepare = Callable[..., Release]
 
@@ -27,7 +27,7 @@ Prepare = Callable[..., Release]
 @pytest.fixture
 def prepare(run: RunFile, ledger: Ledger) -> Prepare:
     def make(checkpoint: Checkpoint, *tags: str) -> Release:
-        record = read_record(ledger, run, frozenset(), has_passes=True)
+        record = read_record(ledger, run, frozenset())
         return make_release(run, checkpoint, REPO, record=record, also={"join.ipynb": b"{}"}, tags=tags)
 
     return make

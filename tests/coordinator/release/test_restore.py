@@ -16,8 +16,8 @@ from coordinator.release.restore import DOWNLOADS, restore_from_hub
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint
 from tests.coordinator.release.conftest import FINGERPRINT, REPO, MakeCheckpoint, repository
-from tests.support.hub_repositories import File
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.repositories import File
+from tests.support.hub.stand_in import HubStandIn
 
 
 class Stated(Fingerprint):

@@ -19,8 +19,8 @@ from coordinator.state_folder import UNNAMED
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint
 from tests.coordinator.release.conftest import OURS, REPO, MakeCheckpoint, repository
-from tests.support.hub_repositories import File, Line
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.repositories import File, Line
+from tests.support.hub.stand_in import HubStandIn
 from tests.support.waiting import PATIENCE, wait_until
 
 

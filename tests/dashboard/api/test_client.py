@@ -8,7 +8,7 @@ from dashboard.api.client import MOST_QUESTIONS, Away, Coordinator, NotThere
 from tests.dashboard.coordinators import CountingServer
 from tests.support.waiting import PATIENCE, wait_until
 
-RUN = {"name": "test-run", "total_steps": 100}
+RUN = {"name": "test-run", "total_steps": 100, "access": {"open": True}}
 PERSON = {"user": "asha", "samples": 3}
 INTERVAL = 5.0
 

@@ -17,10 +17,10 @@ from experts.host.settings import ExpertSettings, HostLimits
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import Worker
 from experts.remote import wire
-from experts.remote.greeting import HANDLE, Greeting
+from experts.remote.greeting import HANDLE
 from experts.remote.remote_experts import RemoteExperts
 from experts.remote.service import ExpertService
-from experts.remote.wire import Hello
+from experts.remote.wire import VERSION, Hello
 from swarm.access.gate import Gate
 from tests.averaging.transport.peers import Guarded, Peers
 
@@ -36,7 +36,7 @@ def rows(count: int = 3, seed: int = 0) -> Tensor:
 class Host:
     """A service with some experts."""
 
-    def __init__(self, loop: LoopThread, p2p: P2P, gate: Gate | None, uids: Iterable[Uid], limits: HostLimits):
+    def __init__(self, loop: LoopThread, p2p: P2P, gate: Gate, uids: Iterable[Uid], limits: HostLimits):
         self.loop, self.p2p, self.gate = loop, p2p, gate
         self.computing = Computing(SETTINGS)
         self.computing.experts = {uid: TrainedExpert(uid, SETTINGS) for uid in uids}
@@ -60,7 +60,8 @@ class SmallHosts:
     """All of a test."""
 
     def __init__(self, loop: LoopThread, folder: Path):
-        self.loop, self.peers, self.guarded = loop, Peers(loop), Guarded(folder)
+        self.loop, self.guarded = loop, Guarded(folder)
+        self.peers = Peers(loop, self.guarded)
         self.hosts: list[Host] = []
         self.callers: list[RemoteExperts] = []
 
@@ -121,6 +122,6 @@ class Intruder:
         return self.loop.call(saying())
 
     def hello(self, **changes: Any) -> bytes:
-        shown = Greeting(self.gate, RUN, SETTINGS).hello
-        fields = {"version": shown.version, "run": shown.run, "settings": shown.settings, "shown": shown.shown}
+        shown = self.gate.own.to_bytes() if self.gate else b""
+        fields = {"version": VERSION, "run": RUN, "settings": SETTINGS.fingerprint, "shown": shown}
         return wire.message(Hello(**{**fields, **changes}))

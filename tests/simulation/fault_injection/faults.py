@@ -11,7 +11,7 @@ from tests.simulation.process import Process, restarted
 from tests.simulation.world import World
 
 AIM = 90.0  # seconds between two schedules
-LIES = 2.0  # weight of a liar among the faults; nothing is promised where there are no passes
+LIES = 2.0  # weight of a liar among the faults
 AWAY = 25.0  # seconds, most, until a killed trainer is back
 
 
@@ -60,7 +60,7 @@ class Faults:
             (3, ambushes.last_words),
             (4, ambushes.voters_leave),
             (2, self._cheat),
-            (LIES if world.signatures.is_guarded else 0, self._lie),
+            (LIES, self._lie),
             (6 if forks else 0, ambushes.fork),
         ]
         if aims:

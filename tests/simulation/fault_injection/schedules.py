@@ -53,21 +53,21 @@ def leave_between_ballots(world: World, bring_back: Callable[[Process], object])
         return rival.machine.head == coordinator.machine.head == leaver.machine.head
 
     def proposes() -> bool:
-        current = coordinator.machine.leading.round
+        current = coordinator.machine.convening.round
         return current is not None and current.phase is Phase.PROPOSING
 
     def has_called() -> bool:
-        current = rival.machine.leading.round
+        current = rival.machine.convening.round
         return current is not None and leaver.session in current.meeting.calls
 
     def has_met() -> bool:
-        current = rival.machine.leading.round
+        current = rival.machine.convening.round
         return current is not None and current.phase is not Phase.MEETING
 
     try:
         world.cut.update(with_rival)  # it comes to lead, alone
         yield from till(proposes, 60.0)
-        if not (proposes() and same_step() and rival.machine.gathering.leads(world.now)):
+        if not (proposes() and same_step() and rival.machine.progress.leads(world.now)):
             return
         world.cut.add(leaver_and_coordinator)  # the proposal is lost on its way to the second voter
         yield from till(lambda: first.machine.voting.voter.accepted is not None, 1.0)

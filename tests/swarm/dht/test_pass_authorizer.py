@@ -1,4 +1,4 @@
-"""Calls of a guarded DHT, over real libp2p: a pass is good for the peer that it was given to, on both sides."""
+"""Calls of the DHT, over real libp2p: a pass is good for the peer that it was given to, on both sides."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Records of a guarded run: whose they are is written in them, and anything else is refused."""
+"""Records of a run: whose they are is written in them, and anything else is refused."""
 
 import dataclasses
 import math

@@ -10,11 +10,10 @@ import psutil
 import pytest
 
 import swarm.dht.watch
-from swarm.dht.node import Network, join_dht
 from swarm.dht.watch import DHT_SILENCE, LATE, LOOK_EVERY, DHTWatch, Silence, describe_end
-from swarm.identity import load_identity
 from swarm.leaving import end_process
 from tests.support.forked import runs_well
+from tests.support.passes import lone_node
 
 
 class Looking:
@@ -91,7 +90,7 @@ def test_threads_that_write_to_a_dht_go_on_when_it_is_given_up(tmp_path: Path):
 
 def write_to_a_frozen_dht(folder: Path) -> None:
     swarm.dht.watch.DHT_SILENCE = 2.0
-    dht = join_dht("frozen", load_identity(folder / "identity.key"), Network(listen=("/ip4/127.0.0.1/tcp/0",)))
+    dht = lone_node(folder)
     node = psutil.Process(dht.pid)
     (daemon,) = node.children()
     node.suspend()

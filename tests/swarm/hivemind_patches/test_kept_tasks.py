@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from swarm.dht.node import Network, join_dht
-from swarm.identity import load_identity
 from swarm.leaving import end_process
 from tests.support.forked import runs_well
+from tests.support.passes import lone_node
 from tests.support.waiting import PATIENCE
 
 ANSWER = b"here it is"
@@ -26,7 +25,7 @@ def test_a_question_is_answered_though_garbage_is_collected_meanwhile(tmp_path: 
 
 def ask(folder: Path) -> None:
     """Have the DHT node wait at a socket as it does at libp2p's daemon, and collect its garbage."""
-    dht = join_dht("garbage", load_identity(folder / "identity.key"), Network(listen=("/ip4/127.0.0.1/tcp/0",)))
+    dht = lone_node(folder)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(folder / "socket"))
         server.listen()

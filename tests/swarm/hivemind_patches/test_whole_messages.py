@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from swarm import clock
-from swarm.dht.node import Network, join_dht
-from swarm.identity import load_identity
 from swarm.leaving import end_process
 from tests.support.forked import runs_well
+from tests.support.passes import lone_node
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.swarm
@@ -70,7 +69,7 @@ def ask_for_answers(folder: Path) -> None:
 
 def node(folder: Path) -> Any:
     """A DHT node that knows nobody."""
-    return join_dht("long", load_identity(folder / "identity.key"), Network(listen=("/ip4/127.0.0.1/tcp/0",)))
+    return lone_node(folder)
 
 
 def in_threads(work: Callable[[int], None]) -> None:

@@ -7,9 +7,10 @@ from averaging.log.header import Ballot, Entry, Gap, HeaderKind, Reset, Snapshot
 from averaging.protocol.actions import Credit, Load, Send
 from averaging.protocol.catching_up.backfilling import MOST_HEADERS, RAREST
 from averaging.protocol.commit import quorum
-from averaging.protocol.messages import Contact, Headers, Log, Status, WantHeaders
+from averaging.protocol.messages import Anchor, Contact, Headers, Log, Status, WantHeaders
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.settings import Settings
+from tests.averaging.believing import Believing
 from tests.averaging.log.headers import chain_of, header, member
 
 COORDINATOR = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
@@ -21,12 +22,14 @@ ENTRIES = chain_of(STEPS, members=(member("ann.0", 5, "ann"),), voters=("ann.0",
 
 def away_for_long() -> LogPeer:
     """A coordinator with the first headers; it has just loaded a snapshot."""
-    machine = LogPeer(COORDINATOR, SETTINGS, 0.0, held=("first", "new"))
+    machine = LogPeer(COORDINATOR, SETTINGS, Believing(), 0.0, held=("first", "new"))
     machine.start(Chain(ENTRIES[:HAD]), [SnapshotName(0, "first")])
     machine.contacts([ANN], 0.0)
     following = tuple(ENTRIES[SNAPSHOT - quorum.WINDOW :])
     machine.receive("ann.0", Status(following[-1].header.head, None, convenes=False), 0.5)
-    machine.receive("ann.0", Log(following, SnapshotName(SNAPSHOT, "new")), 1.0)
+    name = SnapshotName(SNAPSHOT, "new")
+    anchor = Anchor(following[-1].header.head, name, b"the authority's")
+    machine.receive("ann.0", Log(following, name, anchor), 1.0)
     actions = machine.take_actions()
     (load,) = [one for one in actions if isinstance(one, Load)]
     first = SNAPSHOT - quorum.WINDOW
@@ -44,7 +47,7 @@ def asked(machine: LogPeer, now: float) -> WantHeaders | None:
 
 def test_each_missed_header_is_credited_once_however_many_there_are() -> None:
     machine = away_for_long()
-    giver = LogPeer(ANN, SETTINGS, 0.0, held=("first",))
+    giver = LogPeer(ANN, SETTINGS, Believing(), 0.0, held=("first",))
     giver.start(Chain(ENTRIES), [SnapshotName(0, "first")])
     credited: list[Entry] = []
     answers, now = 0, 2.0
@@ -63,7 +66,7 @@ def test_each_missed_header_is_credited_once_however_many_there_are() -> None:
 
 
 def test_what_a_disk_has_lost_is_asked_for_like_what_was_missed() -> None:
-    machine = LogPeer(COORDINATOR, SETTINGS, 0.0, held=("first",))
+    machine = LogPeer(COORDINATOR, SETTINGS, Believing(), 0.0, held=("first",))
     machine.start(Chain(ENTRIES), [SnapshotName(0, "first")])
     machine.contacts([ANN], 0.0)
     gap = Gap(7, ENTRIES[7].header.digest, 6)
@@ -112,9 +115,9 @@ def test_what_no_peer_has_is_asked_for_ever_more_rarely_but_at_once_where_one_is
 
 def test_what_a_chain_that_has_won_has_since_the_chains_parted_is_missing() -> None:
     """The coordinator's own chain was reset, and went on; it is told of the other one by a later session."""
-    machine = LogPeer(COORDINATOR, SETTINGS, 0.0)
+    machine = LogPeer(COORDINATOR, SETTINGS, Believing(), 0.0)
     older = Gap(4, "an older one", 2)
-    old = LogPeer(COORDINATOR, SETTINGS, 0.0)
+    old = LogPeer(COORDINATOR, SETTINGS, Believing(), 0.0)
     old.backfilling.gaps = [older]
     reset = Reset(50, Ballot(3, COORDINATOR.session))
     machine.backfilling.go_on_from(old.backfilling, header(120, resets=(reset,)))
@@ -123,7 +126,7 @@ def test_what_a_chain_that_has_won_has_since_the_chains_parted_is_missing() -> N
 
 
 def test_a_coordinator_that_has_opened_another_run_meanwhile_lacks_all_headers() -> None:
-    machine = LogPeer(COORDINATOR, SETTINGS, 0.0, held=("first", "new"))
+    machine = LogPeer(COORDINATOR, SETTINGS, Believing(), 0.0, held=("first", "new"))
     opened = header(7, kind=HeaderKind.GENESIS, snapshot=SnapshotName(7, "first"))  # from a release
     machine.start(Chain([Entry(opened, ENTRIES[0].certificate)]), [SnapshotName(7, "first")])
     machine.backfilling.loads(Chain(ENTRIES[100:]), opened)
@@ -131,7 +134,7 @@ def test_a_coordinator_that_has_opened_another_run_meanwhile_lacks_all_headers()
 
 
 def test_a_coordinator_keeps_the_headers_since_its_snapshots_and_those_that_choose_voters() -> None:
-    machine = LogPeer(COORDINATOR, SETTINGS, 0.0, held=("first", "new"))
+    machine = LogPeer(COORDINATOR, SETTINGS, Believing(), 0.0, held=("first", "new"))
     machine.start(Chain(ENTRIES), [SnapshotName(150, "first")])
     machine.log.snapshots = [SnapshotName(150, "first"), SnapshotName(200, "second")]
     machine.snapshot_made(SNAPSHOT, "new", (), 0.0)
@@ -140,7 +143,7 @@ def test_a_coordinator_keeps_the_headers_since_its_snapshots_and_those_that_choo
 
 
 def test_a_peer_that_does_not_have_the_header_says_nothing() -> None:
-    giver = LogPeer(ANN, SETTINGS, 0.0, held=("first",))
+    giver = LogPeer(ANN, SETTINGS, Believing(), 0.0, held=("first",))
     giver.start(Chain(ENTRIES[:HAD]), [SnapshotName(0, "first")])
     for want in (WantHeaders(2, "another"), WantHeaders(99, ENTRIES[99].header.digest)):
         giver.receive(COORDINATOR.session, want, 1.0)
@@ -149,7 +152,7 @@ def test_a_peer_that_does_not_have_the_header_says_nothing() -> None:
 
 def test_others_keep_a_bounded_number_of_headers() -> None:
     settings = Settings("run", target_samples=10, chunks=0, snapshot_every=100, headers=50)
-    machine = LogPeer(ANN, settings, 0.0, held=("first", "new"))
+    machine = LogPeer(ANN, settings, Believing(), 0.0, held=("first", "new"))
     names_it = replace(ENTRIES[-1].header, snapshot=SnapshotName(SNAPSHOT, "new"))
     machine.start(
         Chain([*ENTRIES[:-1], Entry(names_it, ENTRIES[-1].certificate)]), [SnapshotName(SNAPSHOT - 1, "first")]

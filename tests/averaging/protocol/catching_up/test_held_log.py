@@ -6,6 +6,7 @@ from averaging.protocol.actions import Action, Forget
 from averaging.protocol.messages import Accepted, Contact
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.settings import Settings
+from tests.averaging.believing import Believing
 from tests.averaging.log.headers import FIRST, header
 
 
@@ -27,7 +28,7 @@ def test_a_snapshot_drops_what_is_older_and_nothing_of_an_open_round() -> None:
     entries = updates(11)
     voted = {"update 11", "the older snapshot"}  # of a round for the next step; it may as well be a rollback
     held = {f"update {step}" for step in range(1, 11)} | voted | {"chunk of a failed round", "part of a snapshot"}
-    peer = LogPeer(Contact("bela.0", "bela", True), Settings("run", 10, 1, 5), 0.0, held)
+    peer = LogPeer(Contact("bela.0", "bela", True), Settings("run", 10, 1, 5), Believing(), 0.0, held)
     peer.fetching.made("the older snapshot", ["part of a snapshot"], 0.0)
     peer.fetching.made("the snapshot of step 5", [], 0.0)
     peer.start(Chain(entries), [SnapshotName(0, "the older snapshot"), SnapshotName(5, "the snapshot of step 5")])

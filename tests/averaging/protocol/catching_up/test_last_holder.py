@@ -29,7 +29,7 @@ def test_a_snapshot_is_shown_to_be_the_runs_by_what_came_with_it() -> None:
     entries = tuple(run.entries[: SNAPSHOT + 2])
     assert entries[-1].header.snapshot == STATE
     has = [one for one in EVERYTHING if one not in entries[-1].header.needed]
-    zoe = LogPeer(run.contacts["zoe.0"], SETTINGS, 0.0, has, credentials=run.of["zoe.0"])
+    zoe = LogPeer(run.contacts["zoe.0"], SETTINGS, run.of["zoe.0"], 0.0, has)
     zoe.contacts(run.contacts.values(), 0.0)
     assert told(zoe, "ann.0", Log(entries, STATE, run.anchor(entries[-1].header.head))) == entries[SNAPSHOT].header.head
     coordinator = run.peer(COORDINATOR, run.entries[:3])

@@ -13,6 +13,7 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Log, Meet, Propose, Vote
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.settings import Settings
+from tests.averaging.believing import Believing
 from tests.averaging.log.headers import chain_of, header, member
 
 ME = Contact("me.0", "me", reachable=True)
@@ -41,11 +42,11 @@ def honest(**fields: object) -> Header:
 
 
 def objected(proposed: Header, recent: list[Header] = RECENT) -> str:
-    contacts, buffers = Contacts(ME), Buffers()
+    contacts, buffers = Contacts(ME, Believing()), Buffers()
     contacts.listed([COORDINATOR, *OTHERS])
     buffers.add(7, samples=2)
     buffers.offer()
-    return objection(proposed, recent, SETTINGS, contacts, buffers.closed, SNAPSHOTS)
+    return objection(proposed, recent, SETTINGS, contacts, buffers.closed, SNAPSHOTS, Believing())
 
 
 def test_nothing_is_to_be_said_against_honest_headers() -> None:
@@ -129,7 +130,7 @@ def test_nobody_but_the_coordinator_rolls_back() -> None:
 
 def peer() -> LogPeer:
     """A voter that holds all chunks of what is proposed below."""
-    machine = LogPeer(ME, SETTINGS, 0.0, held=("x", "y", "z", "old"))
+    machine = LogPeer(ME, SETTINGS, Believing(), 0.0, held=("x", "y", "z", "old"))
     voters = ("ann.0", "bob.0", "me.0")
     entries = chain_of(3, members=(member("ann.0", 5, "ann"),), voters=voters, tie_breaker="coordinator.0")
     machine.start(Chain(entries), [SnapshotName(0, "old")])
@@ -164,9 +165,9 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
     machine.computed(20, 1.0, samples=10)
     for now in range(2, 40):  # nobody else convenes
         machine.tick(float(now))
-        if machine.leading.round is not None:
+        if machine.convening.round is not None:
             break
-    current = machine.leading.round
+    current = machine.convening.round
     assert current is not None
     said = Accepted(Ballot(8, "eve.0"), bad)
     if says_goodbye:
@@ -180,7 +181,7 @@ def test_a_convener_proposes_no_header_again_that_cannot_be_right(says_goodbye: 
 
 
 def test_a_peer_without_a_state_answers_conveners() -> None:
-    machine = LogPeer(ME, SETTINGS, 0.0)
+    machine = LogPeer(ME, SETTINGS, Believing(), 0.0)
     machine.receive("eve.0", Propose("somewhere", Ballot(1, "eve.0"), honest()), 1.0)
     machine.receive("eve.0", Meet("somewhere", 3, Ballot(1, "eve.0")), 1.0)
     machine.receive("eve.0", Log((), None), 1.0)

@@ -14,8 +14,8 @@ from averaging.protocol.commit.quorum import (
     highest_accepted,
     is_committed,
 )
-from averaging.protocol.credentials import Open
 from averaging.protocol.messages import Accepted
+from tests.averaging.believing import Believing, certified
 from tests.averaging.log.headers import header, member
 
 COORDINATOR = "coordinator.0"
@@ -61,13 +61,13 @@ def test_two_quorums_meet(count: int) -> None:
 def test_an_entry_is_committed_by_votes_on_the_header_before_it() -> None:
     previous = decision(3)
     follows = header(2, previous.digest, ballot=Ballot(1, "a"))
-    assert is_committed(previous, Entry(follows, Certificate(Ballot(1, "a"), ("a", "b"))), Open())
-    assert not is_committed(previous, Entry(follows, Certificate(Ballot(1, "a"), ("a",))), Open())
-    assert not is_committed(header(), Entry(follows, Certificate(Ballot(1, "a"), ("a", "b"))), Open())
+    assert is_committed(previous, Entry(follows, certified(Ballot(1, "a"), ("a", "b"))), Believing())
+    assert not is_committed(previous, Entry(follows, certified(Ballot(1, "a"), ("a",))), Believing())
+    assert not is_committed(header(), Entry(follows, certified(Ballot(1, "a"), ("a", "b"))), Believing())
     late = header(3, previous.digest, ballot=Ballot(1, "a"))
-    assert not is_committed(previous, Entry(late, Certificate(Ballot(1, "a"), ("a", "b"))), Open())
+    assert not is_committed(previous, Entry(late, certified(Ballot(1, "a"), ("a", "b"))), Believing())
     reset = header(2, previous.digest, kind=HeaderKind.RESET)
-    assert is_committed(previous, Entry(reset, Certificate(Ballot(1, COORDINATOR))), Open())
+    assert is_committed(previous, Entry(reset, Certificate(Ballot(1, COORDINATOR))), Believing())
 
 
 def test_a_goodbye_counts_unless_it_has_promised_a_higher_ballot_in_this_decision() -> None:

@@ -9,7 +9,6 @@ from averaging.protocol.catching_up.catching_up import CLAIM, CatchingUp
 from averaging.protocol.catching_up.trust import Trust
 from averaging.protocol.commit.voting import Voter
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.credentials import Open
 from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Message, Vote
 from averaging.protocol.rounds.meeting import Situation
@@ -17,6 +16,7 @@ from averaging.protocol.rounds.parts import equal_parts
 from averaging.protocol.rounds.round import Phase, Round
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
+from tests.averaging.believing import Believing, certified
 from tests.averaging.log.headers import FIRST, header
 
 SETTINGS = Settings("run", target_samples=1, chunks=1, snapshot_every=5)
@@ -30,9 +30,9 @@ ME = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True
 def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
     asked: list[tuple[str, Message]] = []
     fetching = Fetching(lambda to, message: asked.append((to, message)), TIMING)
-    trust = Trust(Contacts(ME), "run", Open())
-    following = CatchingUp(Session(ME, SETTINGS), fetching, trust)
-    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), CHAIN, now=0.0, is_member=True)
+    trust = Trust(Contacts(ME, Believing()), "run", Believing())
+    following = CatchingUp(Session(ME, SETTINGS, Believing()), fetching, trust)
+    following.offered("v1", Entry(LOST, certified(FIRST, ("v1", "v2", FIRST.convener))), CHAIN, now=0.0, is_member=True)
     fetching.tick(TIMING.fetch)
     assert asked
     for now in range(int(CLAIM)):
@@ -44,9 +44,9 @@ def test_a_commit_whose_chunks_nobody_has_is_not_followed_for_ever() -> None:
 
 def test_a_commit_is_followed_while_somebody_says_that_it_has_it() -> None:
     fetching = Fetching(lambda to, message: None, TIMING)
-    trust = Trust(Contacts(ME), "run", Open())
-    following = CatchingUp(Session(ME, SETTINGS), fetching, trust)
-    following.offered("v1", Entry(LOST, Certificate(FIRST, ("v1", "v2"))), CHAIN, now=0.0, is_member=True)
+    trust = Trust(Contacts(ME, Believing()), "run", Believing())
+    following = CatchingUp(Session(ME, SETTINGS, Believing()), fetching, trust)
+    following.offered("v1", Entry(LOST, certified(FIRST, ("v1", "v2", FIRST.convener))), CHAIN, now=0.0, is_member=True)
     for now in range(60):
         following.claims("v1", LOST.head, GENESIS.head, float(now))
     assert following.entries
@@ -59,7 +59,7 @@ def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
         "v2": Goodbye(Farewell("v2", GENESIS.digest, 0, None), None),
     }
     ballot = Ballot(1, ME.session)
-    session, contacts = Session(ME, SETTINGS), Contacts(ME)
+    session, contacts = Session(ME, SETTINGS, Believing()), Contacts(ME, Believing())
     contacts.goodbyes.update(goodbyes)
     situation = Situation(
         session=session,

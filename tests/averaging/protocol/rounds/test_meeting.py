@@ -11,6 +11,7 @@ from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.meeting import Meeting, Situation
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
+from tests.averaging.believing import Believing
 from tests.averaging.log.headers import FIRST, chain_of
 
 SETTINGS = Settings("run", target_samples=10, chunks=1, snapshot_every=5, most_masked=3)
@@ -20,8 +21,8 @@ ME = Contact("me.0", "me", reachable=True)
 
 def meeting() -> Meeting:
     situation = Situation(
-        session=Session(ME, SETTINGS),
-        contacts=Contacts(ME),
+        session=Session(ME, SETTINGS, Believing()),
+        contacts=Contacts(ME, Believing()),
         objection=lambda header: "",
         ballot=FIRST,
         previous=ENTRY.header,
@@ -57,7 +58,7 @@ def test_a_call_that_offers_more_than_a_peer_can_have_counts_with_nothing(offers
 
 
 def test_a_peer_gathers_no_more_than_it_may_bring() -> None:
-    peer = LogPeer(ME, SETTINGS, 0.0)
+    peer = LogPeer(ME, SETTINGS, Believing(), 0.0)
     for samples in (30, 11, 10, 1):
         peer.computed(samples, 1.0, samples=samples)
     assert peer.buffers.samples == SETTINGS.most_samples
@@ -67,7 +68,7 @@ def test_a_voter_that_is_listed_while_the_meeting_is_open_is_asked() -> None:
     """A coordinator that was restarted knows only some of its voters when the first of them have the batch."""
     coordinator = Contact("coordinator.1", "coordinator", reachable=True, is_coordinator=True)
     ann, bela = (Contact(f"{name}.0", name, reachable=True) for name in ("ann", "bela"))
-    machine = LogPeer(coordinator, SETTINGS, 0.0, held=("first",))
+    machine = LogPeer(coordinator, SETTINGS, Believing(), 0.0, held=("first",))
     entries = chain_of(3, voters=("ann.0", "bela.0"), tie_breaker="coordinator.0")
     machine.start(Chain(entries), [SnapshotName(0, "first")])
 

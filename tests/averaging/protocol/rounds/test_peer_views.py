@@ -11,6 +11,7 @@ from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan,
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.peer_views import FORGIVEN, MISSES, MOST_DOUBLINGS, PeerViews
 from averaging.protocol.settings import Settings
+from tests.averaging.believing import Believing
 from tests.averaging.log.headers import chain_of
 
 HERE = Head(3, "here")
@@ -72,7 +73,9 @@ def test_rounds_that_did_not_wait_for_it_are_not_held_against_it() -> None:
 
 def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while() -> None:
     """It makes no more than two steps on a part of the batch, and holds no more rounds up."""
-    machine = LogPeer(ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), 0.0, held=("old",))
+    machine = LogPeer(
+        ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
+    )
     machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
     asha = replace(ASHA, reachable=False)
     steps: list[tuple[float, int]] = []  # when each was taken, and its samples
@@ -108,17 +111,21 @@ def test_what_a_member_offers_and_does_not_send_is_not_planned_with_for_a_while(
 
 
 def test_a_report_of_more_than_any_peer_can_bring_counts_nothing() -> None:
-    machine = LogPeer(ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), 0.0, held=("old",))
+    machine = LogPeer(
+        ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
+    )
     machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
     machine.contacts([ASHA], 0.0)
     for samples, counted in ((17, 0), (16, 16)):
         machine.receive(ASHA.session, Report(machine.head, samples), 1.0)
-        assert machine.gathering.gathered(1.0) == counted
+        assert machine.progress.gathered(1.0) == counted
 
 
 def test_a_peer_that_reports_a_batch_and_never_calls_opens_ever_fewer_rounds() -> None:
     """While the others have not gathered the batch by themselves."""
-    machine = LogPeer(ME, Settings("run", target_samples=1000, chunks=1, snapshot_every=99), 0.0, held=("old",))
+    machine = LogPeer(
+        ME, Settings("run", target_samples=1000, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
+    )
     machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
     machine.contacts([ASHA, Contact("eve.0", "eve", reachable=True)], 0.0)
     opened: dict[Ballot, float] = {}
@@ -140,7 +147,9 @@ def test_a_peer_that_reports_a_batch_and_never_calls_opens_ever_fewer_rounds() -
 
 def test_a_lone_trainer_that_was_late_again_and_again_gets_its_step() -> None:
     """Each round that it misses must leave it the time for the next one."""
-    machine = LogPeer(ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5), 0.0, held=("old",))
+    machine = LogPeer(
+        ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5), Believing(), 0.0, held=("old",)
+    )
     machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
     machine.contacts([ASHA], 0.0)
     now = 0.0

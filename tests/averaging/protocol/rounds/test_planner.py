@@ -10,6 +10,7 @@ from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Assignments, MemberProfile, Planned
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
+from tests.averaging.believing import Believing
 from tests.averaging.log.headers import chain_of
 
 ME = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
@@ -27,14 +28,14 @@ def test_the_plan_comes_from_the_process_and_the_lines_from_calls() -> None:
         return Planned((Assignment(0, chunks, fattest.session, attempt=0),), ("fat.0",), 12.0)
 
     settings = Settings("run", target_samples=4, chunks=3, snapshot_every=5)
-    machine = LogPeer(ME, settings, 0.0, held=("old",), plan=all_to_the_fattest)
+    machine = LogPeer(ME, settings, Believing(), 0.0, held=("old",), plan=all_to_the_fattest)
     machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
     machine.session.bandwidth, machine.session.speed = Bandwidth(upload=50.0, download=60.0), 3.0
     machine.contacts([FAT, THIN], 0.0)
     for contact in (FAT, THIN):  # so that the meeting waits for them
         machine.receive(contact.session, Report(machine.head, 1), 0.5)
     machine.computed(10, 1.0, samples=2, loss=30.0)
-    current = machine.leading.round
+    current = machine.convening.round
     assert current is not None
     offers = (Offer(0, weight=4, samples=1, loss=8.0),)
     for contact, bandwidth, speed, rests in ((FAT, Bandwidth(1000.0, 900.0), 4.0, True), (THIN, None, 0.0, False)):
@@ -62,7 +63,7 @@ def test_a_reducer_that_is_lost_is_replaced_by_the_fattest_line_that_is_left() -
         return Planned((Assignment(0, chunks, "fattest.0", attempt=0),))
 
     calls = {"a.0": call(2.0), "b.0": call(20.0), "c.0": call(None), "fattest.0": call(90.0)}
-    session = Session(ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5))
+    session = Session(ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5), Believing())
     assignments = Assignments(session, "", BALLOT, calls, calls.keys(), all_to_one, 0.0)
     reducers = []
     for reducer in ("fattest.0", "b.0", "a.0", "c.0"):

@@ -8,6 +8,7 @@ from averaging.protocol.messages import Assignment, Contact, Message, Piece, Pla
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
+from tests.averaging.believing import Believing
 
 SETTINGS = Settings("run", target_samples=2, chunks=2, snapshot_every=5)
 TIMING = SETTINGS.timing
@@ -17,7 +18,7 @@ PLAN = Plan("", BALLOT, (("me", (0,)), ("thin", (0,))), (Assignment(0, 2, "me", 
 
 def reduction_of(sent: list[Message], done: list[Action]) -> Reduction:
     """It has just heard the plan."""
-    session = Session(Contact("me", "me", reachable=True), SETTINGS)
+    session = Session(Contact("me", "me", reachable=True), SETTINGS, Believing())
     session.send = lambda to, message: sent.append(message)  # type: ignore[method-assign]
     session.act = done.append  # type: ignore[method-assign, assignment]
     reduction = Reduction(session)

@@ -8,7 +8,7 @@ from coordinator.access.admin_key import load_admin_key, read_admin_key
 from coordinator.ledger.flags import Flag, Kind
 from swarm.errors import SwarmError
 from tests.coordinator.http.conftest import Service
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 
 Serve = Callable[..., Service]
 ORDERS = {

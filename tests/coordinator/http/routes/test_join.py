@@ -13,7 +13,7 @@ from swarm.identity import peer_id_of
 from swarm.run_file import load_run
 from swarm.run_file.fingerprint import Fingerprint
 from tests.coordinator.http.conftest import ADDRESS, OURS, Service, as_peer
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 from tests.support.waiting import wait_until
 
 Serve = Callable[..., Service]
@@ -131,12 +131,6 @@ def test_the_banned_stay_out_by_name_and_by_peer(serve: Serve, hub_stand_in: Hub
     assert service.join(name="boat").status_code == 200
     service.context.notices.ban(service.peer["peer_id"])
     assert service.refusal(name="boat")[:2] == (403, "banned")
-
-
-def test_a_run_without_access_gives_no_passes(serve: Serve) -> None:
-    service = serve(open=True)
-    bare = service.context.run.model_copy(update={"access": None})
-    assert serve(run=bare).refusal(name="asha")[:2] == (403, "not_allowed")
 
 
 def test_the_hub_rejects_is_away_or_talks_nonsense(serve: Serve, hub_stand_in: HubStandIn) -> None:

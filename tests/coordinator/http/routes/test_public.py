@@ -16,7 +16,7 @@ from coordinator.http.schemas.people import Period
 from coordinator.ledger.ledger import Ledger
 from swarm.access.notices import read_notices
 from tests.coordinator.http.conftest import Service, make_run, small_checkpoint
-from tests.support.hub_stand_in import HubStandIn
+from tests.support.hub.stand_in import HubStandIn
 
 Serve = Callable[..., Service]
 PUBLIC = ("run", "progress", "leaderboard", "sessions", "checkpoints", "notices", "history", "fills", "machines")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.hub_requests import Answer, Asked, House
+from tests.support.hub.requests import Answer, Asked, House
 
 
 def batch(house: House, found: re.Match[str], asked: Asked) -> Answer:

@@ -1,4 +1,4 @@
-"""Gathering the target batch of a run in small groups: one peer counts, and says who takes the step together.
+"""Progress towards the target batch of a run in small groups: one peer counts, and says who takes the step together.
 
 That is the coordinator, or, while it is silent, the first reachable peer in the order of a hash. Two that count at a
 time cost a step some of its peers, which go on without it.
@@ -16,7 +16,7 @@ from averaging.protocol.rounds.peer_views import HEARD, PeerViews
 from averaging.protocol.settings import Settings
 
 
-class Gathering:
+class GroupProgress:
     """Counts the samples of all peers, or reports those of this one to the peer that counts."""
 
     def __init__(

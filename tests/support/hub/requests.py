@@ -9,7 +9,7 @@ from functools import cached_property
 from io import BufferedIOBase
 from typing import Any
 
-from tests.support.hub_repositories import Account, Line, Repositories, Repository
+from tests.support.hub.repositories import Account, Line, Repositories, Repository
 from tests.support.waiting import PATIENCE
 
 BLOCK = 1 << 14  # bytes

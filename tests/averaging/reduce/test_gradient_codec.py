@@ -9,7 +9,7 @@ import torch
 from hivemind.compression import CompressionInfo, Uniform8BitQuantization
 from transformers import AlbertConfig
 
-from averaging.reduce.encoding import BLOCK, LARGEST, Compression, Floats, decode, encode, encoded_bytes
+from averaging.reduce.gradient_codec import BLOCK, LARGEST, Compression, Floats, decode, encode, encoded_bytes
 from tests.averaging.reduce.fixed_batches import VOCABULARY, fixed_batch
 from trainer.model import PretrainingModel
 

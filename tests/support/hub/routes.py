@@ -1,6 +1,6 @@
 """What the Hub's stand-in answers about repositories: the protocol of `huggingface_hub`, for models.
 
-A commit is a list of JSON lines. Large files (`tests/support/hub_large_files.py`) come before it, and are fetched from
+A commit is a list of JSON lines. Large files (`tests/support/hub/large_files.py`) come before it, and are fetched from
 another host, as those of the Hub are.
 """
 
@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 import yaml
 
-from tests.support import hub_large_files as large
-from tests.support.hub_repositories import Account, File, Repositories, moment
-from tests.support.hub_requests import Answer, Asked, House
+from tests.support.hub import large_files as large
+from tests.support.hub.repositories import Account, File, Repositories, moment
+from tests.support.hub.requests import Answer, Asked, House
 
 NAME = r"(?P<name>[\w.-]+/[\w.-]+)"
 LICENCES = ("apache-2.0", "mit", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "other")  # some of those it knows

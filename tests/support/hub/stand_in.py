@@ -1,7 +1,7 @@
 """A stand-in for the Hugging Face Hub: a real HTTP server on loopback that knows users by their tokens.
 
 It speaks what `huggingface_hub` calls to learn whose token it has, and what it calls to write and read repositories of
-models (`tests/support/hub_routes.py`). Programs find it through `HF_ENDPOINT`.
+models (`tests/support/hub/routes.py`). Programs find it through `HF_ENDPOINT`.
 """
 
 import secrets
@@ -12,9 +12,9 @@ from typing import Literal
 
 import pytest
 
-from tests.support.hub_repositories import Account, Repositories, Role
-from tests.support.hub_requests import Answer, Asked, read_body
-from tests.support.hub_routes import answer_about_repositories
+from tests.support.hub.repositories import Account, Repositories, Role
+from tests.support.hub.requests import Answer, Asked, read_body
+from tests.support.hub.routes import answer_about_repositories
 from tests.support.waiting import PATIENCE
 
 

@@ -1,6 +1,7 @@
-"""Gathering the target batch: peers report what they have, a convener tells what all of them have.
+"""Progress towards the target batch: peers report what they have, a convener tells what all of them have.
 
-DeDLOC, section 3.1. A convener also speaks to those that do not report to it, so that they know who leads.
+DeDLOC (Diskin et al. 2021), section 3.1. A convener also speaks to those that do not report to it, so that they know
+who leads.
 """
 
 from averaging.log.header import Head, extends
@@ -10,12 +11,12 @@ from averaging.protocol.catching_up.held_log import HeldLog
 from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Report, Status
-from averaging.protocol.rounds.convening import Convening
+from averaging.protocol.rounds.convener_choice import ConvenerChoice
 from averaging.protocol.rounds.peer_views import PeerViews
 from averaging.protocol.session import Session
 
 
-class Gathering:
+class BatchProgress:
     """Reports, answers reports, and counts what others have reported."""
 
     def __init__(
@@ -29,7 +30,7 @@ class Gathering:
         now: float,
     ):
         self.views = PeerViews()
-        self.convening = Convening(session.me, session.timing, now)
+        self.choice = ConvenerChoice(session.me, session.timing, now)
         self._settings, self._send, self._contacts = session.settings, session.send, contacts
         self._log, self._buffers, self._voting, self._catching_up = log, buffers, voting, catching_up
         self._reported_at, self._reported_samples = -1e9, 0
@@ -41,14 +42,20 @@ class Gathering:
         chain = self._log.chain
         return (
             chain is not None
-            and self.convening.leads(chain.tip, self._contacts.others, now)
+            and self.choice.leads(chain.tip, self._contacts.others, now)
             and not self._catching_up.is_behind(chain.tip.head)
         )
+
+    def is_full(self, now: float) -> bool:
+        """Whether a round is due: the batch is there, or others say so and no commit has come for long."""
+        tip = self._log.tip
+        has_all = self.views.gathered(tip.digest, now) >= self._settings.target_samples or self.choice.is_stalled(now)
+        return has_all and tip.step < self._settings.last_step
 
     def new_step(self, instance: str) -> None:
         """A header was applied: the batch is empty again."""
         self._gathered = 0
-        self.convening.new_step(instance)
+        self.choice.new_step(instance)
 
     def computed(self, now: float) -> None:
         """Gradients were added to the buffers; report them now if they may be what the batch lacks."""
@@ -74,7 +81,7 @@ class Gathering:
         tip = self._log.chain.tip if self._log.chain is not None else None
         if not self.leads(now):
             message = Report(head, samples)
-            for session in self.convening.report_to(tip, self._contacts.others, now):
+            for session in self.choice.report_to(tip, self._contacts.others, now):
                 self._send(session, message)
 
     def _speak(self, now: float) -> None:
@@ -123,4 +130,4 @@ class Gathering:
         if is_ahead or (is_here and (contact.is_coordinator or sender in self._log.tip.voters)):
             self._gathered = status.gathered
             has_all = is_here and status.gathered >= self._settings.target_samples
-            self.convening.heard(contact, has_all, now)
+            self.choice.heard(contact, has_all, now)

@@ -4,7 +4,7 @@ import pytest
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Contact
-from averaging.protocol.rounds.convening import Convening, succession
+from averaging.protocol.rounds.convener_choice import ConvenerChoice, succession
 from averaging.protocol.settings import Timing
 from tests.averaging.log.headers import header
 
@@ -15,15 +15,15 @@ TIP = header(voters=("a", "b", "c", "d", "hidden"), ballot=Ballot(3, COORDINATOR
 TIMING = Timing()
 
 
-def view(me: Contact, now: float = 0.0) -> Convening:
+def view(me: Contact, now: float = 0.0) -> ConvenerChoice:
     """One peer's, a moment after it has heard the coordinator."""
-    convening = Convening(me, TIMING, now)
-    convening.new_step(TIP.digest)
-    convening.heard(COORDINATOR, gathered_all=False, now=now)
-    return convening
+    choice = ConvenerChoice(me, TIMING, now)
+    choice.new_step(TIP.digest)
+    choice.heard(COORDINATOR, gathered_all=False, now=now)
+    return choice
 
 
-def leaders(views: dict[str, Convening], now: float) -> set[str]:
+def leaders(views: dict[str, ConvenerChoice], now: float) -> set[str]:
     return {name for name, one in views.items() if one.leads(TIP, PEERS, now)}
 
 
@@ -41,13 +41,13 @@ def test_the_last_acting_convener_comes_first() -> None:
 
 
 def test_the_coordinator_leads_unless_its_disk_is_full_or_another_ballot_is_open() -> None:
-    convening = view(COORDINATOR)
-    assert convening.leads(TIP, PEERS, 0.0)
-    convening.other_ballot(1.0)
-    assert not convening.leads(TIP, PEERS, 1.0)
-    assert convening.leads(TIP, PEERS, 1.0 + TIMING.ballot)
-    convening.can_convene = False
-    assert not convening.leads(TIP, PEERS, 1.0 + TIMING.ballot)
+    choice = view(COORDINATOR)
+    assert choice.leads(TIP, PEERS, 0.0)
+    choice.other_ballot(1.0)
+    assert not choice.leads(TIP, PEERS, 1.0)
+    assert choice.leads(TIP, PEERS, 1.0 + TIMING.ballot)
+    choice.can_convene = False
+    assert not choice.leads(TIP, PEERS, 1.0 + TIMING.ballot)
 
 
 def test_voters_take_over_one_after_the_other_when_the_coordinator_is_silent() -> None:
@@ -62,33 +62,33 @@ def test_voters_take_over_one_after_the_other_when_the_coordinator_is_silent() -
 
 def test_a_word_of_the_first_successor_holds_the_others_back() -> None:
     first, second, *_ = succession(TIP, PEERS)
-    convening = view(PEERS[second])
+    choice = view(PEERS[second])
     for now in range(20, 60, 2):
-        convening.heard(PEERS[first], gathered_all=False, now=float(now))
-        assert not convening.leads(TIP, PEERS, now + 1.0)
+        choice.heard(PEERS[first], gathered_all=False, now=float(now))
+        assert not choice.leads(TIP, PEERS, now + 1.0)
 
 
 def test_the_acting_convener_goes_on_at_once_at_the_next_step_but_yields_to_the_coordinator() -> None:
     acting = succession(TIP, PEERS)[0]
-    convening = view(PEERS[acting])
+    choice = view(PEERS[acting])
     tip = header(2, voters=TIP.voters, ballot=Ballot(4, acting))
-    convening.new_step(tip.digest)
-    assert convening.leads(tip, PEERS, TIMING.absence)
-    convening.heard(COORDINATOR, gathered_all=False, now=30.0)
-    assert not convening.leads(tip, PEERS, 30.0)
+    choice.new_step(tip.digest)
+    assert choice.leads(tip, PEERS, TIMING.absence)
+    choice.heard(COORDINATOR, gathered_all=False, now=30.0)
+    assert not choice.leads(tip, PEERS, 30.0)
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c", "d"])
 def test_a_full_batch_without_a_commit_is_taken_over_though_the_coordinator_speaks(name: str) -> None:
-    convening = view(PEERS[name])
+    choice = view(PEERS[name])
     rank = succession(TIP, PEERS).index(name)
     due = TIMING.absence + rank * TIMING.succession
     for now in range(0, 60, 2):
-        convening.heard(COORDINATOR, gathered_all=True, now=float(now))
-        assert convening.leads(TIP, PEERS, float(now)) is (now >= due)
-    convening.new_step("the next one")
-    convening.heard(COORDINATOR, gathered_all=True, now=60.0)
-    assert not convening.leads(TIP, PEERS, 60.0)
+        choice.heard(COORDINATOR, gathered_all=True, now=float(now))
+        assert choice.leads(TIP, PEERS, float(now)) is (now >= due)
+    choice.new_step("the next one")
+    choice.heard(COORDINATOR, gathered_all=True, now=60.0)
+    assert not choice.leads(TIP, PEERS, 60.0)
 
 
 def test_a_round_in_which_something_moves_is_not_taken_over_for_a_while() -> None:
@@ -107,14 +107,14 @@ def test_a_round_in_which_something_moves_is_not_taken_over_for_a_while() -> Non
 
 
 def test_peers_report_to_the_convener_and_while_it_is_silent_to_those_that_may_be_next() -> None:
-    convening = view(PEERS["guest"])
-    assert convening.report_to(TIP, CONTACTS, 1.0) == [COORDINATOR.session]
+    choice = view(PEERS["guest"])
+    assert choice.report_to(TIP, CONTACTS, 1.0) == [COORDINATOR.session]
     silent = 3 * TIMING.report
-    assert convening.report_to(TIP, CONTACTS, silent) == [COORDINATOR.session, *succession(TIP, CONTACTS)]
-    assert set(convening.report_to(None, CONTACTS, silent)) == CONTACTS.keys() - {"hidden", "guest"}
+    assert choice.report_to(TIP, CONTACTS, silent) == [COORDINATOR.session, *succession(TIP, CONTACTS)]
+    assert set(choice.report_to(None, CONTACTS, silent)) == CONTACTS.keys() - {"hidden", "guest"}
 
 
 def test_a_peer_that_says_to_convene_does_not_keep_reports_from_the_coordinator() -> None:
-    convening = view(PEERS["a"])
-    convening.heard(PEERS["guest"], gathered_all=False, now=1.0)
-    assert set(convening.report_to(TIP, CONTACTS, 1.5)) == {"guest", COORDINATOR.session}
+    choice = view(PEERS["a"])
+    choice.heard(PEERS["guest"], gathered_all=False, now=1.0)
+    assert set(choice.report_to(TIP, CONTACTS, 1.5)) == {"guest", COORDINATOR.session}

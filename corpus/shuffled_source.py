@@ -18,7 +18,7 @@ MOST_UNUSABLE = 10_000
 POLL_SECONDS = 0.05
 
 
-class SourceReader:
+class ShuffledSource:
     """Draws documents from a source, pass after pass; all times are seconds of the caller's clock."""
 
     def __init__(self, source: Source, *, weight: float, seed: str, repeat: bool, buffer: int | None) -> None:

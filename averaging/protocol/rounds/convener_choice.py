@@ -1,0 +1,119 @@
+"""Which session leads the next step.
+
+The coordinator does. After `absence` seconds without a message of a convener, or without a commit although the batch is
+there, voters take over: the last acting convener at once, then the reachable ones in the order of a hash, one every
+`succession` seconds. Two conveners at a time cost time and nothing else; their ballots decide.
+"""
+
+import functools
+import hashlib
+import math
+from collections.abc import Mapping
+
+from averaging.log.header import Header
+from averaging.protocol.messages import Contact
+from averaging.protocol.settings import Timing
+
+
+class ConvenerChoice:
+    """One peer's view of which session leads."""
+
+    def __init__(self, me: Contact, timing: Timing, now: float):
+        self._me, self._timing = me, timing
+        self.can_convene = True  # False while a coordinator's disk takes nothing
+        self._coordinator_heard = self._word_at = now
+        self._convener: str | None = None  # that was heard last
+        self._instance = ""
+        self._full_since = math.inf
+        self._moved_at = -math.inf  # when a piece or a mean of the open round has come
+        self._leaves_it_until = -math.inf  # to another convener's open ballot
+
+    def new_step(self, instance: str) -> None:
+        """A header was applied: the batch is empty again."""
+        self._instance, self._full_since = instance, math.inf
+        self._moved_at = self._leaves_it_until = -math.inf
+
+    def heard(self, contact: Contact, gathered_all: bool, now: float) -> None:
+        """A convener of the present step has spoken."""
+        self._word_at = now
+        if contact.is_coordinator:
+            self._coordinator_heard = now
+        if contact.session != self._convener and not contact.is_coordinator:
+            self._full_since = math.inf  # it gets the time that its predecessor had
+        self._convener = contact.session
+        if gathered_all:
+            self.batch_is_full(now)
+        else:
+            self.batch_is_not_full()
+
+    def batch_is_full(self, now: float) -> None:
+        """This peer has found so itself."""
+        self._full_since = min(self._full_since, now)
+
+    def batch_is_not_full(self) -> None:
+        """Peers have brought less than they had reported."""
+        self._full_since = math.inf
+
+    def round_moves(self, now: float) -> None:
+        """Pieces or means of the open round have come: the convener is at work, however thin its members' lines."""
+        self._moved_at = now
+
+    @property
+    def _stalled_since(self) -> float:
+        """Since when the batch has been full, and nothing has moved; infinite if it is not full."""
+        if self._full_since == math.inf:
+            return math.inf
+        return max(self._full_since, min(self._moved_at, self._full_since + self._timing.round))
+
+    def other_ballot(self, now: float) -> None:
+        """Another convener has opened a ballot: let it end."""
+        self._leaves_it_until = now + self._timing.ballot / 2
+
+    def leads(self, tip: Header, contacts: Mapping[str, Contact], now: float) -> bool:
+        """Whether this peer is to convene the header after `tip`."""
+        if now < self._leaves_it_until or not self.can_convene or not self._me.reachable:
+            return False
+        if self._me.is_coordinator:
+            return True
+        if now < min(self._coordinator_heard, self._stalled_since) + self._timing.absence:
+            return False
+        if self._me.session not in tip.voters:
+            return False
+        if tip.ballot.convener == self._me.session:
+            return now >= self._coordinator_heard + self._timing.absence or self._is_stalled(0, now)
+        rank = succession(tip, {**contacts, self._me.session: self._me}).index(self._me.session)
+        silent = now >= self._word_at + self._timing.absence + rank * self._timing.succession
+        return silent or self._is_stalled(rank, now)
+
+    def is_stalled(self, now: float) -> bool:
+        """Whether the batch has been full for so long that somebody else should try."""
+        return self._is_stalled(0, now)
+
+    def _is_stalled(self, rank: int, now: float) -> bool:
+        return now >= self._stalled_since + self._timing.absence + rank * self._timing.succession
+
+    def report_to(self, tip: Header | None, contacts: Mapping[str, Contact], now: float) -> list[str]:
+        """The sessions to tell what this peer has: the convener; while it is silent, those that may be or become it.
+
+        And always a coordinator, since any peer may say that it convenes.
+        """
+        known = [self._convener] if self._convener in contacts else []
+        coordinators = [session for session, contact in contacts.items() if contact.is_coordinator]
+        if known and now < self._word_at + 3 * self._timing.report:
+            return [session for session in dict.fromkeys([*known, *coordinators]) if session is not None]
+        successors = (
+            succession(tip, contacts) if tip else [one for one, contact in contacts.items() if contact.reachable]
+        )
+        found = dict.fromkeys([*known, *coordinators, *successors])
+        return [session for session in found if session is not None and session != self._me.session]
+
+
+def succession(tip: Header, contacts: Mapping[str, Contact]) -> list[str]:
+    """The sessions that may take over, in their order; pure, so that all peers agree on it."""
+    voters = [voter for voter in tip.voters if voter in contacts and contacts[voter].reachable]
+    return sorted(voters, key=lambda session: (session != tip.ballot.convener, _drawn(session, tip.digest)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _drawn(session: str, digest: str) -> bytes:
+    return hashlib.sha256(f"{session} {digest}".encode()).digest()

@@ -1,0 +1,90 @@
+"""Formats of local files, and how a large text is cut into documents."""
+
+import gzip
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from corpus.local_files import DOCUMENT_BYTES
+from tests.corpus.small_corpora import stream, write_jsonl, write_parquet
+
+
+def test_every_format_gives_its_documents(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", ["one", "two"])
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress(b'{"text": "three"}\n'))
+    write_parquet(tmp_path / "c.parquet", ["four", "five"])
+    (tmp_path / "d.txt").write_text("  six\n\nstill six \n")
+    for path, expected in {
+        "a.jsonl": ["one", "two"],
+        "b.json.gz": ["three"],
+        "c.parquet": ["four", "five"],
+        "d.txt": ["six\n\nstill six"],
+    }.items():
+        assert list(stream(tmp_path, path, shuffle=False)) == expected
+
+
+def test_a_folder_gives_all_its_files_but_the_hidden_and_the_foreign(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "corpus/a.jsonl", ["one"])
+    (tmp_path / "corpus/deep/below").mkdir(parents=True)
+    (tmp_path / "corpus/deep/below/b.txt").write_text("two")
+    (tmp_path / "corpus/.hidden").mkdir()
+    (tmp_path / "corpus/.hidden/c.txt").write_text("no")
+    (tmp_path / "corpus/.d.txt").write_text("no")
+    (tmp_path / "corpus/README.md").write_text("no")
+    (tmp_path / "corpus/image.png").write_bytes(b"\x89PNG\0")
+    assert list(stream(tmp_path, "corpus", shuffle=False)) == ["one", "two"]
+
+
+def test_a_named_file_of_unknown_kind_is_read_as_text(tmp_path: Path) -> None:
+    (tmp_path / "corpus").write_text("one document")
+    assert list(stream(tmp_path, "corpus")) == ["one document"]
+
+
+@pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"], ids=repr)
+@pytest.mark.parametrize("word", ["word ", "শব্দ "])
+def test_a_larger_text_file_is_cut_at_blank_lines_and_loses_nothing(tmp_path: Path, blank: str, word: str) -> None:
+    line_end = "\r\n" if "\r" in blank else "\n"
+    paragraphs = [f"paragraph {number}: {word * 50}{line_end}and {word * 20}".strip() for number in range(400)]
+    (tmp_path / "large.txt").write_bytes(blank.join(paragraphs).encode())
+    documents = list(stream(tmp_path, "large.txt", shuffle=False))
+    assert blank.join(documents) == blank.join(paragraphs)
+    sizes = [len(document.encode()) for document in documents]
+    assert max(sizes) <= DOCUMENT_BYTES and min(sizes[:-1]) > DOCUMENT_BYTES // 2
+
+
+def test_without_blank_lines_it_is_cut_at_line_ends_and_without_these_at_spaces(tmp_path: Path) -> None:
+    for between in ("\n", "\r\n", " "):
+        words = [f"word-{number}" for number in range(5_000)]
+        (tmp_path / "large.txt").write_bytes(between.join(words).encode())
+        documents = list(stream(tmp_path, "large.txt", shuffle=False))
+        assert len(documents) > 5 and between.join(documents) == between.join(words)
+
+
+def test_a_text_file_that_is_not_larger_than_a_document_is_one(tmp_path: Path) -> None:
+    text = "ab\n\n" * (DOCUMENT_BYTES // 4 - 1) + "abcd"
+    for longer, count in ("", 1), ("e", 2):
+        (tmp_path / "text.txt").write_text(text + longer)
+        assert len(list(stream(tmp_path, "text.txt"))) == count
+
+
+def test_text_without_any_blank_is_never_cut_inside_a_character(tmp_path: Path) -> None:
+    text = "অ" * 100_000
+    (tmp_path / "solid.txt").write_text(text)
+    documents = stream(tmp_path, "solid.txt", shuffle=False)
+    assert "".join(documents) == text
+    assert documents.skipped == 0
+
+
+def test_a_large_text_file_needs_bounded_memory(tmp_path: Path) -> None:
+    with (tmp_path / "large.txt").open("w") as file:
+        for number in range(20_000):
+            file.write(f"{number} " + "word " * 200 + "\n")
+    assert (tmp_path / "large.txt").stat().st_size > 20_000_000
+    documents = stream(tmp_path, "large.txt", shuffle=False)
+    tracemalloc.start()
+    count = sum(1 for _ in documents)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count > 2_000
+    assert peak < 1_000_000  # bytes
