@@ -15,8 +15,8 @@ class ExpertSettings:
     width: int  # of the rows that travel
     hidden: int  # of each expert's hidden layer
     learning_rate: float = 1e-3  # of each expert's Adam
-    largest_norm: float = 1.0  # of what one caller's rows add to the gradient of an expert's step
-    oldest: int = 64  # steps of an expert between a forward call and its gradient; beyond that there is no step
+    max_grad_norm: float = 1.0  # of what one caller's rows add to the gradient of an expert's step
+    max_staleness: int = 64  # steps of an expert between a forward call and its gradient; beyond that there is no step
     seed: int = 0
 
     @property

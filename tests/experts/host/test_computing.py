@@ -11,7 +11,7 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 
-SETTINGS = ExpertSettings(grid=(4,), width=8, hidden=16, oldest=10)
+SETTINGS = ExpertSettings(grid=(4,), width=8, hidden=16, max_staleness=10)
 A, B, ABSENT = (0,), (1,), (3,)
 
 

@@ -96,9 +96,9 @@ def test_a_gradient_tells_the_version_of_its_forward_call(hosts: SmallHosts):
     caller.backward(inputs, inputs)
     assert expert.version == 501
     caller.forward({A: rows(3, 9)})
-    expert.version = 501 + SETTINGS.oldest + 1
+    expert.version = 501 + SETTINGS.max_staleness + 1
     assert set(caller.backward(inputs, inputs)) == {A}
-    assert expert.version == 501 + SETTINGS.oldest + 1  # answered, but too old for a step
+    assert expert.version == 501 + SETTINGS.max_staleness + 1  # answered, but too old for a step
 
 
 def test_a_silent_host_costs_one_timeout_and_is_back_when_it_answers(hosts: SmallHosts):
