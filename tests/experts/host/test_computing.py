@@ -88,6 +88,17 @@ def test_a_bad_call_is_refused_changes_nothing_and_harms_no_other(bad: Call):
     assert to_bytes(host.experts[A]) == to_bytes(alone.experts[A])
 
 
+def test_outputs_that_are_not_finite_are_refused_and_harm_no_other_expert():
+    host = computing()
+    with torch.no_grad():
+        host.experts[A].network.out.bias.fill_(float("inf"))
+    diverged, good = host.compute([forward(A, rows(2)), forward(B, rows(2))])
+    assert diverged.refused
+    assert not diverged.data
+    assert not good.refused
+    assert host.rows == 2
+
+
 def test_an_old_gradient_is_answered_without_a_step():
     host = computing()
     host.experts[A].version = 100
