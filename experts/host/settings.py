@@ -45,6 +45,7 @@ class HostLimits:
     streams_of_a_user: int = 8
     states_a_minute: int = 64  # of one user
     busy_pause: float = 0.1  # before a caller is told that there is no room: it asks less often
-    strangers: int = 64  # streams that have not shown a pass yet
+    strangers: int = 64  # streams that have not shown a pass yet ...
+    strangers_of_a_peer: int = 2  # ... and of one peer
     hello: float = 15.0  # to show it
     stall: float = 60.0  # for a request to arrive once it has begun, and for an answer to be taken
