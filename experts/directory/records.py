@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hivemind.dht import DHT
 from hivemind.dht.schema import BytesWithPublicKey, SchemaValidator
@@ -22,6 +23,10 @@ logger = get_logger(__name__)
 LIFETIME = 30.0  # seconds for which a host is listed after its last record
 MOST_EXPERTS = 512  # of one host, in each list: a record has at most 32 kB
 LARGEST_VERSION = 2**53
+
+
+class NoAnswer(Exception):
+    """No peer of the DHT answered, or none has heard of a host yet."""
 
 
 class HeldExpert(BaseModel):
@@ -55,10 +60,14 @@ class Listed:
     user: str  # as its pass says
     holdings: Holdings
     load: float  # seconds of work that wait
+    expires: float  # when its record does, in Unix time
 
 
 class Directory:
     """Reads and writes the records of hosts. All methods wait for the DHT: not for an event loop.
+
+    A record counts until it expires, even if a later answer lacks it: each answer comes from a few peers of the DHT,
+    and a host that leaves in order stores an empty record.
 
     Args:
         gate: checks passes and has ours.
@@ -68,6 +77,7 @@ class Directory:
     def __init__(self, dht: DHT, run_name: str, gate: Gate, grid: Grid, settings: str):
         self._dht, self._key, self._gate = dht, f"{run_name}_expert_hosts", gate
         self._grid, self._settings = grid, settings
+        self._records: dict[bytes, ValueWithExpiration[Any]] = {}  # of all answers
         dht.add_validators([SchemaValidator(HostSchema, prefix=run_name)])
 
     def store(self, identity: Identity, holdings: Holdings, load: float, timeout: float = 10.0) -> bool:
@@ -88,18 +98,23 @@ class Directory:
         """The hosts that are listed now.
 
         Raises:
-            concurrent.futures.TimeoutError: the DHT does not answer.
+            NoAnswer: nobody answered, or nobody has heard of a host yet.
+            concurrent.futures.TimeoutError: our own peer of the DHT does not answer.
         """
         found = self._dht.get(self._key, latest=True, return_future=True).result(timeout)
         if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
-            return []
+            raise NoAnswer("the DHT knows no hosts of experts")
         now = clock.now()
-        listed = [self._listed(subkey, one.value) for subkey, one in found.value.items() if one.expiration_time > now]
+        records = dict(self._records)
+        for subkey, one in found.value.items():
+            records[subkey] = max(one, records.get(subkey, one), key=lambda record: record.expiration_time)
+        self._records = {subkey: one for subkey, one in records.items() if one.expiration_time > now}
+        listed = [self._listed(subkey, one) for subkey, one in self._records.items()]
         return [host for host in listed if host is not None]
 
-    def _listed(self, subkey: bytes, value: object) -> Listed | None:
+    def _listed(self, subkey: bytes, one: ValueWithExpiration[Any]) -> Listed | None:
         try:
-            peer_id, record = signer(subkey), HostRecord.parse_obj(value)
+            peer_id, record = signer(subkey), HostRecord.parse_obj(one.value)
             if record.settings != self._settings:
                 raise ValueError("a host of experts with other settings")
             user = self._gate.admit(peer_id, record.shown_pass).user
@@ -107,11 +122,12 @@ class Directory:
         except (ValidationError, ValueError, PassRefused) as error:
             logger.debug(f"a host is not listed: {error}")
             return None
-        return Listed(peer_id, user, holdings, record.load)
+        return Listed(peer_id, user, holdings, record.load, one.expiration_time)
 
     def _versions(self, held: list[HeldExpert]) -> dict[Uid, int]:
         return {uid: one.version for one in held if is_inside(uid := tuple(one.uid), self._grid)}
 
 
 def _held(versions: Mapping[Uid, int]) -> list[HeldExpert]:
-    return [HeldExpert(uid=list(uid), version=version) for uid, version in list(versions.items())[:MOST_EXPERTS]]
+    held = list(versions.items())[:MOST_EXPERTS]
+    return [HeldExpert(uid=list(uid), version=min(version, LARGEST_VERSION)) for uid, version in held]

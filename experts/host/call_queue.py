@@ -2,9 +2,12 @@
 
 A host that has more work than it can do in time drops the newest call of the caller that has most work waiting
 ("longest queue drop", Suter et al., INFOCOM 1998), so a flood displaces itself and not the calls of others. Batches are
-filled by turns, one call of each caller. Nothing here knows the time: it is given, in seconds.
+filled with calls of the callers that had least work done ("start-time fair queueing", Goyal et al., SIGCOMM 1996), so
+large calls get no larger share than small ones. Nothing here knows the time: it is given, in seconds.
 """
 
+import heapq
+import itertools
 import math
 from collections import deque
 from dataclasses import dataclass
@@ -48,8 +51,10 @@ class CallQueue:
 
     def __init__(self, limits: HostLimits):
         self._limits = limits
-        self._waiting: dict[str, deque[tuple[float, Call]]] = {}  # with the time of each; the next caller comes first
+        self._waiting: dict[str, deque[tuple[float, Call]]] = {}  # with the time of each
         self._costs: dict[str, float] = {}  # what waits of each caller
+        self._had: dict[str, float] = {}  # work taken of each caller that waits or had more than others
+        self._least = 0.0  # of those that waited at the last batch: a newcomer begins with it
         self._calls, self._rows = 0, 0
         self.speed = EXPECTED_SPEED  # rows forward a second, measured
 
@@ -60,7 +65,10 @@ class CallQueue:
 
     def offer(self, call: Call, now: float) -> list[Call]:
         """Take a call in, and return those that are refused for it: none, others, or this one."""
-        self._waiting.setdefault(call.caller, deque()).append((now, call))
+        if call.caller not in self._waiting:
+            self._waiting[call.caller] = deque()
+            self._had[call.caller] = max(self._had.get(call.caller, 0.0), self._least)
+        self._waiting[call.caller].append((now, call))
         self._count(call, 1)
         refused = []
         while (self.load > self._limits.longest_queue and self._calls > 1) or self._calls > self._limits.most_calls:
@@ -77,20 +85,30 @@ class CallQueue:
         return max(0.0, oldest + self._limits.longest_wait - now)
 
     def take(self) -> list[Call]:
-        """The next batch: calls of all callers by turns, up to the rows of a batch, at least one call."""
+        """The next batch, at least one call.
+
+        The caller that had least comes first, with a call of any size; then those whose calls fit into the rows of a
+        batch. One whose call does not fit has had least at some later batch.
+        """
         batch: list[Call] = []
         room = self._limits.batch_rows
-        while self._waiting:
-            caller, calls = next(iter(self._waiting.items()))
+        turns = itertools.count()
+        callers = [(self._had[caller], next(turns), caller) for caller in self._waiting]
+        heapq.heapify(callers)
+        self._least = callers[0][0] if callers else 0.0
+        while callers and (room > 0 or not batch):
+            had, _, caller = heapq.heappop(callers)
+            calls = self._waiting[caller]
             if batch and calls[0][1].rows > room:
-                break
+                continue
             _, call = calls.popleft()
             batch.append(call)
             room -= call.rows
-            del self._waiting[caller]
+            self._had[caller] = had + call.cost
             if calls:
-                self._waiting[caller] = calls  # behind all others
-            self._count(call, -1)
+                heapq.heappush(callers, (self._had[caller], next(turns), caller))
+            self._removed(call)
+        self._forget_work()
         return batch
 
     def computed(self, batch: list[Call], seconds: float) -> None:
@@ -106,6 +124,12 @@ class CallQueue:
         if entry is not None:
             calls.remove(entry)
             self._removed(call)
+
+    def _forget_work(self) -> None:
+        """Of callers that are equal to a newcomer; of all when nobody waits."""
+        if not self._waiting:
+            self._had, self._least = {}, 0.0
+        self._had = {caller: had for caller, had in self._had.items() if caller in self._waiting or had > self._least}
 
     def _drop_newest(self, offering: str) -> Call:
         most = max(self._costs, key=lambda caller: (self._costs[caller], caller == offering))

@@ -100,5 +100,7 @@ class Computing:
             return Outcome(refused=str(error))
 
     def _answer(self, rows: Tensor, version: int) -> Outcome:
+        if not rows.isfinite().all():
+            return Outcome(refused="the expert's answer is not finite")
         self.rows += len(rows)
         return Outcome(encode(rows), version)

@@ -1,5 +1,6 @@
 """States of experts in a folder: what a host serves and what it copies, a file for each."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from experts.grid import Uid, is_inside
 from experts.host.settings import ExpertSettings
 from experts.host.state import from_bytes, longest_state
 from experts.host.trained_expert import TrainedExpert
-from swarm.files import write_file
+from swarm.files import remove_partials, write_file
 
 logger = get_logger(__name__)
 
@@ -17,21 +18,51 @@ SUFFIX = ".safetensors"
 
 
 class StateFiles:
-    """The files of one host, named by the coordinates of their experts, as `3.5.safetensors`."""
+    """The files of one host, named by the coordinates of their experts, as `3.5.safetensors`.
+
+    Any thread may call the methods. A file is never replaced by one with fewer steps.
+    """
 
     def __init__(self, folder: Path, settings: ExpertSettings):
         self._folder, self._settings = folder, settings
+        self._lock = threading.Lock()  # a state that is late does not overtake another one
+        self._versions: dict[Uid, int] = {}
 
-    def write(self, uid: Uid, state: bytes) -> None:
-        """Replace an expert's file.
+    @property
+    def versions(self) -> dict[Uid, int]:
+        """Those that can be read, with their versions."""
+        return dict(self._versions)
+
+    def load(self) -> None:
+        """Find the files of an earlier process, and clear away those that it has not finished."""
+        remove_partials(self._folder)
+        for uid in self._named():
+            self.read(uid)
+
+    def write(self, uid: Uid, version: int, state: bytes) -> bool:
+        """Replace an expert's file; whether that was done: not if the file has more steps.
 
         Raises:
             StorageError: it cannot be written.
         """
-        write_file(self._path(uid), state)
+        with self._lock:
+            if version < self._versions.get(uid, 0):
+                return False
+            write_file(self._path(uid), state)
+            self._versions[uid] = version
+            return True
 
     def read(self, uid: Uid) -> TrainedExpert | None:
         """The expert as it was written last; None if it never was, or is damaged."""
+        with self._lock:
+            expert = self._read(uid)
+            if expert is None:
+                self._versions.pop(uid, None)
+            else:
+                self._versions[uid] = expert.version
+            return expert
+
+    def _read(self, uid: Uid) -> TrainedExpert | None:
         try:
             path = self._path(uid)
             if path.stat().st_size > longest_state(self._settings):
@@ -42,11 +73,6 @@ class StateFiles:
         except (ValueError, OSError) as error:
             logger.warning(f"{self._path(uid)}: not used ({error})")
             return None
-
-    def versions(self) -> dict[Uid, int]:
-        """Those that can be read, with their versions."""
-        experts = {uid: self.read(uid) for uid in self._named()}
-        return {uid: expert.version for uid, expert in experts.items() if expert is not None}
 
     def _named(self) -> Iterator[Uid]:
         for path in sorted(self._folder.glob(f"*{SUFFIX}")):

@@ -15,8 +15,8 @@ class ExpertSettings:
     width: int  # of the rows that travel
     hidden: int  # of each expert's hidden layer
     learning_rate: float = 1e-3  # of each expert's Adam
-    largest_norm: float = 1.0  # of what one caller's rows add to the gradient of an expert's step
-    oldest: int = 64  # steps of an expert between a forward call and its gradient; beyond that there is no step
+    max_grad_norm: float = 1.0  # of what one caller's rows add to the gradient of an expert's step
+    max_staleness: int = 64  # steps of an expert between a forward call and its gradient; beyond that there is no step
     seed: int = 0
 
     @property
@@ -45,6 +45,7 @@ class HostLimits:
     streams_of_a_user: int = 8
     states_a_minute: int = 64  # of one user
     busy_pause: float = 0.1  # before a caller is told that there is no room: it asks less often
-    strangers: int = 64  # streams that have not shown a pass yet
+    strangers: int = 64  # streams that have not shown a pass yet ...
+    strangers_of_a_peer: int = 2  # ... and of one peer
     hello: float = 15.0  # to show it
     stall: float = 60.0  # for a request to arrive once it has begun, and for an answer to be taken

@@ -1,11 +1,10 @@
 """The state of an expert as bytes: parameters, Adam's moments and the version, as safetensors.
 
 States come from other volunteers, so they are read strictly: the names, shapes and types of this very expert, and
-finite numbers. Nothing in the format can run code.
+numbers that its training can have led to. Nothing in the format can run code.
 """
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -15,7 +14,10 @@ from experts.host.trained_expert import TrainedExpert
 
 COPIES = 3  # parameters and two moments
 HEADER = 16 * 2**10  # bytes of names and shapes, at most
-LARGEST_VERSION = 2**53
+MAX_VERSION = 2**53 - 2**20  # leaves room for more steps before a host's record cannot hold the number
+MAX_MAGNITUDE = 1e6  # of parameters and moments
+MAX_MEAN = 100.0  # a mean's square over its variance: with Adam's usual betas it is 53 at most, whatever the gradients
+NEGLIGIBLE = 1e-16  # the square of Adam's epsilon: a mean below that makes no step to speak of
 
 
 def longest_state(settings: ExpertSettings) -> int:
@@ -45,15 +47,15 @@ def from_bytes(uid: Uid, settings: ExpertSettings, state: bytes) -> TrainedExper
         raise ValueError(f"a state of {len(state):,} bytes")
     try:
         tensors = load(state)
-    except SafetensorError as error:
-        raise ValueError(f"not a state of an expert: {error}") from None
+    except Exception as error:  # beside its own error, safetensors raises KeyError, AssertionError and more
+        raise ValueError(f"not a state of an expert: {error!r:.200}") from None
     version = _number(tensors.pop("version", None), torch.int64)
     steps = _number(tensors.pop("steps", None), torch.float32)
     expert = TrainedExpert(uid, settings, int(version))
     for name, parameter in expert.network.named_parameters():
         value, mean, variance = (_alike(tensors, key, parameter) for key in (name, f"{name}.mean", f"{name}.variance"))
-        if (variance < 0).any():
-            raise ValueError(f"{name}: a negative variance")
+        if (variance < 0).any() or (mean.square() > MAX_MEAN * variance + NEGLIGIBLE).any():
+            raise ValueError(f"{name}: moments that no gradients have")
         with torch.no_grad():
             parameter.copy_(value)
         if steps:
@@ -73,7 +75,7 @@ def _no_moments(parameter: Tensor) -> dict[str, Tensor]:
 
 
 def _number(tensor: Tensor | None, dtype: torch.dtype) -> float:
-    if tensor is None or tensor.shape or tensor.dtype != dtype or not 0 <= tensor.item() <= LARGEST_VERSION:
+    if tensor is None or tensor.shape or tensor.dtype != dtype or not 0 <= tensor.item() <= MAX_VERSION:
         raise ValueError("no count of steps")
     return tensor.item()
 
@@ -82,6 +84,6 @@ def _alike(tensors: dict[str, Tensor], name: str, parameter: Tensor) -> Tensor:
     tensor = tensors.pop(name, None)
     if tensor is None or tensor.shape != parameter.shape or tensor.dtype != torch.float32:
         raise ValueError(f"{name}: no tensor of shape {tuple(parameter.shape)} in float32")
-    if not tensor.isfinite().all():
-        raise ValueError(f"{name}: not finite")
+    if not (tensor.abs() <= MAX_MAGNITUDE).all():
+        raise ValueError(f"{name}: not finite, or beyond {MAX_MAGNITUDE:,.0f}")
     return tensor

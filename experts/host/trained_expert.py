@@ -49,12 +49,12 @@ class TrainedExpert:
 
     def is_fresh(self, version: int) -> bool:
         """Whether a gradient counts whose forward call had this version; a standby's may be behind that."""
-        return abs(self.version - version) <= self.settings.oldest
+        return abs(self.version - version) <= self.settings.max_staleness
 
     def backward(self, callers: Sequence[Gradients]) -> list[Tensor | NotFinite]:
         """Answer several callers, then take one step.
 
-        What each caller adds to the step is clipped to `largest_norm`. The norm is that of the rows' gradient as if
+        What each caller adds to the step is clipped to `max_grad_norm`. The norm is that of the rows' gradient as if
         they were alone, so no caller's rows change what another one adds.
 
         Returns:
@@ -95,7 +95,7 @@ class TrainedExpert:
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         if not norm.isfinite():
             raise NotFinite("gradients of the parameters are not finite")
-        scale = min(1.0, self.settings.largest_norm / max(float(norm), 1e-12))
+        scale = min(1.0, self.settings.max_grad_norm / max(float(norm), 1e-12))
         return list(torch._foreach_mul(gradients, scale)) if scale < 1.0 else gradients
 
     def _step(self, gradients: list[Tensor]) -> None:

@@ -31,7 +31,7 @@ class MixtureOfExperts(nn.Module):
 
     A fresh layer adds zero, and so does one whose experts are all silent. In some training batches all experts are
     off, so that the trunk alone stays a good model. What this module holds is trained as all parameters of the trunk;
-    experts learn where they are, when the gradient of their outputs comes back.
+    experts are trained on their hosts, when the gradient of their outputs comes back.
     """
 
     def __init__(

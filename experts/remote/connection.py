@@ -15,6 +15,7 @@ from swarm.access.passes import PassRefused
 
 FAILURES = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError, ValueError, PassRefused)
 LONGEST_HEAD = 64 * 2**10
+OPENING = HostLimits().hello  # seconds until the host has said hello
 
 
 class HostConnection:
@@ -33,14 +34,16 @@ class HostConnection:
     async def ask(self, kind: Kind, parts: tuple[Part, ...] = (), payload: bytes = b"") -> tuple[Answer, bytes]:
         """The answer to a request. A stream that was closed while it was idle is opened again, once.
 
+        A backward call is not repeated: the expert may have taken its step before the stream was closed.
+
         Raises:
             one of FAILURES: the host cannot be reached, is not of this run, or closed the stream.
         """
         is_new = self._writer is None
         try:
             return await self._ask(kind, parts, payload)
-        except (OSError, EOFError):
-            if is_new:
+        except (ConnectionError, EOFError):
+            if is_new or kind is Kind.BACKWARD:
                 raise
             return await self._ask(kind, parts, payload)
 
@@ -52,7 +55,9 @@ class HostConnection:
 
     async def _ask(self, kind: Kind, parts: tuple[Part, ...], payload: bytes) -> tuple[Answer, bytes]:
         async with self._opening:
-            writer = self._writer or await self._open()
+            writer = self._writer
+            if writer is None:
+                writer = await asyncio.wait_for(self._open(), OPENING)
         self.requests += 1
         number = self.requests
         answer: asyncio.Future[tuple[Answer, bytes]] = asyncio.get_running_loop().create_future()

@@ -1,11 +1,11 @@
 """A host in the swarm: it looks who has which experts, serves and copies its share, and keeps its record in the DHT."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hivemind.p2p import P2P
+from hivemind.p2p import P2P, PeerID
 from hivemind.utils import get_logger
 
 from experts.directory.assignment import Assignment, Holdings, assign, at_least, servers
@@ -14,19 +14,21 @@ from experts.grid import Uid
 from experts.host.computing import Computing
 from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings, HostLimits
-from experts.host.state import from_bytes, to_bytes
+from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.host.worker import Worker
-from experts.remote.connection import FAILURES, HostConnection
+from experts.remote.connection import HostConnection
+from experts.remote.copying import Copying, CopyTimes
 from experts.remote.greeting import Greeting
 from experts.remote.service import ExpertService
-from experts.remote.wire import Kind, Part, split
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.errors import StorageError
 from swarm.identity import Identity
 
 logger = get_logger(__name__)
+
+LOOKS = 2  # at the directory before experts are served: a single one may miss hosts
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class HostingTimes:
     tell: float = 10.0  # between two records of ours, if nothing changes; they live for three times as long
     copy: float = 120.0  # between two copies of an expert, and between two files of one that is served
     transfer: float = 60.0  # for a state to arrive
+    transfers: float = 600.0  # for all states of a host
 
 
 @dataclass(frozen=True)
@@ -70,125 +73,131 @@ class Hosting:
         self.worker = Worker(Computing(settings), limits)
         self._service = ExpertService(swarm.p2p, swarm.gate, swarm.run, settings, self.worker)
         self._peer = swarm.identity.peer_id.to_base58()
-        self._copies: dict[Uid, int] = {}  # versions of files of experts that are not served
-        self._kept_at: dict[Uid, float] = {}  # when an expert's file was written
-        self._seen: dict[tuple[str, Uid], int] = {}  # versions copied from others
-        self._told_at = float("-inf")
-        self._storing: asyncio.Task[None] | None = None
+        copying = CopyTimes(times.copy, times.transfer, times.transfers)
+        self._copying = Copying(self._connect, settings, self._files, copying)
+        self._saved_at: dict[Uid, float] = {}
+        self._published_at = float("-inf")
+        self._looks = 0
+        self._working: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def holdings(self) -> Holdings:
         """What we have now."""
         serves = {uid: expert.version for uid, expert in self.worker.computing.experts.items()}
-        return Holdings(self._peer, serves, dict(self._copies))
+        had = self._copying.had - serves.keys()
+        copies = {uid: version for uid, version in self._files.versions.items() if uid in had}
+        return Holdings(self._peer, serves, copies)
 
     async def start(self) -> None:
         """Read what we had, and begin."""
-        self._copies = await asyncio.to_thread(self._files.versions)
-        self._tasks = [asyncio.create_task(self.worker.run())]
+        await asyncio.to_thread(self._files.load)
+        self._copying.had.update(self._files.versions)
+        self._working = asyncio.create_task(self.worker.run())
         await self._service.start()
-        self._tasks.append(asyncio.create_task(self._keep()))
+        self._tasks = [asyncio.create_task(self._keep_looking()), asyncio.create_task(self._keep_saving())]
 
     async def stop(self) -> None:
         """Write all states and leave: others take over at once."""
-        await _end([*self._tasks[1:], *([self._storing] if self._storing else [])])
+        await _end(self._tasks)
+        await self._copying.stop()
         await self._service.stop()
-        await self._save(list(self.worker.computing.experts))
+        for uid in list(self.worker.computing.experts):
+            await self._save(uid)
         try:
             await asyncio.to_thread(self._swarm.directory.store, self._swarm.identity, Holdings(self._peer), 0.0, 2.0)
         except Exception as error:  # leaving does not fail because nobody is there to hear it
             logger.debug(f"the host's record was not withdrawn: {error!r}")
-        await _end(self._tasks[:1])
+        if self._working is not None:
+            await _end([self._working])
 
-    async def _keep(self) -> None:
+    async def _keep_looking(self) -> None:
         while True:
             try:
-                listed = await asyncio.to_thread(self._swarm.directory.read)
-                await self._follow([host for host in listed if host.peer_id != self._swarm.identity.peer_id])
+                await self._look()
             except Exception as error:  # the DHT is slow, the disk full: the next look will tell
                 logger.warning(f"the experts' directory: {error!r}")
             await asyncio.sleep(self._times.look)
 
+    async def _keep_saving(self) -> None:
+        """Write states that are due. This waits for no other host."""
+        while True:
+            try:
+                for uid in list(self.worker.computing.experts):
+                    if clock.now() >= self._saved_at.get(uid, float("-inf")) + self._times.copy:
+                        await self._save(uid)
+            except Exception:
+                logger.exception("states of experts could not be saved")
+            await asyncio.sleep(self._times.look)
+
+    async def _look(self) -> None:
+        if clock.now() >= self._published_at + self._times.tell:  # before the first read, or it may find nothing
+            await self._publish()
+        listed = await asyncio.to_thread(self._swarm.directory.read)
+        self._looks += 1
+        if self._looks >= LOOKS:
+            await self._follow([host for host in listed if host.peer_id != self._swarm.identity.peer_id])
+
     async def _follow(self, others: Sequence[Listed]) -> None:
         """Have what we are to have, and tell the others."""
-        holdings = at_least([host.holdings for host in others], self._seen)
+        holdings = at_least([host.holdings for host in others], self._copying.seen(others))
         to_have = assign(self.holdings, holdings, self._settings.grid, self._capacity)
         before = self.holdings.serves.keys() | set()
+        self._copying.wanted = to_have.copies
         await self._serve(to_have)
-        if self.holdings.serves.keys() != before or clock.now() >= self._told_at + self._times.tell:
-            await self._tell()
-        if self._storing is None or self._storing.done():  # it may take longer than our record lives
-            self._storing = asyncio.create_task(self._store(others, servers(holdings), to_have))
+        if self.holdings.serves.keys() != before:
+            await self._publish()
+        self._copying.follow(others, servers(holdings))
 
     async def _serve(self, to_have: Assignment) -> None:
         experts = self.worker.computing.experts
         for uid in experts.keys() - to_have.serves:
+            if not await self._save(uid):
+                continue  # it stays in memory, where its steps are, until it can be written
             logger.info(f"expert {uid} is served by another host now")
-            await self._save([uid])
-            self._copies[uid] = experts[uid].version
             await self.worker.between(experts.pop, uid)
+            self._copying.had.add(uid)
         for uid in sorted(to_have.serves - experts.keys()):
             expert = await asyncio.to_thread(self._files.read, uid) or TrainedExpert(uid, self._settings)
             logger.info(f"serving expert {uid} from step {expert.version}")
             await self.worker.between(experts.__setitem__, uid, expert)
-            self._copies.pop(uid, None)
-        for uid in self._copies.keys() - to_have.copies:
-            del self._copies[uid]  # its file stays: it may be the last one
+            self._copying.had.discard(uid)
+        self._copying.had &= to_have.copies  # the files of others stay: one may be the last
 
-    async def _store(self, others: Sequence[Listed], serving: Mapping[Uid, str], to_have: Assignment) -> None:
-        """Write what is due: states of ours, and copies of those of others."""
+    async def _publish(self) -> None:
+        load, directory = self.worker.queue.load, self._swarm.directory
         try:
-            await self._save([uid for uid in self.worker.computing.experts if self._is_due(uid)])
-            for host in others:
-                of_it = [uid for uid in to_have.copies if serving.get(uid) == host.holdings.peer and self._is_due(uid)]
-                if of_it:
-                    await self._copy(host, of_it)
-        except Exception:
-            logger.exception("states of experts could not be stored")
+            stored = await asyncio.to_thread(directory.store, self._swarm.identity, self.holdings, load)
+        except Exception as error:
+            logger.warning(f"the host's record: {error!r}")
+            return
+        if stored:
+            self._published_at = clock.now()
+        else:
+            logger.warning("the host's record could not be stored in the DHT")
 
-    async def _tell(self) -> None:
-        load = self.worker.queue.load
-        if await asyncio.to_thread(self._swarm.directory.store, self._swarm.identity, self.holdings, load):
-            self._told_at = clock.now()
-
-    def _is_due(self, uid: Uid) -> bool:
-        return clock.now() >= self._kept_at.get(uid, float("-inf")) + self._times.copy
-
-    async def _save(self, uids: Sequence[Uid]) -> None:
-        for uid in uids:
-            expert = self.worker.computing.experts.get(uid)
-            if expert is not None:
-                await self._write(uid, await self.worker.between(to_bytes, expert))
-
-    async def _write(self, uid: Uid, state: bytes) -> bool:
+    async def _save(self, uid: Uid) -> bool:
+        """Write the state of an expert that we serve; whether its file is that state or a newer one."""
+        expert = self.worker.computing.experts.get(uid)
+        if expert is None:
+            return False
+        version, state = await self.worker.between(_snapshot, expert)
         try:
-            await asyncio.to_thread(self._files.write, uid, state)
+            await asyncio.to_thread(self._files.write, uid, version, state)
         except StorageError as error:
             logger.warning(str(error))
             return False
-        self._kept_at[uid] = clock.now()
+        self._saved_at[uid] = clock.now()
         return True
 
-    async def _copy(self, host: Listed, uids: Sequence[Uid]) -> None:
-        """Copy experts from the host that serves them; those that cannot be had are tried again at the next look."""
+    def _connect(self, peer_id: PeerID) -> HostConnection:
         swarm = self._swarm
         greeting = Greeting(swarm.gate, swarm.run, self._settings)
-        connection = HostConnection(swarm.p2p, greeting, self._settings, host.peer_id)
-        try:
-            for uid in uids:
-                parts = (Part(uid),)
-                answer, payload = await asyncio.wait_for(connection.ask(Kind.STATE, parts), self._times.transfer)
-                answered = split(answer, payload, parts)
-                if uid not in answered:
-                    continue
-                expert = await asyncio.to_thread(from_bytes, uid, self._settings, payload)
-                if await self._write(uid, payload):
-                    self._copies[uid] = self._seen[host.holdings.peer, uid] = expert.version
-        except FAILURES as error:
-            logger.info(f"experts could not be copied from {host.peer_id}: {str(error) or type(error).__name__}")
-        finally:
-            connection.close()
+        return HostConnection(swarm.p2p, greeting, self._settings, peer_id)
+
+
+def _snapshot(expert: TrainedExpert) -> tuple[int, bytes]:
+    return expert.version, to_bytes(expert)
 
 
 async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:

@@ -20,7 +20,7 @@ from experts.grid import Uid
 from experts.host.settings import ExpertSettings, HostLimits
 from experts.remote import wire
 from experts.remote.availability import Availability
-from experts.remote.connection import FAILURES, HostConnection
+from experts.remote.connection import HostConnection
 from experts.remote.greeting import Greeting
 from experts.remote.wire import Kind, Part, Result
 from swarm.access.gate import Gate
@@ -29,7 +29,6 @@ logger = get_logger(__name__)
 
 T = TypeVar("T")
 TIMEOUT = 5.0  # seconds
-LARGEST = 1e4  # magnitude of an element; beyond it an answer is no output of an expert that learns
 MARGIN = 0.25  # seconds beyond it, if the event loop is held up
 MOST_VERSIONS = 4096  # of forward calls, for which the gradients may still come
 
@@ -168,11 +167,8 @@ class RemoteExperts:
         for uid, (_, data) in answers.items():
             try:
                 decoded = decode(data, len(inputs[uid]), self._settings.width)
-                if float(decoded.abs().max()) > LARGEST:
-                    raise ValueError(f"an element beyond {LARGEST:,.0f}")
-            except ValueError as error:
+            except ValueError as error:  # the expert has diverged, and others of its host may be good
                 logger.debug(f"expert {uid} did not answer with rows of its kind: {error}")
-                self._loop.soon(self._failed_by_id, self._routes.get(uid, ""))
                 continue
             outputs[uid] = decoded.to(inputs[uid].device)
         return outputs
@@ -180,23 +176,22 @@ class RemoteExperts:
     # -- in the loop
 
     async def _ask_all(self, groups: Mapping[str, list[_Group]]) -> dict[Uid, tuple[Result, bytes]]:
-        asked = [(self._host(peer), group) for peer, of_host in groups.items() for group in of_host]
-        tasks = [asyncio.ensure_future(self._ask(host, group)) for host, group in asked]
-        _, late = await asyncio.wait(tasks, timeout=self._timeout)
+        asks = [self._ask(self._host(peer), group) for peer, of_host in groups.items() for group in of_host]
         answers: dict[Uid, tuple[Result, bytes]] = {}
-        for (host, _), task in zip(asked, tasks, strict=True):
-            if task in late:
-                task.cancel()
-                self._failed(host, f"no answer within {self._timeout:.1f} s")
-            else:
-                answers |= task.result()
+        for answered in await asyncio.gather(*asks):
+            answers |= answered
         return answers
 
     async def _ask(self, host: _Host, group: _Group) -> dict[Uid, tuple[Result, bytes]]:
+        """What the host answers in time; nothing, and the host is left out, if it fails in any way."""
         try:
-            answer, payload = await host.connection.ask(group.kind, group.parts, group.payload)
+            asking = host.connection.ask(group.kind, group.parts, group.payload)
+            answer, payload = await asyncio.wait_for(asking, self._timeout)
             return wire.split(answer, payload, group.parts)
-        except FAILURES as error:
+        except asyncio.CancelledError:  # the loop was held up, or is about to end
+            self._loop.soon(self._failed, host, "the call was cancelled")
+            raise
+        except Exception as error:
             self._failed(host, str(error) or type(error).__name__)
             return {}
 
@@ -210,10 +205,6 @@ class RemoteExperts:
         for peer in self._hosts.keys() - {one.to_base58() for one in peers}:
             self._hosts.pop(peer).connection.close()
         self._note()
-
-    def _failed_by_id(self, peer: str) -> None:
-        if peer in self._hosts:
-            self._failed(self._hosts[peer], "an answer that was refused")
 
     def _failed(self, host: _Host, reason: str) -> None:
         host.connection.close()
@@ -232,7 +223,8 @@ class RemoteExperts:
                 return  # it is not in the table any longer
             try:
                 await asyncio.wait_for(host.connection.ask(Kind.PING), self._timeout)
-            except FAILURES:
+            except Exception as error:
+                logger.debug(f"{host.connection.peer_id} does not answer: {error!r}")
                 host.connection.close()
                 wait = host.availability.missed()
             else:

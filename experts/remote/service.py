@@ -22,7 +22,7 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.worker import BUSY, Worker
 from experts.remote import wire
-from experts.remote.greeting import HANDLE, Greeting
+from experts.remote.greeting import HANDLE, Greeting, HelloRefused
 from experts.remote.wire import Answer, Hello, Kind, Request, Result
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
@@ -33,6 +33,10 @@ logger = get_logger(__name__)
 
 REFUSALS = (ValueError, PassRefused)
 UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
+
+
+class NoRoom(ValueError):
+    """There are too many streams; it is not the fault of this peer."""
 
 
 class ExpertService:
@@ -51,7 +55,7 @@ class ExpertService:
         self._users: Counter[str] = Counter()  # streams of each
         self._states = RateLimit(self._limits.states_a_minute, 60.0)
         self._receiving = asyncio.Semaphore(self._limits.receiving)
-        self._strangers = 0
+        self._strangers: Counter[PeerID] = Counter()  # streams of each that have not said hello
         self.refused = 0  # streams and requests
 
     async def start(self) -> None:
@@ -76,7 +80,10 @@ class ExpertService:
                 writer.write(wire.message(self._greeting.hello))
                 await self._serve(info.peer_id, hello, user, reader, writer)
             finally:
-                self._users[user] -= 1
+                self._users -= Counter([user])
+        except NoRoom as error:
+            self.refused += 1
+            logger.debug(f"no room for {info.peer_id}: {error}")
         except REFUSALS as error:
             self.refused += 1
             count_refusal(info.peer_id)
@@ -90,17 +97,22 @@ class ExpertService:
             writer.transport.abort()
 
     async def _welcomed(self, peer_id: PeerID, reader: asyncio.StreamReader) -> tuple[Hello, str]:
-        if self._strangers >= self._limits.strangers or self._users.total() >= self._limits.streams:
-            raise ValueError("too many streams")
-        self._strangers += 1
+        limits = self._limits
+        if self._strangers[peer_id] >= limits.strangers_of_a_peer:
+            raise HelloRefused(f"more than {limits.strangers_of_a_peer} streams without a hello")
+        if self._strangers.total() >= limits.strangers or self._users.total() >= limits.streams:
+            raise NoRoom("too many streams")
+        self._strangers[peer_id] += 1
         try:
-            reading = wire.read_message(reader, Hello, wire.LONGEST_HELLO, 0, self._limits.hello)
-            hello, _ = await asyncio.wait_for(reading, self._limits.hello)
+            reading = wire.read_message(reader, Hello, wire.LONGEST_HELLO, 0, limits.hello)
+            hello, _ = await asyncio.wait_for(reading, limits.hello)
+        except asyncio.TimeoutError:
+            raise HelloRefused("no hello came") from None
         finally:
-            self._strangers -= 1
+            self._strangers -= Counter([peer_id])  # leaves no zeros
         user = self._greeting.check(hello, peer_id)
-        if self._users[user] >= self._limits.streams_of_a_user:
-            raise ValueError(f"more than {self._limits.streams_of_a_user} streams of {user}")
+        if self._users[user] >= limits.streams_of_a_user:
+            raise ValueError(f"more than {limits.streams_of_a_user} streams of {user}")
         self._users[user] += 1
         return hello, user
 
@@ -132,7 +144,10 @@ class ExpertService:
         return self._answer(request, outcomes)
 
     async def _looked_up(self, request: Request, user: str) -> tuple[Answer, bytes]:
-        if request.kind is Kind.PING or len(request.parts) != 1:
+        if request.kind is Kind.PING:
+            await self._worker.between(lambda: None)  # the host is alive if it computes
+            return Answer(request.number), b""
+        if len(request.parts) != 1:
             return Answer(request.number), b""
         if self._states.attempt(user) is not None:
             return self._answer(request, [BUSY])

@@ -10,7 +10,7 @@ from hivemind.dht.validation import DHTRecord
 from hivemind.utils import MSGPackSerializer, ValueWithExpiration
 
 from experts.directory.assignment import Holdings
-from experts.directory.records import MOST_EXPERTS, Directory
+from experts.directory.records import LARGEST_VERSION, LIFETIME, MOST_EXPERTS, Directory, NoAnswer
 from experts.grid import all_uids
 from experts.remote.following import routes
 from swarm import clock
@@ -46,6 +46,8 @@ class OneDht:
         return done(is_good)
 
     def get(self, key: str, latest: bool, return_future: bool) -> "Future[Any]":
+        if not self.stored:
+            return done(None)
         return done(ValueWithExpiration(self.stored, max(one.expiration_time for one in self.stored.values())))
 
 
@@ -82,6 +84,7 @@ def test_a_host_is_listed_with_its_user_and_what_it_has(run: Run):
     assert directory.store(identity, own, 0.5)
     (listed,) = directory.read()
     assert (listed.peer_id, listed.user, listed.holdings, listed.load) == (identity.peer_id, "amina", own, 0.5)
+    assert 0.0 <= clock.now() + LIFETIME - listed.expires < LIFETIME
     assert routes([listed]) == {A: identity.peer_id}
 
 
@@ -109,6 +112,53 @@ def test_expired_records_are_left_out(run: Run):
     stored = run.dht.stored[identity.subkey]
     run.dht.stored[identity.subkey] = ValueWithExpiration(stored.value, clock.now() - 1.0)
     assert directory.read() == []
+
+
+def test_when_nobody_answers_that_is_not_as_if_there_were_no_hosts(run: Run):
+    with pytest.raises(NoAnswer):
+        run.host("amina")[2].read()
+
+
+def test_a_record_counts_until_it_expires_though_answers_lack_it(run: Run, monkeypatch: pytest.MonkeyPatch):
+    reader = run.host("reader")[2]
+    for name in ("amina", "bimal"):
+        identity, _, directory = run.host(name)
+        assert directory.store(identity, holdings(identity, serves={A: 1}), 0.0)
+    assert [host.user for host in reader.read()] == ["amina", "bimal"]
+    begin = clock.now()
+    del run.dht.stored[identity.subkey]
+    assert [host.user for host in reader.read()] == ["amina", "bimal"]
+    (kept,) = run.dht.stored
+    run.dht.stored[kept] = ValueWithExpiration(run.dht.stored[kept].value, begin + 2 * LIFETIME)
+    monkeypatch.setattr(clock, "now", lambda: begin + LIFETIME + 1.0)
+    assert [host.user for host in reader.read()] == ["amina"]
+
+
+def test_of_two_records_of_a_host_the_newer_counts_whichever_comes_last(run: Run):
+    identity, _, directory = run.host("amina")
+    assert directory.store(identity, holdings(identity, serves={A: 1}), 0.0)
+    directory.read()
+    older = run.dht.stored[identity.subkey]
+    assert directory.store(identity, holdings(identity), 0.0)  # it leaves
+    assert directory.read()[0].holdings.serves == {}
+    run.dht.stored[identity.subkey] = older
+    assert directory.read()[0].holdings.serves == {}
+
+
+def test_a_ban_counts_for_records_that_are_known(run: Run):
+    reader = run.host("reader")[2]
+    for name in ("banned", "good"):
+        identity, _, directory = run.host(name)
+        assert directory.store(identity, holdings(identity, serves={A: 1}), 0.0)
+    assert len(reader.read()) == 2
+    run.guarded.ban("banned")
+    assert [host.user for host in reader.read()] == ["good"]
+
+
+def test_a_version_that_no_record_can_hold_is_told_as_the_largest(run: Run):
+    identity, _, directory = run.host("amina")
+    assert directory.store(identity, holdings(identity, serves={A: LARGEST_VERSION + 1}), 0.0)
+    assert directory.read()[0].holdings.serves == {A: LARGEST_VERSION}
 
 
 @pytest.mark.parametrize(

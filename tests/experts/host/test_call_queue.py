@@ -1,6 +1,7 @@
 """The queue in virtual time: when a batch is due, who comes first, and who is refused."""
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_a_full_batch_is_due_at_once():
     assert waiting.due_in(1.0) == 0.0
 
 
-def test_callers_come_by_turns():
+def test_callers_with_equal_calls_come_by_turns():
     waiting = queue()
     of_a = [call("a") for _ in range(20)]
     of_b = [call("b") for _ in range(2)]
@@ -54,13 +55,69 @@ def test_callers_come_by_turns():
     assert waiting.load == 0.0
 
 
-def test_a_call_that_is_larger_than_a_batch_is_computed_alone():
+def test_a_call_that_is_larger_than_a_batch_is_computed_alone_and_those_that_fit_do_not_wait_for_it():
     waiting = queue()
     large = call("a", 500)
-    small = [call("b"), call("b")]
-    for one in (small[0], large, small[1]):
+    small = [call("b"), call("b"), call("b", 95)]
+    for one in (small[0], large, *small[1:]):
         waiting.offer(one, 0.0)
-    assert [waiting.take() for _ in range(3)] == [small[:1], [large], small[1:]]
+    assert [waiting.take() for _ in range(3)] == [small[:2], [large], small[2:]]
+
+
+def test_callers_have_equal_shares_of_the_work_however_large_their_calls_are():
+    limits = HostLimits(batch_rows=2048, longest_queue=1e9)
+    waiting = queue(limits)
+    rows = {"huge": limits.request_rows, "large": 2000, "small": 10, "tiny": 1}
+    done, left = dict.fromkeys(rows, 0.0), dict.fromkeys(rows, 0)
+    for number in range(1000):
+        for caller in rows:
+            for _ in range(300 - left[caller]):  # there is always more than a batch
+                waiting.offer(call(caller, rows[caller], Direction.BACKWARD if number % 2 else Direction.FORWARD), 0.0)
+                left[caller] += 1
+        batch = waiting.take()
+        assert len(batch) == 1 or sum(one.rows for one in batch) <= limits.batch_rows
+        for one in batch:
+            done[one.caller] += one.cost
+            left[one.caller] -= 1
+    huge = call("huge", limits.request_rows, Direction.BACKWARD).cost
+    assert min(done.values()) > 20 * huge
+    assert max(done.values()) - min(done.values()) <= 2 * huge
+
+
+def test_a_small_call_waits_for_one_large_one_at_most():
+    waiting = queue(HostLimits(batch_rows=100, longest_queue=1e9))
+    for _ in range(10):
+        waiting.offer(call("a", 1000), 0.0)
+    for _ in range(5):
+        assert [one.caller for one in waiting.take()] == ["a"]
+        small = call("b")
+        waiting.offer(small, 0.0)
+        assert waiting.take() == [small]
+
+
+def test_a_caller_that_was_not_there_has_saved_nothing():
+    waiting = queue(HostLimits(batch_rows=100, longest_queue=1e9))
+    for _ in range(30):
+        waiting.offer(call("a", 100), 0.0)
+    for _ in range(10):
+        waiting.take()
+    for _ in range(10):
+        waiting.offer(call("b", 100), 0.0)
+    assert Counter(one.caller for _ in range(6) for one in waiting.take()) == {"a": 3, "b": 3}
+
+
+def test_nothing_is_kept_of_callers_that_have_gone():
+    waiting = queue(HostLimits(batch_rows=100, longest_queue=1e9))
+    for _ in range(300):
+        waiting.offer(call("always", 100), 0.0)
+    for number in range(100):
+        waiting.offer(call(f"caller{number}"), 0.0)
+        waiting.take()
+        waiting.take()
+    assert len(waiting._had) <= 3
+    while waiting.take():
+        pass
+    assert not waiting._had
 
 
 def test_a_flood_displaces_itself_and_not_the_calls_of_others():

@@ -1,14 +1,16 @@
 """States as bytes: the same expert comes back, and nothing else is taken."""
 
 import dataclasses
+import json
 import pickle
 
 import pytest
 import torch
 from safetensors.torch import load, save
 
+from experts.directory.records import LARGEST_VERSION
 from experts.host.settings import ExpertSettings
-from experts.host.state import from_bytes, longest_state, to_bytes
+from experts.host.state import MAX_MAGNITUDE, MAX_VERSION, from_bytes, longest_state, to_bytes
 from experts.host.trained_expert import Gradients, TrainedExpert
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=8, hidden=16)
@@ -64,12 +66,37 @@ def changed(name: str, value: torch.Tensor | None) -> bytes:
         ("into.bias", torch.full((16,), float("inf"))),
         ("into.bias.mean", torch.full((16,), float("nan"))),
         ("into.bias.variance", torch.full((16,), -1.0)),
+        ("version", torch.tensor(MAX_VERSION + 1)),
+        ("into.bias", torch.full((16,), -2 * MAX_MAGNITUDE)),
+        ("into.bias.mean", torch.full((16,), 2 * MAX_MAGNITUDE)),
+        ("into.bias.variance", torch.full((16,), 2 * MAX_MAGNITUDE)),
+        ("into.bias.variance", torch.zeros(16)),  # below a mean: the next step would have no bounds
         ("more", torch.zeros(1)),
     ],
 )
 def test_what_is_no_state_of_this_expert_is_refused(name: str, value: torch.Tensor | None):
     with pytest.raises(ValueError, match=r"\w"):
         from_bytes(UID, SETTINGS, changed(name, value))
+
+
+def test_the_moments_of_any_gradients_are_taken():
+    """They grow, stop, and come back; the first ones are too small for their squares."""
+    expert = trained(0)
+    for scale in (1e-25, *(1e-6 * 1.11**step for step in range(150)), *[0.0] * 100, 1.0):
+        one = gradients(1)
+        expert.backward([dataclasses.replace(one, outputs=scale * one.outputs)])
+        assert from_bytes(UID, SETTINGS, to_bytes(expert)).version == expert.version
+
+
+def test_the_last_version_that_is_taken_can_go_on_for_long():
+    expert = TrainedExpert(UID, SETTINGS, MAX_VERSION)
+    assert from_bytes(UID, SETTINGS, to_bytes(expert)).version + 2**20 <= LARGEST_VERSION
+
+
+def test_a_type_that_torch_does_not_have_is_refused():
+    head = json.dumps({"x": {"dtype": "F8_E8M0", "shape": [1], "data_offsets": [0, 1]}}).encode()
+    with pytest.raises(ValueError, match="not a state"):
+        from_bytes(UID, SETTINGS, len(head).to_bytes(8, "little") + head + b"0")
 
 
 @pytest.mark.parametrize("state", [b"", b"\x00" * 8, b"\xff" * 100, pickle.dumps({"version": 1})])

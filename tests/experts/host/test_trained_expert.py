@@ -55,7 +55,7 @@ def test_a_caller_with_huge_gradients_adds_no_more_than_a_usual_one():
         expert._step = lambda gradients: seen.append(flat(gradients))  # type: ignore[method-assign]
         expert.backward([sent(seed=1), sent(scale=scale, seed=2)])
     torch.testing.assert_close(seen[0], seen[1])
-    assert float(seen[0].norm()) <= 2 * SETTINGS.largest_norm + 1e-5
+    assert float(seen[0].norm()) <= 2 * SETTINGS.max_grad_norm + 1e-5
 
 
 def test_small_gradients_are_not_scaled():
@@ -92,7 +92,7 @@ def test_only_the_fresh_rows_of_a_caller_count():
 
 def test_how_old_is_too_old_in_both_directions():
     expert = TrainedExpert(UID, SETTINGS, version=100)
-    oldest = SETTINGS.oldest
+    oldest = SETTINGS.max_staleness
     assert expert.is_fresh(100 - oldest)
     assert not expert.is_fresh(100 - oldest - 1)
     assert expert.is_fresh(100 + oldest)  # the forward call was answered by one that had more steps, and is gone

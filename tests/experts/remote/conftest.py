@@ -15,8 +15,8 @@ from tests.experts.remote.small_hosts import SmallHosts
 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallHosts]:
-    """Those of one test; nobody has been refused before it."""
-    monkeypatch.setattr(refusals, "_refusals", RateLimit(refusals.MOST_REFUSALS, refusals.WINDOW))
+    """Those of one test; nobody has been refused before it, and no refusal is forgotten meanwhile."""
+    monkeypatch.setattr(refusals, "_refusals", RateLimit(refusals.MOST_REFUSALS, window=1e9))
     for name in ("add_unary_handler", "stream_handler"):
         monkeypatch.setattr(ControlClient, name, getattr(ControlClient, name))  # put back afterwards
     block_refused_callers()

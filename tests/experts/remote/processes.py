@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from averaging.transport.loop import LoopThread, join_daemon
+from experts.directory.assignment import Holdings
 from experts.directory.records import Directory
 from experts.grid import all_uids
 from experts.host.settings import ExpertSettings
@@ -89,9 +90,12 @@ def host(folder: Path, name: str, capacity: int) -> None:
         await hosting.start()
         return hosting
 
+    async def held() -> Holdings:
+        return hosting.holdings
+
     hosting = joined.loop.call(started())
     while not joined.is_over:
-        holdings = hosting.holdings
+        holdings = joined.loop.call(held())
         joined.say(
             {
                 "serves": {str(uid): version for uid, version in holdings.serves.items()},

@@ -2,7 +2,9 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from experts.remote.service import ExpertService
 from experts.remote.wire import VERSION, Hello
 from swarm.access.gate import Gate
 from tests.averaging.transport.peers import Guarded, Peers
+from tests.support.waiting import wait_until
 
 RUN = "0123abcd"
 SETTINGS = ExpertSettings(grid=(2, 2), width=8, hidden=16)
@@ -104,24 +107,56 @@ class Intruder:
     def __init__(self, loop: LoopThread, p2p: P2P, gate: Gate | None):
         self.loop, self.p2p = loop, p2p
         self.gate = gate
+        self._begun: list[asyncio.StreamWriter] = []
 
     def says(self, host: Host, *messages: bytes) -> bytes:
-        """Send all of it, and return what comes until the host closes the stream."""
+        """Send all of it, and return what comes until the host closes the stream, which it must do."""
 
         async def saying() -> bytes:
+            _, reader, writer = await self.p2p.call_binary_stream_handler(host.p2p.peer_id, HANDLE)
             try:
-                _, reader, writer = await self.p2p.call_binary_stream_handler(host.p2p.peer_id, HANDLE)
                 for one in messages:
                     writer.write(one)
                 return await asyncio.wait_for(reader.read(), 120.0)
-            except OSError:  # it was closed before all was said
+            except asyncio.TimeoutError:
+                raise AssertionError("the host keeps the stream open") from None
+            except ConnectionError:  # it was closed before all was said
                 return b""
             finally:
                 writer.transport.abort()
 
         return self.loop.call(saying())
 
+    def begins(self, host: Host) -> None:
+        """Open a stream, send the first byte of a hello, and no more; until it has arrived."""
+        before = host.service._strangers.total()
+
+        async def beginning() -> None:
+            _, _, writer = await self.p2p.call_binary_stream_handler(host.p2p.peer_id, HANDLE)
+            writer.write(b"\0")
+            self._begun.append(writer)
+
+        self.loop.call(beginning())
+        wait_until(lambda: host.service._strangers.total() > before, "the beginning of a hello")
+
     def hello(self, **changes: Any) -> bytes:
         shown = self.gate.own.to_bytes() if self.gate else b""
         fields = {"version": VERSION, "run": RUN, "settings": SETTINGS.fingerprint, "shown": shown}
         return wire.message(Hello(**{**fields, **changes}))
+
+
+def sent(caller: RemoteExperts, host: Host) -> int:
+    return caller._hosts[host.p2p.peer_id.to_base58()].connection.requests
+
+
+@contextmanager
+def held_up(host: Host) -> Iterator[None]:
+    """Its computing thread does nothing meanwhile; it is a frozen host, as far as callers can see."""
+    go_on = threading.Event()
+
+    holds = host.worker._thread.submit(go_on.wait)
+    try:
+        yield
+    finally:
+        go_on.set()
+        holds.result()

@@ -9,6 +9,7 @@ from experts.codec import encode
 from experts.host.state import to_bytes
 from experts.remote import wire
 from experts.remote.wire import Answer, Kind, Part, Request
+from swarm.access import refusals
 from swarm.access.refusals import MOST_REFUSALS
 from tests.experts.remote.small_hosts import ALL, SETTINGS, Host, SmallHosts, rows
 from tests.support.waiting import wait_until
@@ -101,7 +102,37 @@ def test_a_peer_that_is_refused_again_and_again_is_not_read_any_more(hosts: Smal
     intruder = hosts.intruder()
     for _ in range(MOST_REFUSALS + 3):
         assert intruder.says(host, intruder.hello()) == b""
-    assert host.service.refused <= MOST_REFUSALS
+    assert host.service.refused == MOST_REFUSALS
+
+
+def test_a_peer_has_few_streams_without_a_hello_and_others_are_served(hosts: SmallHosts):
+    host, amina = hosts.host(strangers_of_a_peer=2, hello=1e6), hosts.caller(name="amina")
+    amina.use({A: host.p2p.peer_id})
+    eve = hosts.intruder()
+    eve.gate = hosts.guarded.gate("eve", eve.p2p.peer_id)
+    for _ in range(2):
+        eve.begins(host)
+    assert eve.says(host, eve.hello()) == b""
+    assert host.service.refused == 1
+    assert refusals._refusals._seen.keys() == {eve.p2p.peer_id.to_base58()}
+    assert set(amina.forward({A: rows()})) == {A}
+
+
+def test_a_hello_that_never_comes_is_a_refusal(hosts: SmallHosts):
+    host, eve = hosts.host(hello=0.2), hosts.intruder()
+    assert eve.says(host, b"\0") == b""
+    assert host.service.refused == 1
+    assert refusals._refusals._seen.keys() == {eve.p2p.peer_id.to_base58()}
+    assert not host.service._strangers
+
+
+def test_a_peer_for_which_there_is_no_room_is_not_to_blame(hosts: SmallHosts):
+    host, eve, amina = hosts.host(strangers=1, hello=1e6), hosts.intruder(), hosts.intruder()
+    amina.gate = hosts.guarded.gate("amina", amina.p2p.peer_id)
+    eve.begins(host)
+    assert amina.says(host, amina.hello()) == b""
+    assert host.service.refused == 1
+    assert not refusals._refusals._seen
 
 
 def test_a_user_has_few_streams(hosts: SmallHosts):

@@ -1,0 +1,105 @@
+"""Copies of other hosts' experts: what their standby fetches, and keeps as files."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from hivemind.p2p import PeerID
+from hivemind.utils import get_logger
+
+from experts.directory.records import LIFETIME, Listed
+from experts.grid import Uid
+from experts.host.files import StateFiles
+from experts.host.settings import ExpertSettings
+from experts.host.state import from_bytes
+from experts.remote.connection import FAILURES, HostConnection
+from experts.remote.wire import Kind, Part, split
+from swarm import clock
+from swarm.errors import StorageError
+
+logger = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class CopyTimes:
+    """In seconds."""
+
+    every: float = 120.0  # between two copies of an expert
+    state: float = 60.0  # for one state to arrive
+    host: float = 600.0  # for all states that one host is asked for
+
+
+class Copying:
+    """Copies experts into files, with a task for each host. Everything is called in the event loop.
+
+    Args:
+        connect: to a host; the connection is closed here.
+    """
+
+    def __init__(
+        self, connect: Callable[[PeerID], HostConnection], settings: ExpertSettings, files: StateFiles, times: CopyTimes
+    ):
+        self._connect, self._settings, self._files, self._times = connect, settings, files, times
+        self.wanted: Set[Uid] = frozenset()  # what is fetched for another expert is thrown away
+        self.had: set[Uid] = set()  # experts whose file is a copy
+        self._tried_at: dict[Uid, float] = {}  # when a state came, whether it was of use or not
+        self._seen: dict[tuple[str, Uid], tuple[int, float]] = {}  # versions that peers had, and when
+        self._tasks: dict[PeerID, asyncio.Task[None]] = {}
+
+    def seen(self, hosts: Sequence[Listed]) -> dict[tuple[str, Uid], int]:
+        """What is newer than the hosts' records: versions that we have fetched since they stored them."""
+        newest = {host.holdings.peer: host.expires - LIFETIME - clock.SLACK for host in hosts}
+        self._seen = {key: one for key, one in self._seen.items() if newest.get(key[0], one[1]) < one[1]}
+        return {key: version for key, (version, _) in self._seen.items()}
+
+    def follow(self, hosts: Sequence[Listed], serving: Mapping[Uid, str]) -> None:
+        """Fetch what is due of what is wanted, from hosts of which nothing is being fetched, the oldest copy first."""
+        self._tasks = {peer_id: task for peer_id, task in self._tasks.items() if not task.done()}
+        due = [uid for uid in sorted(self.wanted, key=self._last) if clock.now() >= self._last(uid) + self._times.every]
+        for host in hosts:
+            of_it = [uid for uid in due if serving.get(uid) == host.holdings.peer]
+            if of_it and host.peer_id not in self._tasks:
+                self._tasks[host.peer_id] = asyncio.create_task(self._fetch(host.peer_id, of_it))
+
+    async def stop(self) -> None:
+        """End all tasks."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _last(self, uid: Uid) -> float:
+        return self._tried_at.get(uid, float("-inf"))
+
+    async def _fetch(self, peer_id: PeerID, uids: Sequence[Uid]) -> None:
+        """Copy experts from one host; those that do not come are tried again at the next look."""
+        connection = self._connect(peer_id)
+        try:
+            await asyncio.wait_for(self._fetch_all(connection, peer_id, uids), self._times.host)
+        except FAILURES as error:
+            logger.info(f"experts could not be copied from {peer_id}: {str(error) or type(error).__name__}")
+        except Exception:
+            logger.exception(f"experts could not be copied from {peer_id}")
+        finally:
+            connection.close()
+
+    async def _fetch_all(self, connection: HostConnection, peer_id: PeerID, uids: Sequence[Uid]) -> None:
+        for uid in uids:
+            parts = (Part(uid),)
+            answer, payload = await asyncio.wait_for(connection.ask(Kind.STATE, parts), self._times.state)
+            _, state = split(answer, payload, parts).get(uid, (None, b""))
+            if state:  # it was not refused
+                self._tried_at[uid] = clock.now()
+                await self._take(peer_id, uid, state)
+
+    async def _take(self, peer_id: PeerID, uid: Uid, state: bytes) -> None:
+        try:
+            expert = await asyncio.to_thread(from_bytes, uid, self._settings, state)
+            self._seen[peer_id.to_base58(), uid] = expert.version, clock.now()
+            if uid not in self.wanted:
+                return
+            if not await asyncio.to_thread(self._files.write, uid, expert.version, state):
+                logger.info(f"expert {uid}: {peer_id} has fewer steps ({expert.version}) than our copy")
+        except (ValueError, StorageError) as error:
+            logger.warning(f"expert {uid} of {peer_id} is not copied: {error}")
+        if uid in self.wanted and uid in self._files.versions:
+            self.had.add(uid)

@@ -1,0 +1,51 @@
+"""A caller's stream to a host that cannot be reached or says nothing."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from experts.host.settings import ExpertSettings
+from experts.remote import connection
+from experts.remote.connection import HostConnection
+from experts.remote.wire import Hello, Kind
+
+SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
+GREETING = SimpleNamespace(hello=Hello(1, "run", SETTINGS.fingerprint, b""))
+
+
+class Silent:
+    """A libp2p daemon that never opens a stream, or opens streams on which nothing comes."""
+
+    def __init__(self, opens: bool):
+        self._opens = opens
+        self.asked = 0
+        self.writers: list[Any] = []
+
+    async def call_binary_stream_handler(self, *_: object) -> tuple[None, asyncio.StreamReader, Any]:
+        self.asked += 1
+        if not self._opens:
+            await asyncio.Event().wait()
+        self.writers.append(Mock())
+        return None, asyncio.StreamReader(), self.writers[-1]
+
+
+@pytest.mark.parametrize("opens", [False, True], ids=["no stream", "no hello"])
+def test_opening_a_stream_ends_and_may_be_tried_again(monkeypatch: pytest.MonkeyPatch, opens: bool):
+    monkeypatch.setattr(connection, "OPENING", 0.01)
+    silent = Silent(opens)
+
+    async def asking() -> None:
+        host = HostConnection(silent, GREETING, SETTINGS, Mock())  # type: ignore[arg-type]
+        for _ in range(2):
+            ask = asyncio.create_task(host.ask(Kind.PING))
+            await asyncio.wait([ask], timeout=60.0)
+            assert ask.done()
+            assert isinstance(ask.exception(), asyncio.TimeoutError)
+
+    asyncio.run(asking())
+    assert silent.asked == 2
+    assert all(writer.transport.abort.called for writer in silent.writers)
+    assert len(silent.writers) == (2 if opens else 0)
