@@ -56,6 +56,7 @@ def test_members_train_together_and_others_stay_outside(
     assert "Traceback" not in text_of(alice) + text_of(bob) + text_of(swarm.peers[0])
 
 
+@pytest.mark.faults
 def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_it_is_back(
     small_swarm: Callable[..., SmallSwarm],
 ):

@@ -107,7 +107,7 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
         them.kill_all()
 
 
-@pytest.mark.swarm
+@pytest.mark.faults
 def test_when_a_host_is_killed_no_call_fails_and_the_standby_serves_from_its_copy(processes: Processes):
     copies = processes.wait_for_copies()
     gone, standby = processes.a_host_that_serves()
