@@ -67,7 +67,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
 
     Raises:
-        SahajError: a run that nobody could join, no usable tokenizer, probes or held-out text, a used port, a ledger or
+        SahajError: a run that admits nobody, no usable tokenizer, probes or held-out text, a used port, a ledger or
             checkpoint that does not fit, or nothing to go on from where that was asked for.
     """
     folder = options.state_folder

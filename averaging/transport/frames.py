@@ -58,7 +58,7 @@ class Hello(Packed, frozen=True, forbid_unknown_fields=False):
     version: int
     run: str  # fingerprint
     session: str
-    shown: bytes  # a pass; empty where the run has none
+    shown: bytes  # a pass
 
 
 def read_hello_body(body: bytes) -> Hello:

@@ -86,7 +86,7 @@ class DenseTerm(nn.Module):
 
 
 class Net(nn.Module):
-    """Pixels to the scores of ten digits, through layers whose term is added to the rows."""
+    """Scores ten digits from pixels; each layer adds its term to the rows."""
 
     def __init__(self, make_term: Callable[[], nn.Module]):
         super().__init__()

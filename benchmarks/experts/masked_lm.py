@@ -44,8 +44,8 @@ class Outcome:
 class AddedTerm:
     """Adds a term to the last feed-forward block of a model: `FFN(x) + term(x)`, on the rows that the heads read.
 
-    The layers of ALBERT share their weights. The last one is the one whose feed-forward block is given rows, not
-    samples.
+    The layers of ALBERT share their weights. In the last one the feed-forward block is given rows in
+    place of samples.
     """
 
     def __init__(self, model: PretrainingModel, term: nn.Module):

@@ -14,7 +14,6 @@ from experts.remote.wire import Answer, Hello, Kind, Part, Request
 from swarm.access.passes import PassRefused
 
 FAILURES = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError, ValueError, PassRefused)
-LONGEST_HEAD = 64 * 2**10
 OPENING = HostLimits().hello  # seconds until the host has said hello
 
 
@@ -86,7 +85,7 @@ class HostConnection:
         try:
             while True:
                 answer, payload = await wire.read_message(
-                    reader, Answer, LONGEST_HEAD, self._longest_payload, seconds=60.0
+                    reader, Answer, wire.LONGEST_HEAD, self._longest_payload, seconds=60.0
                 )
                 asked = self._waiting.get(answer.number)
                 if asked is not None and not asked.done():

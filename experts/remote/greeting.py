@@ -40,7 +40,7 @@ class Greeting:
         return self.user(peer_id, hello.shown)
 
     def user(self, peer_id: PeerID, shown: bytes) -> str:
-        """The user to whom a pass was given; the peer's id where there are no passes.
+        """The user to whom a pass was given.
 
         Raises:
             PassRefused: it is not good, or not any longer.

@@ -46,7 +46,7 @@ class Hello(_Packed, frozen=True):
     version: int
     run: str
     settings: str  # fingerprint of the experts' settings
-    shown: bytes  # a pass; empty where the run has none
+    shown: bytes  # a pass
 
 
 class Part(_Packed, frozen=True):

@@ -86,7 +86,7 @@ class ConvenerChoice:
         return silent or self._is_stalled(rank, now)
 
     def is_stalled(self, now: float) -> bool:
-        """Whether the batch has been full for so long that somebody else should try."""
+        """Whether the batch has been full for so long that another peer should convene."""
         return self._is_stalled(0, now)
 
     def _is_stalled(self, rank: int, now: float) -> bool:

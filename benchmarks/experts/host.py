@@ -1,6 +1,6 @@
 """Rows a second through one host of experts on one core, and what share of that core the experts' own computing is.
 
-    python -m benchmarks.experts_host [--json FILE] [--seconds 20]
+    python -m benchmarks.experts.host [--json FILE] [--seconds 20]
 
 The host has 16 experts of width 256 with a hidden layer of 1024; its process and its libp2p daemon have a core of their
 own. The callers have the other one: four threads, each with a batch of 1024 rows on its way, 64 for each expert. They
