@@ -15,7 +15,7 @@ from experts.grid import Grid, Uid, is_inside
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
-from swarm.dht.records import signer
+from swarm.dht.records import entries, signer
 from swarm.identity import Identity
 
 logger = get_logger(__name__)
@@ -101,12 +101,12 @@ class Directory:
             NoAnswer: nobody answered, or nobody has heard of a host yet.
             concurrent.futures.TimeoutError: our own peer of the DHT does not answer.
         """
-        found = self._dht.get(self._key, latest=True, return_future=True).result(timeout)
-        if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
+        found = entries(self._dht, self._key, timeout)
+        if not found:
             raise NoAnswer("the DHT knows no hosts of experts")
         now = clock.now()
         records = dict(self._records)
-        for subkey, one in found.value.items():
+        for subkey, one in found.items():
             records[subkey] = max(one, records.get(subkey, one), key=lambda record: record.expiration_time)
         self._records = {subkey: one for subkey, one in records.items() if one.expiration_time > now}
         listed = [self._listed(subkey, one) for subkey, one in self._records.items()]

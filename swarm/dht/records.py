@@ -103,15 +103,12 @@ def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, 
 
 def read_sessions(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[PeerID, SessionRecord]]:
     """All session records that the DHT holds now, with the peers that signed them."""
-    future = dht.get(f"{run_name}_sessions", latest=True, return_future=True)
     try:
-        found = future.result(timeout=timeout)
+        found = entries(dht, f"{run_name}_sessions", timeout)
     except Exception as error:
         logger.debug(f"session records could not be read: {error!r}")
         return []
-    if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
-        return []
-    return _parse(list(found.value.items()))
+    return _parse(list(found.items()))
 
 
 def store_contact(dht: DHT, run_name: str, identity: Identity, record: ContactRecord, timeout: float = 10.0) -> bool:
@@ -123,16 +120,23 @@ def store_contact(dht: DHT, run_name: str, identity: Identity, record: ContactRe
 
 def read_contacts(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[PeerID, ContactRecord, float]]:
     """All contact records that the DHT holds now, with the peers that signed them and the times when they expire."""
-    found = dht.get(f"{run_name}_contacts", latest=True, return_future=True).result(timeout)
-    if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
-        return []
     contacts = []
-    for subkey, value in found.value.items():
+    for subkey, value in entries(dht, f"{run_name}_contacts", timeout).items():
         try:
             contacts.append((signer(subkey), ContactRecord.parse_obj(value.value), float(value.expiration_time)))
         except (ValidationError, ValueError) as error:
             logger.debug(f"ignored a malformed contact record: {error!r}")
     return contacts
+
+
+def entries(dht: DHT, key: str, timeout: float) -> dict[bytes, ValueWithExpiration]:
+    """What the DHT holds under a key now, by subkey; empty if no peer has anything, or none answers.
+
+    Raises:
+        concurrent.futures.TimeoutError: our own node does not answer.
+    """
+    found = dht.get(key, latest=True, return_future=True).result(timeout)
+    return found.value if isinstance(found, ValueWithExpiration) and isinstance(found.value, dict) else {}
 
 
 def is_present(record: SessionRecord) -> bool:
