@@ -24,7 +24,7 @@ from rich.progress import track
 from rich.table import Table
 from scipy.optimize import linprog
 
-from averaging.bandwidth.cap import MEGABIT
+from averaging.bandwidth import MEGABIT
 from averaging.load_balancing.closed_form import Floats, Lines, round_seconds
 from averaging.load_balancing.plan import GlobalStep, Node, equal_parts, make_plan
 from averaging.reduce.gradient_codec import vector_bytes

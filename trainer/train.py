@@ -4,7 +4,7 @@ import queue
 import time
 import zlib
 
-from averaging.bandwidth.own_line import Caps
+from averaging.bandwidth import Caps
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership

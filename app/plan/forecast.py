@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.plan.table import Volunteers
-from averaging.bandwidth.cap import MEGABIT
+from averaging.bandwidth import MEGABIT
 from averaging.load_balancing.plan import GlobalStep, NobodyReachable, Node, Plan, Role, equal_parts, make_plan
 from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid

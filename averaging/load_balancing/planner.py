@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from itertools import accumulate
 
-from averaging.bandwidth.cap import MEGABIT
+from averaging.bandwidth import MEGABIT
 from averaging.load_balancing.plan import GlobalStep, Node, make_plan
 from averaging.protocol.messages import Assignment
 from averaging.protocol.rounds.parts import MemberProfile, Planned, equal_parts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hivemind.dht import DHT
 
-from averaging.bandwidth.own_line import NO_CAPS, Caps, OwnLine
+from averaging.bandwidth import NO_CAPS, Caps, OwnLine
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Message
 from averaging.shell.shell import Shell

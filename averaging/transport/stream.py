@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from hivemind.utils import get_logger
 
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import OwnLine
 from averaging.protocol.messages import Message
 from averaging.transport.frames import (
     LONGEST_HELLO,

@@ -20,7 +20,7 @@ from hivemind.p2p import P2P, PeerID
 from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
 from hivemind.utils import get_logger
 
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import OwnLine
 from averaging.protocol.messages import Message
 from averaging.transport.frames import (
     REFUSALS,

@@ -34,7 +34,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from averaging.bandwidth.cap import MEGABIT
+from averaging.bandwidth import MEGABIT
 from averaging.load_balancing.plan import GlobalStep, Node
 from averaging.reduce.grid import Grid
 from benchmarks import command

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hivemind.averaging.load_balancing import load_balance_peers
 
-from averaging.bandwidth.cap import MEGABIT
+from averaging.bandwidth import MEGABIT
 from averaging.load_balancing.explanation import explanation
 from averaging.load_balancing.plan import (
     MOST_REDUCERS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from hivemind.p2p import P2P, PeerID
 
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import OwnLine
 from averaging.log.header import Ballot
 from averaging.log.packing import pack
 from averaging.protocol.messages import Chunk, Message, Vote

@@ -6,8 +6,7 @@ import struct
 
 import pytest
 
-from averaging.bandwidth.meter import Meter
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import Meter, OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
 from averaging.transport.frames import SLICE, FrameKind, Lane, receipt

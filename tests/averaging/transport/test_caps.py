@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from averaging.bandwidth.cap import BURST, MEGABIT
-from averaging.bandwidth.own_line import Caps, OwnLine
+from averaging.bandwidth import BURST, MEGABIT, Caps, OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
 from averaging.transport.frames import SLICE
