@@ -17,8 +17,7 @@ from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.group_progress import GroupProgress
 from averaging.moshpit.group_round import PARTIAL, WHOLE
 from averaging.moshpit.loading import Loading
-from averaging.moshpit.open_step import OpenStep
-from averaging.moshpit.step_rounds import Mean, StepRounds, passed
+from averaging.moshpit.open_step import Mean, OpenStep, StepRounds, passed
 from averaging.protocol import messages
 from averaging.protocol.actions import Action, Apply, EncodeParameters, TakeParameters
 from averaging.protocol.buffers import Buffers

@@ -9,7 +9,6 @@ import pytest
 from hivemind.averaging.load_balancing import load_balance_peers
 
 from averaging.bandwidth import MEGABIT
-from averaging.load_balancing.explanation import explanation
 from averaging.load_balancing.plan import (
     MOST_REDUCERS,
     GlobalStep,
@@ -21,6 +20,7 @@ from averaging.load_balancing.plan import (
     make_plan,
     whole_parts,
 )
+from averaging.load_balancing.planner import explanation
 
 MODEL = GlobalStep(chunks=144, wire_bytes=18e6, samples=4096)
 

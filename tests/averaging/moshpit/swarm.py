@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from averaging.log.credit import contributions
 from averaging.log.header import Entry, Header
 from averaging.moshpit.group_keys import GroupSettings
+from averaging.moshpit.open_step import CARRIED
 from averaging.moshpit.peer import GroupPeer
-from averaging.moshpit.step_rounds import CARRIED
 from averaging.protocol.actions import (
     Action,
     Apply,

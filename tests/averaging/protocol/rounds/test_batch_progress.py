@@ -9,7 +9,7 @@ from averaging.log.header import Ballot, Head, HeaderKind, SnapshotName
 from averaging.protocol.actions import Apply, Average, SaveProposal, Send
 from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Vote
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.peer_views import FORGIVEN, MISSES, MOST_DOUBLINGS, PeerViews
+from averaging.protocol.rounds.batch_progress import FORGIVEN, MISSES, MOST_DOUBLINGS, PeerViews
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
 from tests.averaging.log.headers import chain_of
