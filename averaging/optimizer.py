@@ -16,12 +16,12 @@ from torch.nn import Parameter
 
 from averaging.load_balancing.plan import GlobalStep
 from averaging.load_balancing.planner import plan_round
+from averaging.log.content_store import Store
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, Gap
 from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
-from averaging.log.store import Store
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact

@@ -1,4 +1,4 @@
-"""What a peer finds again after a restart: its log, its snapshots, and the header that it accepted last.
+"""The folder of a peer: its log, its snapshots, and the header that it accepted last, to be found again after a restart.
 
 What a file names is on the disk before the file is.
 """
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from averaging.log.content_store import Store
+from averaging.log.entry_file import EntryFile, Record, chain_of, framed, missing_in, unframed, unreadable
 from averaging.log.header import Ballot, Entry, Gap, Header, HeaderKind, SnapshotName
-from averaging.log.log_file import LogFile, Record, chain_of, framed, missing_in, unframed, unreadable
 from averaging.log.packing import pack, unpack
 from averaging.log.snapshot import Manifest
-from averaging.log.store import Store
 from swarm.errors import StorageError
 from swarm.files import storage_errors, write_file
 
@@ -54,7 +54,7 @@ class Disk:
             folder.chmod(0o700)
         self._folder = folder
         self.contents = Store(folder / "contents", memory_limit)
-        self._log = LogFile(folder / LOG_FILE)
+        self._log = EntryFile(folder / LOG_FILE)
         self._gaps: tuple[Gap, ...] = ()
         self._snapshots, self._accepted, self._waited = folder / "snapshots", folder / "accepted", folder / "waited"
 

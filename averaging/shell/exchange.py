@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
+from averaging.log.content_store import Store
 from averaging.log.header import Ballot
-from averaging.log.store import Store
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Chunk, Message, Piece, Plan

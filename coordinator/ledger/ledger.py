@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, func, select, update
 
-from averaging.log.log_file import Place
+from averaging.log.entry_file import Place
 from coordinator.ledger.answers import EvaluationRecord, Leader, Progress, SessionSummary, StepSummary, Totals
 from coordinator.ledger.history import History
 from coordinator.ledger.ingest import PRESENT_SECONDS, Contribution, SessionReport, gather

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Connection, Table, Text, bindparam, cast, column, func, select
 
-from averaging.log.log_file import Place
+from averaging.log.entry_file import Place
 from coordinator.ledger.ingest import Batch, Row, add_up
 from coordinator.ledger.storage.database import INSERTS
 from coordinator.ledger.tables import Base, DayRow, HeaderRow, PlaceRow, SessionRow, StepRow

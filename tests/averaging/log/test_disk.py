@@ -10,8 +10,8 @@ from unittest.mock import Mock
 import pytest
 
 from averaging.log.disk import Disk, Journal
+from averaging.log.entry_file import entries_after
 from averaging.log.header import Ballot, Gap, Header, HeaderKind, SnapshotName
-from averaging.log.log_file import entries_after
 from swarm.errors import StorageError
 from tests.averaging.log.course import LIMIT, Course, state
 from tests.averaging.log.headers import FIRST

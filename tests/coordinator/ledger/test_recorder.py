@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
+from averaging.log.entry_file import EntryFile, Place, Record, entries_after
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, HeaderKind, Part, Reset
-from averaging.log.log_file import LogFile, Place, Record, entries_after
 from coordinator.ledger import recorder
 from coordinator.ledger.ledger import Ledger, LedgerError, SessionReport, open_ledger
 from coordinator.ledger.minutes import MinuteRecorder
@@ -67,7 +67,7 @@ class Log:
         self.path, self.read, self.steps = folder / LOG_FILE, 0, list[Applied]()
 
     def write(self, *headers: Header) -> None:
-        file = LogFile(self.path)
+        file = EntryFile(self.path)
         file.load()
         file.append([Record(Entry(one, Certificate(FIRST)), is_applied=True) for one in headers])
 
@@ -248,7 +248,7 @@ def chain_headers(count: int) -> list[Header]:
 
 
 def write_log(path: Path, *entries: Entry) -> None:
-    LogFile(path).append([Record(entry, is_applied=True) for entry in entries])
+    EntryFile(path).append([Record(entry, is_applied=True) for entry in entries])
 
 
 def samples(ledger: Ledger) -> dict[str, int]:

@@ -12,9 +12,9 @@ import msgpack
 import pytest
 from msgspec.structs import replace
 
-from averaging.log import log_file
+from averaging.log import entry_file
+from averaging.log.entry_file import EntryFile, Record, chain_of, entries_after, framed, missing_in, unframed
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part
-from averaging.log.log_file import LogFile, Record, chain_of, entries_after, framed, missing_in, unframed
 from swarm.errors import StorageError
 from tests.averaging.log.disk_faults import killed_after, small_disk
 from tests.averaging.log.headers import chain_of as headers_of
@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def written(path: Path) -> bytes:
-    LogFile(path).append(RECORDS)
+    EntryFile(path).append(RECORDS)
     return path.read_bytes()
 
 
@@ -42,16 +42,16 @@ def ends_of(content: bytes) -> list[int]:
 
 
 def loaded(path: Path) -> list[Entry]:
-    return [record.entry for record in LogFile(path).load()]
+    return [record.entry for record in EntryFile(path).load()]
 
 
 def test_entries_are_found_again(path: Path) -> None:
-    log = LogFile(path)
+    log = EntryFile(path)
     assert log.load() == []
     log.append(RECORDS[:1])
     log.append([])
     log.append(RECORDS[1:3])
-    again = LogFile(path)
+    again = EntryFile(path)
     assert again.load() == RECORDS[:3]
     again.append(RECORDS[3:])
     assert loaded(path) == ENTRIES
@@ -59,24 +59,24 @@ def test_entries_are_found_again(path: Path) -> None:
 
 
 def test_the_file_is_read_from_the_oldest_entry_that_is_needed(path: Path) -> None:
-    log = LogFile(path)
+    log = EntryFile(path)
     log.append(RECORDS[:4])
     start = log.since(2)
     log.append([Record(ENTRIES[0], is_applied=False), *RECORDS[4:]])  # one that was missing
     assert log.since(2) == start
-    again = LogFile(path)
+    again = EntryFile(path)
     found = again.load(start)
     assert [one.entry.header.step for one in found] == [2, 3, 0, 4]
     assert chain_of(found) == ENTRIES[2:]
     assert again.since(4) > start
     again.append([])
-    assert LogFile(path).load(again.end) == []
+    assert EntryFile(path).load(again.end) == []
 
 
 def test_the_chain_is_that_of_the_newest_header_that_was_applied(path: Path) -> None:
     """Two chains take the same step, and older headers come in between."""
     other = [Entry(entry.header, CERTIFICATE) for entry in headers_of(4, run="another")]
-    log = LogFile(path)
+    log = EntryFile(path)
     log.append([*RECORDS, *(Record(one, is_applied=False) for one in other[:3])])
     assert chain_of(log.load()) == ENTRIES
     log.append([Record(other[3], is_applied=True, gaps=GAPS)])
@@ -87,16 +87,16 @@ def test_the_chain_is_that_of_the_newest_header_that_was_applied(path: Path) -> 
 
 def test_headers_that_are_there_for_their_credit_alone_are_in_no_chain(path: Path) -> None:
     """Nobody has looked at their certificates, so they are not told to others as the run's."""
-    log = LogFile(path)
+    log = EntryFile(path)
     log.append(RECORDS[3:])
     log.append([Record(one, is_applied=False, is_proven=False) for one in ENTRIES[1:3]])
-    again = LogFile(path).load()
+    again = EntryFile(path).load()
     assert [one.entry for one in again] == [*ENTRIES[3:], *ENTRIES[1:3]]
     assert chain_of(again) == ENTRIES[3:]
 
 
 def test_entries_are_read_once_in_the_order_in_which_they_were_written(path: Path) -> None:
-    log = LogFile(path)
+    log = EntryFile(path)
     assert entries_after(path, None, 3) == ([], None)
     log.append(RECORDS[:4])
     first, place = entries_after(path, None, 3)
@@ -108,7 +108,7 @@ def test_entries_are_read_once_in_the_order_in_which_they_were_written(path: Pat
     found, place = entries_after(path, place, 3)
     assert found == ENTRIES[4:] and place is not None
     path.unlink()
-    LogFile(path).append([Record(one, is_applied=True) for one in ENTRIES[3:]])
+    EntryFile(path).append([Record(one, is_applied=True) for one in ENTRIES[3:]])
     assert entries_after(path, place, 3)[0] == ENTRIES[3:]  # it is another file
 
 
@@ -124,7 +124,7 @@ def test_a_tail_that_is_torn_at_any_byte_is_left_out_and_written_over(path: Path
     ends = ends_of(content)
     for size in range(len(content)):
         path.write_bytes(content[:size])
-        log = LogFile(path)
+        log = EntryFile(path)
         whole = max(count for count in range(6) if ends[count] <= size)
         assert log.load() == RECORDS[:whole]
         log.append(RECORDS[whole : whole + 1])
@@ -150,7 +150,7 @@ def test_a_bit_that_flips_costs_its_entry_and_no_other(path: Path, caplog: pytes
         path.write_bytes(flipped)
         lost = sum(end <= position for end in ends[1:])
         assert loaded(path) == ENTRIES[:lost] + ENTRIES[lost + 1 :]
-        assert LogFile(path).end == ends[-1 if lost < 4 else -2]
+        assert EntryFile(path).end == ends[-1 if lost < 4 else -2]
     first = f"{path}: bytes 0 to {ends[1] - 1} are broken and were left out; other peers are asked for what was there"
     assert caplog.messages[0].startswith(first)
     assert caplog.messages[-1].endswith("bytes after step 3 are broken and were left out")
@@ -169,7 +169,7 @@ def test_a_bit_that_flips_costs_its_entry_and_no_other(path: Path, caplog: pytes
     ],
 )
 def test_a_whole_frame_that_is_no_entry_is_left_out(path: Path, values: object) -> None:
-    LogFile(path).append(RECORDS[:1])
+    EntryFile(path).append(RECORDS[:1])
     content = path.read_bytes()
     path.write_bytes(content + framed(msgpack.packb(values), len(content)))
     assert loaded(path) == ENTRIES[:1]
@@ -177,13 +177,13 @@ def test_a_whole_frame_that_is_no_entry_is_left_out(path: Path, values: object) 
 
 def test_an_entry_within_an_entry_never_surfaces(path: Path) -> None:
     """What a peer writes into its header is not found where a longer write that failed is written over."""
-    log = LogFile(path)
+    log = EntryFile(path)
     log.append(RECORDS[:1])
     forged = replace(ENTRIES[1].header, run="forged")
     frame = framed(msgpack.packb([[forged.encoded, [0, "x"], [], [], []], True, None, True]))
     garbage = framed(b"x" * 500 + frame * 20)[:-1]
     path.write_bytes(path.read_bytes() + garbage)
-    assert loaded(path) == ENTRIES[:1] and LogFile(path).end == log.end
+    assert loaded(path) == ENTRIES[:1] and EntryFile(path).end == log.end
     log.append(RECORDS[1:2])
     assert loaded(path) == ENTRIES[:2]
     assert frame not in path.read_bytes()
@@ -226,25 +226,25 @@ def test_an_entry_that_is_being_written_is_not_taken_for_a_broken_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = written(path)
-    ends, look = ends_of(content), log_file._next_mark
+    ends, look = ends_of(content), entry_file._next_mark
 
     def written_meanwhile(file: BinaryIO, place: int) -> int | None:
         path.write_bytes(content)
         return look(file, place)
 
     path.write_bytes(content[: ends[1] + 5])
-    monkeypatch.setattr(log_file, "_next_mark", written_meanwhile)
+    monkeypatch.setattr(entry_file, "_next_mark", written_meanwhile)
     found, place = entries_after(path, None, 99)
     assert found == ENTRIES[:1]
     assert entries_after(path, place, 99)[0] == ENTRIES[1:]
 
 
-@pytest.mark.parametrize("read", [LogFile.load, lambda log: log.append(RECORDS[:1])])
-def test_a_file_that_is_no_log_is_not_written_over(path: Path, read: Callable[[LogFile], object]) -> None:
+@pytest.mark.parametrize("read", [EntryFile.load, lambda log: log.append(RECORDS[:1])])
+def test_a_file_that_is_no_log_is_not_written_over(path: Path, read: Callable[[EntryFile], object]) -> None:
     content = b"another format " * 10_000
     path.write_bytes(content)
     with pytest.raises(StorageError, match="none of its 150,000 bytes is an entry of a log; bring the folder back"):
-        read(log := LogFile(path))
+        read(log := EntryFile(path))
     with pytest.raises(StorageError):  # and when it is tried again
         log.append(RECORDS[:1])
     assert path.read_bytes() == content
@@ -253,11 +253,11 @@ def test_a_file_that_is_no_log_is_not_written_over(path: Path, read: Callable[[L
 @pytest.mark.usefixtures("no_fsync")
 def test_the_end_is_found_without_reading_what_is_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = written(path)
-    monkeypatch.setattr(log_file, "_READ", 64)
-    for tail in (b"", b"half", log_file._MARK, log_file._MARK[:3], framed(b"another place")):
+    monkeypatch.setattr(entry_file, "_READ", 64)
+    for tail in (b"", b"half", entry_file._MARK, entry_file._MARK[:3], framed(b"another place")):
         path.write_bytes(content + tail)
-        assert LogFile(path).end == len(content)
-    log = LogFile(path)
+        assert EntryFile(path).end == len(content)
+    log = EntryFile(path)
     log.append(RECORDS[:1])
     assert loaded(path) == [*ENTRIES, ENTRIES[0]]
 
@@ -266,7 +266,7 @@ def test_a_full_disk_leaves_the_entries_before(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 64) as disk:
         entries = [Entry(entry.header, CERTIFICATE) for entry in headers_of(200, voters=("v" * 2000,))]
         records = [Record(entry, is_applied=True) for entry in entries]
-        log = LogFile(disk / "log")
+        log = EntryFile(disk / "log")
         (disk / "other").write_bytes(bytes(20_000))
         with pytest.raises(StorageError) as caught:
             for record in records:
@@ -287,16 +287,16 @@ def test_a_place_that_cannot_be_read_or_written_says_so(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"log: could not be read \(Is a directory\); "):
         loaded(tmp_path / "log")
     with pytest.raises(StorageError, match=r"none/log: could not be saved \(No such file or directory\); "):
-        LogFile(tmp_path / "none" / "log").append(RECORDS)
+        EntryFile(tmp_path / "none" / "log").append(RECORDS)
 
 
 WRITER = """
     import sys
     from pathlib import Path
-    from averaging.log.log_file import LogFile, Record
+    from averaging.log.entry_file import EntryFile, Record
     from averaging.log.header import Entry, Certificate, Ballot, Header, HeaderKind
 
-    log, voters = LogFile(Path(sys.argv[1])), ("v" * 5000,)
+    log, voters = EntryFile(Path(sys.argv[1])), ("v" * 5000,)
     entries, ballot = [one.entry for one in log.load()], Ballot(0, "c.0")
     step, previous = (entries[-1].header.step, entries[-1].header.digest) if entries else (-1, "")
     while True:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from averaging.log.store import Store
+from averaging.log.content_store import Store
 from swarm.errors import StorageError
 from tests.averaging.log.disk_faults import killed_after, small_disk
 
@@ -156,7 +156,7 @@ def test_a_full_disk_leaves_the_others_and_says_so(tmp_path: Path) -> None:
 WRITER = """
     import hashlib, sys
     from pathlib import Path
-    from averaging.log.store import Store
+    from averaging.log.content_store import Store
 
     store = Store(Path(sys.argv[1]), 0)
     for index in range(int(sys.argv[2]), 10**6):

@@ -14,7 +14,6 @@ from swarm.files import fsync, remove_partials, storage_errors, write_file
 
 logger = logging.getLogger(__name__)
 
-
 _DIGEST = re.compile(r"[0-9a-f]{64}")  # SHA-256; other names could lead out of the folder
 
 

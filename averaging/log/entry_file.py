@@ -93,7 +93,7 @@ def _next_mark(file: BinaryIO, place: int) -> int | None:
     return None
 
 
-class LogFile:
+class EntryFile:
     """All entries that a peer has learned of, in that order."""
 
     def __init__(self, path: Path):
