@@ -30,9 +30,9 @@ from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, set_older_log_aside
 from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS
 from coordinator.tracking import open_tracker
-from swarm.dht import known_peers
+from swarm.dht import remembered_peers
+from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, addresses, join_dht
-from swarm.dht.watch import DHTWatch
 from swarm.errors import RunFileError
 from swarm.files import write_file
 from swarm.hosts import is_this_machine
@@ -192,7 +192,9 @@ def network(run: RunFile, options: CoordinatorOptions) -> Network:
     """Where this peer listens, and by whom it finds the swarm."""
     return Network(
         initial_peers=options.initial_peers,
-        earlier_peers=known_peers.recall(options.state_folder / PEERS),  # they go on elsewhere if this is a new machine
+        earlier_peers=remembered_peers.recall(
+            options.state_folder / PEERS
+        ),  # they go on elsewhere if this is a new machine
         listen=options.listen or tuple(run.coordinator.listen),
         announce=options.announce or tuple(run.coordinator.announce),
     )

@@ -20,7 +20,7 @@ from app.join.manifest import folder_name, read_manifest, write_manifest
 from app.join.peer_folder import IDENTITY, default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
-from swarm.dht import known_peers
+from swarm.dht import remembered_peers
 from swarm.logging import logs
 from swarm.private_folder import keep_private
 from swarm.program import program_version
@@ -236,20 +236,20 @@ def _train(admitted: Admitted, options: JoinOptions, timer: StartupTimer, view: 
 
 def _initial_peers(admitted: Admitted, peers_file: Path) -> list[str]:
     """The addresses to join by: the coordinator's, then those of earlier sessions."""
-    current = known_peers.usable(admitted.answer.initial_peers)
+    current = remembered_peers.usable(admitted.answer.initial_peers)
     if not current:
         raise JoinProblem(
             ProblemKind.MANIFEST, f"{admitted.run.name}: the coordinator names no peer to join by; tell the organizer"
         )
-    addresses = known_peers.merge(current, known_peers.recall(peers_file))
-    known_peers.remember(peers_file, addresses)
+    addresses = remembered_peers.merge(current, remembered_peers.recall(peers_file))
+    remembered_peers.remember(peers_file, addresses)
     return addresses
 
 
 def _remember_newer(peers_file: Path, answer: Renewed) -> None:
     with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop
-        current = known_peers.usable(answer.initial_peers)
-        known_peers.remember(peers_file, known_peers.merge(current, known_peers.recall(peers_file)))
+        current = remembered_peers.usable(answer.initial_peers)
+        remembered_peers.remember(peers_file, remembered_peers.merge(current, remembered_peers.recall(peers_file)))
 
 
 def _client_mode(url: str, chosen: VolunteerOptions) -> bool:

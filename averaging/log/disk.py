@@ -1,4 +1,4 @@
-"""The folder of a peer: its log, its snapshots, and the header that it accepted last, to be found again after a restart.
+"""The folder of a peer: its log, its snapshots and the header that it accepted last, to be found again after a restart.
 
 What a file names is on the disk before the file is.
 """

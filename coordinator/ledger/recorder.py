@@ -19,7 +19,7 @@ from coordinator.ledger.peer_records import admitted, reachable, session_reports
 from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
-from swarm.dht import known_peers
+from swarm.dht import remembered_peers
 from swarm.dht.records import is_present, read_sessions
 from swarm.run_file import RunFile
 
@@ -80,7 +80,7 @@ class Recorder:
         if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
             self._ledger.back_up()
             if ways := reachable(records, loopback=True):
-                known_peers.remember(self._peers, ways)
+                remembered_peers.remember(self._peers, ways)
             self._backed_up = time.monotonic()
         return sum(is_present(record) for _, _, record in records)
 

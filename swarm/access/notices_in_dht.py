@@ -3,11 +3,12 @@
 import threading
 
 from hivemind.dht import DHT
-from hivemind.utils import ValueWithExpiration, get_logger
+from hivemind.utils import get_logger
 
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.notices import notices_key
+from swarm.dht.records import entries
 from swarm.identity import Identity
 
 logger = get_logger(__name__)
@@ -46,10 +47,7 @@ def follow_notices(dht: DHT, gate: Gate) -> None:
 
 def _fetch(dht: DHT, gate: Gate) -> None:
     """Use what is newer than what we know. Anybody may write under the key; only what the authority signed counts."""
-    found = dht.get(notices_key(gate.run_name), latest=True, return_future=True).result(ANSWER_TIMEOUT)
-    if not isinstance(found, ValueWithExpiration) or not isinstance(found.value, dict):
-        return
-    for entry in found.value.values():
+    for entry in entries(dht, notices_key(gate.run_name), ANSWER_TIMEOUT).values():
         try:
             gate.take_notice(entry.value)
         except Exception as error:  # of another author; the next one may be the authority's

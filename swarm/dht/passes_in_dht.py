@@ -1,4 +1,4 @@
-"""DHT records carry the pass and the signature of their author; each author writes under a subkey of their own.
+"""Passes in the DHT: in each call between nodes and its answer, and in each record with the signature of its author.
 
 Records are passed on by others, and are checked by every peer that stores or reads them, without asking anybody. A
 record that was good when it was written stays good until it expires, or it would spoil every answer in which it stands:
@@ -16,6 +16,7 @@ from hivemind.dht.routing import DHTID
 from hivemind.dht.validation import DHTRecord
 from hivemind.p2p import PeerID
 from hivemind.utils import MSGPackSerializer, get_logger
+from hivemind.utils.auth import AuthorizedRequestBase, AuthorizedResponseBase, AuthorizerBase
 from hivemind.utils.crypto import RSAPublicKey
 
 from swarm import clock
@@ -23,6 +24,7 @@ from swarm.access.gate import Gate
 from swarm.access.notices import LONGEST as NOTICES
 from swarm.access.notices import notices_key
 from swarm.access.passes import PassRefused, check_pass, read_pass
+from swarm.access.refusals import caller, count_refusal
 from swarm.identity import Identity, peer_id_of
 
 logger = get_logger(__name__)
@@ -32,6 +34,51 @@ LONGEST_VALUE = 32 * 1024  # bytes of a record with its seal; ours take 5 kB, an
 LONGEST_NOTICES = NOTICES + 4096  # bytes of a record of the authority's notices
 LONGEST_SUBKEY = 1024  # bytes; a public key takes some 400
 NEVER_EXPIRED = 0.0  # unix time at which no pass has expired
+
+
+class PassAuthorizer(AuthorizerBase):
+    """Shows our pass with each call and each answer, and checks the pass of the other peer.
+
+    hivemind's own authorizers (its issue 253) sign each message with RSA as well, which takes a trainer more than one
+    percent of a core. libp2p has already authenticated the other peer and encrypts what is sent: what is left to check
+    is whether the pass was given to that very peer. Streams of the log check the same.
+    """
+
+    def __init__(self, gate: Gate, called: PeerID | None = None):
+        self._gate, self._called = gate, called
+
+    def toward(self, peer: PeerID) -> "PassAuthorizer":
+        """For calls of this peer."""
+        return PassAuthorizer(self._gate, peer)
+
+    async def sign_request(self, request: AuthorizedRequestBase, service_public_key: RSAPublicKey | None) -> None:
+        """See upstream."""
+        request.auth.client_access_token.signature = self._gate.own.to_bytes()
+
+    async def validate_request(self, request: AuthorizedRequestBase) -> bool:
+        """See upstream."""
+        admitted = self._admits(caller(), request.auth.client_access_token.signature)
+        if not admitted:
+            count_refusal()
+        return admitted
+
+    async def sign_response(self, response: AuthorizedResponseBase, request: AuthorizedRequestBase) -> None:
+        """See upstream."""
+        response.auth.service_access_token.signature = self._gate.own.to_bytes()
+
+    async def validate_response(self, response: AuthorizedResponseBase, request: AuthorizedRequestBase) -> bool:
+        """See upstream."""
+        return self._admits(self._called, response.auth.service_access_token.signature)
+
+    def _admits(self, peer_id: PeerID | None, shown: bytes) -> bool:
+        if peer_id is None:
+            return False
+        try:
+            self._gate.admit(peer_id, shown)
+        except PassRefused as error:
+            logger.debug(f"{peer_id} was refused: {error}")
+            return False
+        return True
 
 
 class PassValidator(RSASignatureValidator):

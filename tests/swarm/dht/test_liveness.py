@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-import swarm.dht.watch
-from swarm.dht.watch import DHT_SILENCE, LATE, LOOK_EVERY, DHTWatch, Silence, describe_end
+import swarm.dht.liveness
+from swarm.dht.liveness import DHT_SILENCE, LATE, LOOK_EVERY, DHTWatch, Silence, describe_end
 from swarm.leaving import end_process
 from tests.support.forked import runs_well
 from tests.support.passes import lone_node
@@ -89,7 +89,7 @@ def test_threads_that_write_to_a_dht_go_on_when_it_is_given_up(tmp_path: Path):
 
 
 def write_to_a_frozen_dht(folder: Path) -> None:
-    swarm.dht.watch.DHT_SILENCE = 2.0
+    swarm.dht.liveness.DHT_SILENCE = 2.0
     dht = lone_node(folder)
     node = psutil.Process(dht.pid)
     (daemon,) = node.children()
