@@ -18,7 +18,7 @@ from coordinator.context import RunContext, RunStatus
 from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.probes import read_probes
-from coordinator.evaluation.unigram_count import UnigramBaseline
+from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.initialization.initialize import initialize, is_new
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.minutes import MinuteRecorder

@@ -11,8 +11,8 @@ from hivemind.dht import DHT
 from coordinator.access.notice_store import NoticeStore
 from coordinator.state_folder import AUTHORITY
 from swarm.access.gate import Gate
-from swarm.access.notices_in_dht import publish_notices
 from swarm.access.passes import COORDINATOR, Authority, load_authority
+from swarm.dht.notices_in_dht import publish_notices
 from swarm.errors import StorageError
 from swarm.identity import Identity
 

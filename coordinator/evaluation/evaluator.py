@@ -9,8 +9,7 @@ from coordinator.checkpoints.store import restore_model
 from coordinator.context import RunContext
 from coordinator.evaluation.held_out import Evaluation, bfloat16_is_faster, evaluate
 from coordinator.evaluation.probes import Probe, fill
-from coordinator.evaluation.unigram import below_unigram, compared
-from coordinator.evaluation.unigram_count import UnigramBaseline
+from coordinator.evaluation.unigram import UnigramBaseline, below_unigram, compared
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker
 from swarm import clock

@@ -1,7 +1,7 @@
 """The progress of the run: where it is, what the last hour brought, and when it will be finished."""
 
 from coordinator.context import ServiceContext
-from coordinator.http.schemas.public import LastHourAnswer, ProgressAnswer
+from coordinator.http.schemas import LastHourAnswer, ProgressAnswer
 from coordinator.ledger.history import MINUTE
 from coordinator.ledger.ledger import Progress, Totals
 from coordinator.ledger.tables import MinuteRow

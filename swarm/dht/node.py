@@ -20,9 +20,9 @@ from hivemind.utils import get_logger
 from hivemind.utils.multiaddr import Multiaddr
 
 from swarm.access.gate import Gate
-from swarm.access.notices_in_dht import follow_notices
 from swarm.clock import describe_offset
 from swarm.dht.multiaddrs import check_address, is_loopback
+from swarm.dht.notices_in_dht import follow_notices
 from swarm.dht.passes_in_dht import PassAuthorizer
 from swarm.dht.records import validators
 from swarm.errors import SwarmError

@@ -10,7 +10,7 @@ from averaging.optimizers.state_step import learning_rate_at
 from coordinator.context import RunContext
 from coordinator.http.errors import UNAVAILABLE
 from coordinator.http.response_cache import CachedJson
-from coordinator.http.schemas.history import (
+from coordinator.http.schemas import (
     FilledSentenceAnswer,
     FillsAnswer,
     GuessAnswer,

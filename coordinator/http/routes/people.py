@@ -13,7 +13,7 @@ from coordinator.http.badges import badge, thanks
 from coordinator.http.errors import NOT_FOUND, UNAVAILABLE, Problem, problem_response
 from coordinator.http.recent_users import RecentUsers
 from coordinator.http.response_cache import CACHE_SECONDS, LONG_CACHE_SECONDS, Cached, CachedJson, cache_headers
-from coordinator.http.schemas.people import LeaderAnswer, Period, PersonAnswer, SessionAnswer
+from coordinator.http.schemas import LeaderAnswer, Period, PersonAnswer, SessionAnswer
 from coordinator.ledger.ledger import Leader, Ledger, SessionSummary
 from swarm.access.names import is_verified
 

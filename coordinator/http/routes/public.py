@@ -19,7 +19,7 @@ from coordinator.http.response_cache import (
     json_response,
 )
 from coordinator.http.run_progress import describe_progress
-from coordinator.http.schemas.public import (
+from coordinator.http.schemas import (
     AccessAnswer,
     CheckpointAnswer,
     HealthAnswer,

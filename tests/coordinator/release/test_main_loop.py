@@ -15,7 +15,7 @@ from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator
-from coordinator.evaluation.unigram_count import UnigramBaseline
+from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.storage.database import LedgerBroken

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.http.routes.learning import planned_rates
 from coordinator.http.run_progress import describe_progress, expected_finish
-from coordinator.http.schemas.public import LastHourAnswer
+from coordinator.http.schemas import LastHourAnswer
 from coordinator.ledger.history import FilledSentence
 from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
 from swarm.run_file import OptimizerSection

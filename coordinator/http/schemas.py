@@ -1,8 +1,28 @@
-"""The JSON that everybody may read. Of people it has the name and the avatar, nothing else."""
+"""The JSON that the routes answer with. Of people it has the name and the avatar, nothing else."""
 
-from pydantic import Field
+import math
+from enum import Enum
 
-from coordinator.ledger.answers import BELOW_UNIGRAM, UNIGRAM_LOSS, Answer, EvaluationRecord, Progress, StepSummary
+from pydantic import BaseModel, Field, computed_field
+
+from coordinator.evaluation.held_out import perplexity
+from coordinator.ledger.answers import (
+    BELOW_UNIGRAM,
+    UNIGRAM_LOSS,
+    Answer,
+    Contributor,
+    CountryCount,
+    DeviceCount,
+    EvaluationRecord,
+    Leader,
+    ModeCount,
+    Progress,
+    SessionFigures,
+    Span,
+    StepBucket,
+    StepSummary,
+    UserDay,
+)
 from swarm.access.join_messages import TokenizerFile
 
 
@@ -99,3 +119,95 @@ class HealthAnswer(Answer):
 
     status: str = Field(description="ok, or what is wrong")
     step: int
+
+
+class Period(str, Enum):
+    """A time for which there is a leaderboard."""
+
+    DAY = "day"
+    WEEK = "week"
+    RUN = "run"
+
+
+class Profile(BaseModel):
+    """What is shown beside a name."""
+
+    verified: bool = Field(description="whether the Hugging Face Hub says that this is the person")
+    avatar: str | None = Field(description="URL, where it is known")
+
+
+class LeaderAnswer(Leader, Profile):
+    """One user over all their devices."""
+
+
+class SessionAnswer(SessionFigures, Profile):
+    """One process of one user."""
+
+    session: str = Field(description="tells sessions apart and says nothing about the peer")
+
+
+class PersonAnswer(Contributor, Profile):
+    """One user, over all their devices, with their days and sessions."""
+
+    rank: int = Field(description="on the leaderboard of the whole run, the first being 1")
+    present: bool
+    days: list[UserDay] = Field(description="in order; those on which nothing was counted are left out")
+    sessions: list[SessionAnswer] = Field(description="by their newest reports, the newest first")
+
+
+class MachinesAnswer(Answer):
+    """What the run is computed on; nothing in it tells whose it is."""
+
+    devices: list[DeviceCount] = Field(description="those that contributed most first")
+    client_mode: ModeCount = Field(description="sessions that accept no connections, as behind a firewall")
+    reachable: ModeCount
+    countries: list[CountryCount] = Field(description="of users who gave theirs, those with most users first")
+
+
+class HistoricEvaluationAnswer(EvaluationRecord):
+    """A held-out evaluation."""
+
+    @computed_field(description="of a masked token; none where it is beyond all numbers")  # type: ignore[prop-decorator]
+    @property
+    def perplexity(self) -> float | None:
+        """Of a masked token, None if it is infinite."""
+        found = perplexity(self.loss)
+        return found if math.isfinite(found) else None
+
+
+class LearningRateAnswer(Answer):
+    """The learning rate that is planned for a global step."""
+
+    step: int
+    rate: float
+
+
+class HistoryAnswer(Answer):
+    """The whole run, from its beginning until now."""
+
+    steps: list[StepBucket]
+    evaluations: list[HistoricEvaluationAnswer]
+    minutes: list[Span]
+    learning_rate: list[LearningRateAnswer] = Field(description="to the run's end; between two points it is a line")
+
+
+class GuessAnswer(Answer):
+    """A token that the model would put."""
+
+    token: str
+    probability: float
+
+
+class FilledSentenceAnswer(Answer):
+    """A sentence with a mask, and what the model would put there."""
+
+    text: str = Field(description="the gap is shown as [MASK]")
+    guesses: list[GuessAnswer] = Field(description="the likeliest first")
+
+
+class FillsAnswer(Answer):
+    """What the model of a global step puts into fixed sentences."""
+
+    step: int
+    time: float
+    sentences: list[FilledSentenceAnswer]
