@@ -20,8 +20,8 @@ from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.initialization.initialize import initialize, is_new
+from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
-from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder
 from coordinator.main_loop import CoordinatorLoop
 from coordinator.notebook.build import invitation
@@ -132,14 +132,13 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 say(warning)
 
             # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
-            minutes, tracker = MinuteRecorder(context.ledger), open_tracker(run, folder)
+            minutes, tracker = MinuteRecorder(context.ledger.history), open_tracker(run, folder)
             baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
             evaluator = Evaluator(context, build_model(run, tokenizer), tokenizer, held_out, probes, baseline, tracker)
             loop = CoordinatorLoop(
                 context,
                 replica,
                 Recorder(run, dht, context.ledger, replica, minutes, access.gate, say, folder / PEERS),
-                minutes,
                 evaluator,
                 Rollback(context, replica, rollback_orders),
                 tracker,

@@ -22,7 +22,7 @@ from coordinator.http.routes.notebook import notebook_routes
 from coordinator.http.routes.people import people_routes
 from coordinator.http.routes.public import public_routes
 from coordinator.http.served_files import tokenizer_files
-from coordinator.ledger.ledger import LedgerError
+from coordinator.ledger.storage.database import LedgerError
 from swarm.access.join_messages import Refusal
 from swarm.errors import SahajError, StorageError
 from swarm.program import program_version

@@ -11,7 +11,8 @@ from prometheus_client.registry import Collector
 from coordinator.checkpoints.checkpoint import TrainerState, newest_checkpoint
 from coordinator.context import ServiceContext
 from coordinator.http.response_cache import CACHE_SECONDS, Cached
-from coordinator.ledger.ledger import LedgerError, Progress, SessionSummary, Totals
+from coordinator.ledger.answers import Progress, SessionSummary, Totals
+from coordinator.ledger.storage.database import LedgerError
 from swarm import clock
 
 

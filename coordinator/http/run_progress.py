@@ -2,8 +2,8 @@
 
 from coordinator.context import ServiceContext
 from coordinator.http.schemas import LastHourAnswer, ProgressAnswer
+from coordinator.ledger.answers import Progress, Totals
 from coordinator.ledger.history import MINUTE
-from coordinator.ledger.ledger import Progress, Totals
 from coordinator.ledger.tables import MinuteRow
 from swarm import clock
 

@@ -189,25 +189,3 @@ class HistoryAnswer(Answer):
     evaluations: list[HistoricEvaluationAnswer]
     minutes: list[Span]
     learning_rate: list[LearningRateAnswer] = Field(description="to the run's end; between two points it is a line")
-
-
-class GuessAnswer(Answer):
-    """A token that the model would put."""
-
-    token: str
-    probability: float
-
-
-class FilledSentenceAnswer(Answer):
-    """A sentence with a mask, and what the model would put there."""
-
-    text: str = Field(description="the gap is shown as [MASK]")
-    guesses: list[GuessAnswer] = Field(description="the likeliest first")
-
-
-class FillsAnswer(Answer):
-    """What the model of a global step puts into fixed sentences."""
-
-    step: int
-    time: float
-    sentences: list[FilledSentenceAnswer]

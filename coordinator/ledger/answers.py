@@ -4,6 +4,7 @@ They are made from rows of queries whose columns have the same names. Times are 
 """
 
 import datetime
+from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
@@ -106,6 +107,33 @@ class EvaluationRecord(Answer):
     def below_unigram(self) -> float | None:
         """By how many nats the loss is below the unigram loss."""
         return below_unigram(self.loss, self.unigram_loss)
+
+
+class Guess(Answer):
+    """A token that the model would put."""
+
+    token: str
+    probability: float
+
+
+class FilledSentence(Answer):
+    """A sentence with a mask, and what the model would put there."""
+
+    text: str = Field(description="the gap is shown as [MASK]")
+    guesses: list[Guess] = Field(description="the likeliest first")
+
+    @classmethod
+    def of(cls, text: str, guesses: Iterable[tuple[str, float]]) -> "FilledSentence":
+        """With these tokens and their probabilities, the likeliest first."""
+        return cls(text=text, guesses=[Guess(token=token, probability=probability) for token, probability in guesses])
+
+
+class Fills(Answer):
+    """What the model of a global step puts into fixed sentences."""
+
+    step: int
+    time: float
+    sentences: list[FilledSentence]
 
 
 class Contributor(Answer):

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
-from coordinator.ledger.ledger import SessionReport
+from coordinator.ledger.ingest import SessionReport
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
 from swarm.countries import COUNTRIES
@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and the user in its pass
 
+REPORTED = (SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys()) - {"country"}  # as they are
 MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
 
 
@@ -60,20 +61,11 @@ def session_reports(records: Iterable[AdmittedRecord]) -> list[SessionReport]:
     """Signed records as reports for the ledger; the peer id is that of the signature, not a claim."""
     return [
         SessionReport(
-            session_id=record.session_id,
             user=user,
             peer_id=str(signer),
-            client_mode=record.client_mode,
-            device=record.device,
             country=record.country if record.country in COUNTRIES else None,
-            started=record.started,
             last_seen=record.time,
-            step=record.step,
-            samples_per_second=record.samples_per_second,
-            averaging_rounds=record.averaging_rounds,
-            averaging_failures=record.averaging_failures,
-            data_wait_fraction=record.data_wait_fraction,
-            left=record.left,
+            **record.dict(include=REPORTED),
         )
         for signer, user, record in records
     ]

@@ -11,11 +11,11 @@ from hivemind.dht import DHT
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member
-from coordinator.ledger.flags import Flag, OddLosses, SeenRound
-from coordinator.ledger.ingest import is_plausible
-from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
-from coordinator.ledger.minutes import MinuteRecorder
+from coordinator.ledger.history import MinuteRecorder
+from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
+from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.peer_records import admitted, reachable, session_reports
+from coordinator.ledger.rounds import Flag, OddLosses, SeenRound
 from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
@@ -44,7 +44,7 @@ class Recorder:
     ):
         """`peers` is the file in which peers are remembered for the next start."""
         self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
-        self._minutes, self._say, self._peers = minutes, say, peers
+        self.minutes, self._say, self._peers = minutes, say, peers
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
         self._losses = OddLosses()
@@ -89,7 +89,7 @@ class Recorder:
             if (seen := seen_round(one)) is not None:
                 self._rounds.append(seen)
                 if seen.seconds is not None:
-                    self._minutes.round_ended(seen.seconds)
+                    self.minutes.round_ended(seen.seconds)
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.checkpoints.checkpoint import TrainerState
-from coordinator.ledger.answers import StepBucket
-from coordinator.ledger.ledger import EvaluationRecord, Leader, Ledger
+from coordinator.ledger.answers import EvaluationRecord, Leader, StepBucket
+from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import UNNAMED
 from swarm.access.names import UNVERIFIED, is_verified
 from swarm.errors import StorageError

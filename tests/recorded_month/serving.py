@@ -22,7 +22,8 @@ from coordinator.context import RunStatus, ServiceContext
 from coordinator.evaluation.held_out import perplexity
 from coordinator.http.app import make_app
 from coordinator.http.server import Server
-from coordinator.ledger.ledger import EvaluationRecord, Ledger, open_ledger
+from coordinator.ledger.answers import EvaluationRecord
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.state_folder import ADMIN_KEY
 from swarm.access.passes import load_authority
 from swarm.run_file import RunFile, dump_run

@@ -16,7 +16,8 @@ import psutil
 
 import averaging.transport.discovery
 from app.demo.peers import Peer, start_peer, wait_for_address
-from coordinator.ledger.ledger import Ledger, StepSummary, open_ledger
+from coordinator.ledger.answers import StepSummary
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.state_folder import ADDRESSES, URL
 from swarm.files import write_file
 from swarm.run_file import dump_run, parse_run

@@ -16,7 +16,7 @@ from coordinator.context import ServiceContext
 from coordinator.http.errors import NO_STORE, ProblemAnswer, bearer
 from coordinator.http.recent_users import RecentUsers
 from coordinator.ledger.answers import KnownFlag
-from coordinator.ledger.ledger import LedgerError
+from coordinator.ledger.storage.database import LedgerError
 from swarm.access.join_messages import Refused
 
 ERRORS: dict[int | str, dict[str, Any]] = {

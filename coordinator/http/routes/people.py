@@ -14,7 +14,8 @@ from coordinator.http.errors import NOT_FOUND, UNAVAILABLE, Problem, problem_res
 from coordinator.http.recent_users import RecentUsers
 from coordinator.http.response_cache import CACHE_SECONDS, LONG_CACHE_SECONDS, Cached, CachedJson, cache_headers
 from coordinator.http.schemas import LeaderAnswer, Period, PersonAnswer, SessionAnswer
-from coordinator.ledger.ledger import Leader, Ledger, SessionSummary
+from coordinator.ledger.answers import Leader, SessionSummary
+from coordinator.ledger.ledger import Ledger
 from swarm.access.names import is_verified
 
 MOST_SESSIONS = 1000

@@ -28,7 +28,7 @@ from coordinator.http.schemas import (
     RunAnswer,
 )
 from coordinator.http.served_files import ServedFile, file_response
-from coordinator.ledger.ledger import Progress, Totals
+from coordinator.ledger.answers import Progress, Totals
 from coordinator.notebook.build import FILE_NAME
 from swarm.program import program_version
 from swarm.run_file import RunFile

@@ -20,7 +20,8 @@ from coordinator.context import RunStatus, ServiceContext
 from coordinator.http.app import make_app
 from coordinator.http.request_limits import JoinLimits
 from coordinator.http.server import Server
-from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
+from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ledger import Ledger, open_ledger
 from swarm.access.passes import load_authority
 from swarm.identity import peer_id_of
 from swarm.program import program_version

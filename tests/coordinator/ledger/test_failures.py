@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from coordinator.ledger.ledger import LedgerError, SessionReport, open_ledger
-from coordinator.ledger.storage.database import _database_url, writing
+from coordinator.ledger.ingest import SessionReport
+from coordinator.ledger.ledger import open_ledger
+from coordinator.ledger.storage.database import LedgerError, _database_url, writing
 from swarm import secret_variables
 from tests.support.waiting import PATIENCE
 

@@ -14,10 +14,11 @@ from averaging.log.disk import LOG_FILE
 from averaging.log.entry_file import EntryFile, Place, Record, entries_after
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, HeaderKind, Part, Reset
 from coordinator.ledger import recorder
-from coordinator.ledger.ledger import Ledger, LedgerError, SessionReport, open_ledger
-from coordinator.ledger.minutes import MinuteRecorder
+from coordinator.ledger.history import MinuteRecorder
+from coordinator.ledger.ingest import SessionReport
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.recorder import Recorder, credited, ledger_id, seen_round, with_bound_id
-from coordinator.ledger.storage.database import reading
+from coordinator.ledger.storage.database import LedgerError, reading
 from coordinator.ledger.tables import RoundRow
 from coordinator.replica import Applied, Replica
 from swarm.run_file import RunFile
@@ -92,7 +93,7 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
 
     def make(ledger: Ledger) -> Recorder:
-        minutes = MinuteRecorder(ledger, lambda: 600.0)
+        minutes = MinuteRecorder(ledger.history, lambda: 600.0)
         return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), print, tmp_path / "peers.json")
 
     return make

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from coordinator.ledger.flags import Flag, Kind, SeenRound
 from coordinator.ledger.ledger import Ledger, open_ledger
+from coordinator.ledger.rounds import Flag, Kind, SeenRound
 
 
 def test_rounds_are_kept(ledger: Ledger, ledger_url: str, tmp_path: Path):

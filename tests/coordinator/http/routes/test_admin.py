@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.access.admin_key import load_admin_key, read_admin_key
-from coordinator.ledger.flags import Flag, Kind
+from coordinator.ledger.rounds import Flag, Kind
 from swarm.errors import SwarmError
 from tests.coordinator.http.conftest import Service
 from tests.support.hub.stand_in import HubStandIn

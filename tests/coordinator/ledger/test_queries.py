@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.ledger.answers import CountryCount, ModeCount
-from coordinator.ledger.ledger import Ledger, SessionReport
+from coordinator.ledger.ingest import SessionReport
+from coordinator.ledger.ledger import Ledger
 
 Report = Callable[..., SessionReport]
 DAY = 86400.0
