@@ -15,7 +15,7 @@ from averaging.log.header import Entry, Header, HeaderKind
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
-from coordinator.access.authority import AccessControl
+from coordinator.access.decisions import AccessControl
 from coordinator.checkpoints.checkpoint import CheckpointError
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.context import RunContext

@@ -14,8 +14,7 @@ import httpx
 from pydantic import Base64Bytes, BaseModel, ConfigDict, ValidationError
 
 from app.join.address import coordinator_url, is_loopback
-from app.join.network_errors import explain
-from app.join.problems import JoinProblem, ProblemKind, one_line
+from app.join.problems import JoinProblem, ProblemKind, explain, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Refused
 from swarm.clock import describe_offset
 

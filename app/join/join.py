@@ -31,7 +31,7 @@ from trainer.options import TrainerOptions, VolunteerOptions
 from trainer.startup_timer import StartupTimer
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once
-    from app.join.coordinator_contact import CoordinatorContact
+    from app.join.pass_renewal import CoordinatorContact
     from swarm.access.gate import Gate
     from swarm.identity import Identity
 
@@ -134,7 +134,7 @@ def _enter(
 ) -> Admitted:
     """Get a pass and the manifest, and check that this machine and this program fit the run."""
     with timer("loading the program"):
-        from app.join.coordinator_contact import CoordinatorContact
+        from app.join.pass_renewal import CoordinatorContact
         from swarm.access.gate import Gate
         from swarm.access.passes import check_pass, read_pass
         from swarm.identity import load_identity

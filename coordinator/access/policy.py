@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from coordinator.access.decisions import Decisions
 from coordinator.access.hub_identity import HubUser
-from coordinator.access.notice_store import Decisions
 from swarm.access.join_messages import JoinRequest, Refusal, Refused
 from swarm.access.names import UNVERIFIED
 from swarm.access.passes import COORDINATOR

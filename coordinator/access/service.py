@@ -9,9 +9,8 @@ from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.authority import AccessControl, keep_publishing
-from coordinator.access.pass_clock import keep_pass_time
-from coordinator.access.renewals import open_renewals
+from coordinator.access.decisions import AccessControl, keep_publishing
+from coordinator.access.renewals import keep_pass_time, open_renewals
 from coordinator.context import RunContext, RunStatus, ServiceContext
 from coordinator.http.app import make_app
 from coordinator.http.response_cache import Cached

@@ -15,7 +15,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.notice_store import NoticeStore
+from coordinator.access.decisions import NoticeStore
 from coordinator.checkpoints.checkpoint import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState
 from coordinator.checkpoints.retention import checkpoints_to_remove
 from coordinator.context import RunStatus, ServiceContext

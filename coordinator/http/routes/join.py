@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from hivemind.p2p import PeerID
 
-from coordinator.access.hub_identity import Hub, HubAway, HubUser, TokenRejected
+from coordinator.access.hub_identity import VERIFIED_FOR, Hub, HubAway, HubUser, TokenRejected
 from coordinator.access.policy import AccessPolicy, admit, check_request
 from coordinator.context import ServiceContext
 from coordinator.http.errors import NO_STORE, bearer, problem_response
@@ -99,7 +99,7 @@ def join_routes(
         answer = await asyncio.to_thread(_welcome, context, body, user, manifest)
         recent.add(user, who.avatar if who else None)
         if who is not None:
-            context.verified_users.note(body.peer_id, who)
+            context.verified_users.note(body.peer_id, who, VERIFIED_FOR)
         joins.count("joined")
         logger.info("%s was given a pass", user)
         return JSONResponse(answer.model_dump(mode="json", by_alias=True), headers=NO_STORE)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from app.join.coordinator_contact import may_follow
 from app.join.machine_checks import (
     Computer,
     Finding,
@@ -17,7 +16,7 @@ from app.join.machine_checks import (
     plan,
     refuse_if_fatal,
 )
-from app.join.pass_renewal import LONGEST_PAUSE, pause
+from app.join.pass_renewal import LONGEST_PAUSE, may_follow, pause
 from app.join.peer_folder import IDENTITY, cache_folder, default_folder
 from app.join.problems import ProblemKind
 from swarm.dht import remembered_peers

@@ -14,7 +14,7 @@ from hivemind.utils.crypto import RSAPrivateKey
 from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.notice_store import NoticeStore
+from coordinator.access.decisions import NoticeStore
 from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.context import RunStatus, ServiceContext
 from coordinator.http.app import make_app

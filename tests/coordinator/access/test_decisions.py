@@ -1,14 +1,20 @@
+"""What the organizer has decided is on the disk before it takes effect, and is published."""
+
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from coordinator.access import notice_store
-from coordinator.access.notice_store import Decisions, NoticeStore
+from coordinator.access import decisions
+from coordinator.access.decisions import Decisions, NoticeStore, keep_publishing, open_access_control
 from swarm.access.notices import Notices, read_notices
 from swarm.access.passes import Authority, load_authority
 from swarm.errors import StorageError, SwarmError
+from swarm.identity import load_identity
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -49,7 +55,7 @@ def test_notices_are_each_later_than_the_one_before(
     with ThreadPoolExecutor(4) as pool:
         times = [one.result().time for one in [pool.submit(read, store, authority) for _ in range(200)]]
     assert len(set(times)) == 200
-    monkeypatch.setattr(notice_store.clock, "now", lambda: 1000.0)  # the clock was set back
+    monkeypatch.setattr(decisions.clock, "now", lambda: 1000.0)  # the clock was set back
     assert read(store, authority).time > max(times)
     store.pause()
     again = NoticeStore(tmp_path, authority, "a-run")
@@ -58,10 +64,10 @@ def test_notices_are_each_later_than_the_one_before(
 
 def test_the_time_is_noted_now_and_then(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     store = NoticeStore(tmp_path, authority, "a-run")
-    monkeypatch.setattr(notice_store.clock, "now", lambda: 5000.0)
+    monkeypatch.setattr(decisions.clock, "now", lambda: 5000.0)
     store.current()
     assert json.loads((tmp_path / "notices.json").read_text())["time"] == 5000.0
-    monkeypatch.setattr(notice_store.clock, "now", lambda: 5059.0)
+    monkeypatch.setattr(decisions.clock, "now", lambda: 5059.0)
     store.current()
     assert json.loads((tmp_path / "notices.json").read_text())["time"] == 5000.0
 
@@ -78,11 +84,11 @@ def test_what_cannot_be_kept_or_spread_is_not_decided(
     def full(*_: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(notice_store, "write_file", full)
+    monkeypatch.setattr(decisions, "write_file", full)
     with pytest.raises(StorageError):
         store.unban("asha")
     assert read(store, authority).banned == {"asha"}
-    monkeypatch.setattr(notice_store.clock, "now", lambda: 1e10)
+    monkeypatch.setattr(decisions.clock, "now", lambda: 1e10)
     assert read(store, authority).time == 1e10  # the authority stays audible
 
 
@@ -97,3 +103,20 @@ def test_a_broken_file_is_told_and_left_alone(tmp_path: Path, authority: Authori
 
 def test_a_new_store_is_empty(tmp_path: Path, authority: Authority) -> None:
     assert NoticeStore(tmp_path, authority, "a-run").decisions == Decisions()
+
+
+def test_a_full_disk_ends_no_publications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    identity = load_identity(tmp_path / "identity.key")
+    access = open_access_control("run", tmp_path, identity, 3600.0)
+    monkeypatch.setattr(access.gate, "take_notice", Mock(side_effect=StorageError("the disk is full")))
+    monkeypatch.setattr(decisions, "POLL_EVERY", 0.01)
+    monkeypatch.setattr(decisions, "PUBLISH_EVERY", 0.0)
+    stored, stop = threading.Semaphore(0), threading.Event()
+    dht = Mock(store=lambda **what: stored.release())
+    thread = threading.Thread(target=keep_publishing, args=(access, dht, identity, stop))
+    thread.start()
+    try:
+        assert all(stored.acquire(timeout=PATIENCE) for _ in range(3))
+    finally:
+        stop.set()
+        thread.join()

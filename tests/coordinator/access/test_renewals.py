@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from coordinator.access import pass_clock
-from coordinator.access.authority import PUBLISH_EVERY, open_access_control
-from coordinator.access.pass_clock import GRACE, PassTime, answers, keep_pass_time
+from coordinator.access import renewals
+from coordinator.access.decisions import PUBLISH_EVERY, open_access_control
+from coordinator.access.renewals import GRACE, PassTime, answers, keep_pass_time
 from coordinator.http.server import Server
 from swarm import clock
 from swarm.access.gate import SHUT_FRACTION, Gate
@@ -140,7 +140,7 @@ def serving() -> Iterator[Callable[[FastAPI], Server]]:
 def test_the_service_is_asked_from_outside(
     serving: Callable[[FastAPI], Server], run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(pass_clock, "CHECK_EVERY", 0.01)
+    monkeypatch.setattr(renewals, "CHECK_EVERY", 0.01)
     healthy, go_on = threading.Event(), threading.Event()
     healthy.set()
     app = FastAPI()
@@ -159,10 +159,10 @@ def test_the_service_is_asked_from_outside(
     thread.start()
     try:
         _wait_for(lambda: noted[-1:] == [True])
-        monkeypatch.setattr(pass_clock, "REQUEST_TIMEOUT", 0.1)
+        monkeypatch.setattr(renewals, "REQUEST_TIMEOUT", 0.1)
         healthy.clear()
         _wait_for(lambda: noted[-1:] == [False])
-        monkeypatch.setattr(pass_clock, "REQUEST_TIMEOUT", 60.0)
+        monkeypatch.setattr(renewals, "REQUEST_TIMEOUT", 60.0)
         healthy.set()
         go_on.set()
         _wait_for(lambda: noted[-1:] == [True])
