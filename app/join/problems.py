@@ -1,4 +1,4 @@
-"""What can go wrong on the way into a run, as one error class with a kind; an error of the HTTP library becomes one, too."""
+"""What can go wrong on the way into a run, as one error class with a kind; errors of the HTTP library become such."""
 
 import socket
 import ssl

@@ -1,14 +1,14 @@
 """What the organizer has decided: kept on the disk, signed as notices by the run's authority, and published."""
 
 import contextlib
-import json
 import logging
 import threading
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hivemind.dht import DHT
+from pydantic import BaseModel, ConfigDict, field_serializer
 
 from coordinator.state_folder import AUTHORITY, NOTICES
 from swarm import clock
@@ -30,9 +30,10 @@ PUBLISH_EVERY = 20.0  # seconds between two publications when nothing was decide
 POLL_EVERY = 1.0  # seconds; the longest time from a decision to its publication
 
 
-@dataclass(frozen=True)
-class Decisions:
+class Decisions(BaseModel):
     """All decisions that hold now. `time` is that of the newest notices that the file knows of, in unix seconds."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
 
     banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
     allowed: frozenset[str] = frozenset()  # Hub users who may join besides those of the run file
@@ -41,6 +42,10 @@ class Decisions:
     stopped: bool = False
     time: float = 0.0
     pass_time: float = 0.0  # unix seconds: the time by which passes expire, when this was written
+
+    @field_serializer("banned", "allowed")
+    def _in_order(self, names: frozenset[str]) -> list[str]:
+        return sorted(names)
 
 
 class NoticeStore:
@@ -71,9 +76,9 @@ class NoticeStore:
         with self._lock:
             self._last = max(clock.now(), self._last + TICK)
             if self._last > self._decided.time + MARK_EVERY:
-                self._decided = replace(self._decided, time=self._last, pass_time=self.pass_time)
+                self._decided = self._decided.model_copy(update={"time": self._last, "pass_time": self.pass_time})
                 with contextlib.suppress(StorageError):  # a full disk must not silence the authority
-                    write_file(self._path, _as_json(self._decided))
+                    write_file(self._path, self._decided.model_dump_json(indent=1) + "\n")
             return self._signed(self._decided)
 
     def ban(self, *names: str) -> None:
@@ -117,12 +122,13 @@ class NoticeStore:
         """
         with self._lock:
             self._last = max(clock.now(), self._last + TICK)
-            decided = replace(self._decided, time=self._last, pass_time=self.pass_time, **changes)  # type: ignore[arg-type]
+            now = {"time": self._last, "pass_time": self.pass_time}
+            decided = self._decided.model_copy(update=changes | now)
             try:
                 self._signed(decided)
             except ValueError as error:
                 raise SwarmError(f"{self._path}: {error}; unban peers that are long gone") from None
-            write_file(self._path, _as_json(decided))
+            write_file(self._path, decided.model_dump_json(indent=1) + "\n")
             self._decided = decided
 
     def _signed(self, decided: Decisions) -> bytes:
@@ -144,35 +150,18 @@ def without(names: frozenset[str], name: str) -> frozenset[str]:
     return frozenset(one for one in names if one.casefold() != name.casefold())
 
 
-def _as_json(decided: Decisions) -> str:
-    lists = {"banned": sorted(decided.banned), "allowed": sorted(decided.allowed)}
-    return json.dumps(asdict(decided) | lists, indent=1) + "\n"
-
-
 def _read(path: Path) -> Decisions:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return Decisions(
-            banned=_names(content["banned"]),
-            allowed=_names(content["allowed"]),
-            announcement=str(content["announcement"]),
-            paused=content["paused"] is True,
-            stopped=content["stopped"] is True,
-            time=float(content["time"]),
-            pass_time=float(content["pass_time"]),
-        )
+        found = Decisions.model_validate_json(path.read_bytes())
+        if found.model_fields_set != Decisions.model_fields.keys():
+            raise ValueError("some are missing")
+        return found
     except FileNotFoundError:
         return Decisions()
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError):
         raise SwarmError(
             f"{path}: no decisions of an organizer; restore the file, or remove it to forget all bans and announcements"
         ) from None
-
-
-def _names(content: object) -> frozenset[str]:
-    if not isinstance(content, list) or not all(isinstance(one, str) for one in content):
-        raise ValueError("not a list of names")
-    return frozenset(content)
 
 
 @dataclass(frozen=True)

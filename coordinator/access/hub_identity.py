@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from huggingface_hub import HfApi, get_session
 from huggingface_hub.errors import HfHubHTTPError
@@ -65,6 +65,15 @@ class Remembered(Generic[T]):
         """The value, if it is still good."""
         until, value = self._known.get(key, (0.0, None))
         return value if self._clock() < until else None
+
+    def keys(self) -> list[str]:
+        """Those that are remembered."""
+        with self._lock:
+            return list(self._known)
+
+
+# of users who were given a pass since the start, by the name in it; None where there is none
+Avatars: TypeAlias = Remembered[str | None]
 
 
 class Hub:

@@ -13,7 +13,7 @@ from coordinator.access.decisions import AccessControl, keep_publishing
 from coordinator.access.renewals import keep_pass_time, open_renewals
 from coordinator.context import RunContext, RunStatus, ServiceContext
 from coordinator.http.app import make_app
-from coordinator.http.response_cache import Cached
+from coordinator.http.responses import Cached
 from coordinator.http.server import Server
 from coordinator.ledger.peer_records import other_ways_in
 from coordinator.state_folder import ADMIN_KEY, URL

@@ -5,6 +5,7 @@ when an answer expires it makes every reader wait for the next, and it has none 
 made for long are forgotten, so that the process does not grow.
 """
 
+import ipaddress
 import json
 import threading
 import time
@@ -13,11 +14,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from dashboard.api.addresses import is_loopback
 from dashboard.api.answers import Checkpoint, Fill, History, Leader, Machines, Person, Progress, Run
 
 T = TypeVar("T")
@@ -214,3 +215,17 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, httpx.ConnectError):
         return "nobody answers at the coordinator's address"
     return "the connection to the coordinator broke off"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the URL leads nowhere but to the machine that it is used on."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_private(url: str) -> bool:
+    """Whether nobody can read along: the connection is encrypted, or stays within one machine."""
+    return url.startswith("https://") or is_loopback(url)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from downstream.data.examples import Example, Split
-from downstream.data.text_file import numbered_lines
+from downstream.data.rows import numbered_lines
 from downstream.tasks.tags import check_tag
 from swarm.errors import DataError
 

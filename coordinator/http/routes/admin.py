@@ -11,10 +11,10 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from coordinator.access.hub_identity import Avatars
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
-from coordinator.http.errors import NO_STORE, ProblemAnswer, bearer
-from coordinator.http.recent_users import RecentUsers
+from coordinator.http.responses import NO_STORE, ProblemAnswer, bearer
 from coordinator.ledger.answers import KnownFlag
 from coordinator.ledger.storage.database import LedgerError
 from swarm.access.join_messages import Refused
@@ -71,7 +71,7 @@ class DecisionsAnswer(BaseModel):
     stopped: bool
 
 
-def admin_routes(context: ServiceContext, recent: RecentUsers) -> APIRouter:
+def admin_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     """Orders are in force when they are answered, and survive a restart."""
 
     key = Security(HTTPBearer(auto_error=False, scheme_name="admin key"))  # for /docs; it is read in `_key_check`
@@ -96,7 +96,7 @@ def admin_routes(context: ServiceContext, recent: RecentUsers) -> APIRouter:
     @router.post("/ban", response_model=DecisionsAnswer)
     def ban(order: NameOrder) -> Response:
         """Ban a user or a peer; every peer knows it within a minute."""
-        notices.ban(order.name, *spellings(order.name, [*recent.names(), *_in_ledger(context)]))
+        notices.ban(order.name, *spellings(order.name, [*avatars.keys(), *_in_ledger(context)]))
         return decided()
 
     @router.post("/unban", response_model=DecisionsAnswer)

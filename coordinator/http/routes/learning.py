@@ -8,8 +8,7 @@ from fastapi.responses import Response
 
 from averaging.optimizers.state_step import learning_rate_at
 from coordinator.context import RunContext
-from coordinator.http.errors import UNAVAILABLE
-from coordinator.http.response_cache import CachedJson
+from coordinator.http.responses import UNAVAILABLE, CachedJson
 from coordinator.http.schemas import HistoricEvaluationAnswer, HistoryAnswer, LearningRateAnswer
 from coordinator.ledger.answers import Fills
 from swarm.run_file import OptimizerSection

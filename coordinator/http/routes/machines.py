@@ -4,8 +4,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from coordinator.context import RunContext
-from coordinator.http.errors import UNAVAILABLE
-from coordinator.http.response_cache import CachedJson
+from coordinator.http.responses import UNAVAILABLE, CachedJson
 from coordinator.http.schemas import MachinesAnswer
 
 MOST_DEVICES = 100  # kinds of them

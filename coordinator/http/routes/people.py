@@ -8,11 +8,20 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from coordinator.access.hub_identity import Avatars
 from coordinator.context import RunContext
 from coordinator.http.badges import badge, thanks
-from coordinator.http.errors import NOT_FOUND, UNAVAILABLE, Problem, problem_response
-from coordinator.http.recent_users import RecentUsers
-from coordinator.http.response_cache import CACHE_SECONDS, LONG_CACHE_SECONDS, Cached, CachedJson, cache_headers
+from coordinator.http.responses import (
+    CACHE_SECONDS,
+    LONG_CACHE_SECONDS,
+    NOT_FOUND,
+    UNAVAILABLE,
+    Cached,
+    CachedJson,
+    Problem,
+    cache_headers,
+    problem_response,
+)
 from coordinator.http.schemas import LeaderAnswer, Period, PersonAnswer, SessionAnswer
 from coordinator.ledger.answers import Leader, SessionSummary
 from coordinator.ledger.ledger import Ledger
@@ -31,17 +40,17 @@ User = Annotated[str, Query(max_length=100, description="a name as the leaderboa
 Ranking = dict[str, tuple[int, Leader]]  # by user, in the order of the ranks
 
 
-def people_routes(context: RunContext, recent: RecentUsers) -> APIRouter:
+def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     """GET only; the ledger is read at most once in `CACHE_SECONDS` for each answer."""
     router = APIRouter(tags=["people"], responses=UNAVAILABLE)
     ranking = Cached(lambda: _ranking(context.ledger.leaderboard()), CACHE_SECONDS)
-    leaders = {period: CachedJson(partial(_leaderboard, context, recent, period, ranking)) for period in Period}
-    sessions = CachedJson(lambda: _sessions(context.ledger, recent))
+    leaders = {period: CachedJson(partial(_leaderboard, context, avatars, period, ranking)) for period in Period}
+    sessions = CachedJson(lambda: _sessions(context.ledger, avatars))
     markdown = Cached(lambda: _thanks(context.run.name, ranking()), CACHE_SECONDS)
 
     @lru_cache(MOST_PERSONS_CACHED)
     def person_of(user: str) -> CachedJson:
-        return CachedJson(lambda: _person(context, recent, *ranking()[user]))
+        return CachedJson(lambda: _person(context, avatars, *ranking()[user]))
 
     @router.get("/api/leaderboard", response_model=list[LeaderAnswer])
     def leaderboard(period: Period = Period.RUN) -> Response:
@@ -85,25 +94,23 @@ def _ranking(leaders: list[Leader]) -> Ranking:
     return {one.user: (rank, one) for rank, one in enumerate(leaders, start=1)}
 
 
-def _leaderboard(
-    context: RunContext, recent: RecentUsers, period: Period, ranking: Cached[Ranking]
-) -> list[LeaderAnswer]:
+def _leaderboard(context: RunContext, avatars: Avatars, period: Period, ranking: Cached[Ranking]) -> list[LeaderAnswer]:
     since = first_day(period, datetime.datetime.now(datetime.timezone.utc).date())
     found = [one for _, one in ranking().values()] if since is None else context.ledger.leaderboard(since=since)
-    return [LeaderAnswer(**dict(one), **_profile(recent, one.user)) for one in found[:MOST_LEADERS]]
+    return [LeaderAnswer(**dict(one), **_profile(avatars, one.user)) for one in found[:MOST_LEADERS]]
 
 
-def _sessions(ledger: Ledger, recent: RecentUsers) -> list[SessionAnswer]:
+def _sessions(ledger: Ledger, avatars: Avatars) -> list[SessionAnswer]:
     found = ledger.people.newest_sessions(MOST_SESSIONS)
-    return [_session(one, _profile(recent, one.user)) for one in found]
+    return [_session(one, _profile(avatars, one.user)) for one in found]
 
 
 def _session(one: SessionSummary, profile: dict[str, Any]) -> SessionAnswer:
     return SessionAnswer(session=hashlib.sha256(one.session_id.encode()).hexdigest()[:12], **dict(one), **profile)
 
 
-def _person(context: RunContext, recent: RecentUsers, rank: int, leader: Leader) -> PersonAnswer:
-    profile, people = _profile(recent, leader.user), context.ledger.people
+def _person(context: RunContext, avatars: Avatars, rank: int, leader: Leader) -> PersonAnswer:
+    profile, people = _profile(avatars, leader.user), context.ledger.people
     sessions = people.newest_sessions(SESSIONS_OF_ONE, leader.user)
     return PersonAnswer(
         **dict(leader) | profile | {"sessions": [_session(one, profile) for one in sessions]},
@@ -118,8 +125,8 @@ def _thanks(run_name: str, ranking: Ranking) -> str:
     return thanks(run_name, [(user, is_verified(user)) for user in users])
 
 
-def _profile(recent: RecentUsers, user: str) -> dict[str, Any]:
-    return {"verified": is_verified(user), "avatar": recent.avatar(user)}
+def _profile(avatars: Avatars, user: str) -> dict[str, Any]:
+    return {"verified": is_verified(user), "avatar": avatars.get(user)}
 
 
 def _unknown() -> Response:

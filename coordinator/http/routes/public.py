@@ -10,10 +10,10 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
-from coordinator.http.errors import NOT_FOUND, UNAVAILABLE, Problem, problem_response
-from coordinator.http.response_cache import (
+from coordinator.http.responses import (
     CACHE_SECONDS,
     LONG_CACHE_SECONDS,
+    UNAVAILABLE,
     CachedJson,
     cache_headers,
     json_response,
@@ -27,23 +27,23 @@ from coordinator.http.schemas import (
     ProgressAnswer,
     RunAnswer,
 )
-from coordinator.http.served_files import ServedFile, file_response
 from coordinator.ledger.answers import Progress, Totals
 from coordinator.notebook.build import FILE_NAME
+from swarm.access.join_messages import TokenizerFile
 from swarm.program import program_version
 from swarm.run_file import RunFile
 
 
 def public_routes(
     context: ServiceContext,
-    files: dict[str, ServedFile],
+    tokenizer: list[TokenizerFile],
     progress: Callable[[], Progress],
     totals: Callable[[], Totals],
     metrics: Callable[[], bytes],
 ) -> APIRouter:
     """GET only; the ledger and the disk are read at most once in `CACHE_SECONDS`."""
     router = APIRouter()
-    about_run = describe_run(context, files)
+    about_run = describe_run(context, tokenizer)
     whole_progress = CachedJson(lambda: describe_progress(context, progress(), totals()))
     checkpoints = CachedJson(lambda: _checkpoints(context))
 
@@ -80,14 +80,6 @@ def public_routes(
         )
         return json_response(answer, CACHE_SECONDS)
 
-    @router.get("/api/tokenizer/{name}", response_class=Response, responses=NOT_FOUND, tags=["join"])
-    def tokenizer_file(name: str, request: Request) -> Response:
-        """One file of the run's tokenizer."""
-        file = files.get(name)
-        if file is None:
-            return problem_response(Problem.NOT_FOUND, "the run's tokenizer has no such file")
-        return file_response(file.content, file.about.sha256, "application/octet-stream", request)
-
     @router.get("/healthz", response_model=HealthAnswer, responses={503: {"model": HealthAnswer}}, tags=["operation"])
     def health() -> Response:
         """Whether the coordinator works; status 503 if it knows why it does not."""
@@ -103,7 +95,7 @@ def public_routes(
     return router
 
 
-def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAnswer:
+def describe_run(context: ServiceContext, tokenizer: list[TokenizerFile]) -> RunAnswer:
     """The public part of the run file; the list of users stays with the organizer and the volunteers.
 
     How to join depends on the URL of the request, and is filled in later.
@@ -128,7 +120,7 @@ def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAn
         evaluate_every=run.coordinator.evaluate_every,
         checkpoint_every=run.coordinator.checkpoint_every,
         model=run.model.shape,
-        tokenizer=[file.about for file in files.values()],
+        tokenizer=tokenizer,
     )
 
 

@@ -4,7 +4,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from coordinator.http.response_cache import Cached
+from coordinator.http.responses import Cached
 from tests.support.waiting import PATIENCE
 
 
