@@ -14,8 +14,7 @@ from functools import partial
 import torch
 from torch.nn import Parameter
 
-from averaging.load_balancing.plan import GlobalStep
-from averaging.load_balancing.planner import plan_round
+from averaging.load_balancing.plan import GlobalStep, plan_round
 from averaging.log.content_store import Store
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, Gap
@@ -36,8 +35,6 @@ from averaging.shell.shell import Progress, Shell
 from averaging.transport.loop import LoopEnded, LoopThread
 from swarm.errors import SahajError, SwarmError
 from swarm.run_file import AveragingSection
-
-__all__ = ["CollaborativeOptimizer", "Progress"]
 
 logger = logging.getLogger(__name__)
 

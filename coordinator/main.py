@@ -15,8 +15,7 @@ from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import LoadedCheckpoint, newest_that_fits
 from coordinator.context import RunContext, RunStatus
-from coordinator.evaluation.evaluator import Evaluator
-from coordinator.evaluation.held_out import held_out_batches
+from coordinator.evaluation.evaluator import Evaluator, held_out_batches
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.initialization.initialize import initialize, is_new
@@ -34,12 +33,11 @@ from swarm.dht import remembered_peers
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.errors import RunFileError
-from swarm.files import write_file
+from swarm.files import keep_private, write_file
 from swarm.hosts import is_this_machine
 from swarm.identity import load_identity
 from swarm.leaving import end_helpers, end_process, leaving_on_signal
 from swarm.logging import logs
-from swarm.private_folder import keep_private
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
 from tokenizer.loading import load_tokenizer, tokenizer_digest

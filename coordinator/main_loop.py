@@ -13,9 +13,8 @@ from coordinator.checkpoints.retention import prune
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import save_checkpoint
 from coordinator.context import RunContext
-from coordinator.evaluation.evaluator import Evaluator
-from coordinator.evaluation.held_out import Evaluation
-from coordinator.evaluation.unigram import below_unigram
+from coordinator.evaluation.evaluator import Evaluation, Evaluator
+from coordinator.ledger.answers import below_unigram
 from coordinator.ledger.recorder import Recorder
 from coordinator.ledger.storage.database import LedgerBroken
 from coordinator.public_run import for_everybody

@@ -21,8 +21,8 @@ from app.join.peer_folder import IDENTITY, default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import remembered_peers
+from swarm.files import keep_private
 from swarm.logging import logs
-from swarm.private_folder import keep_private
 from swarm.program import program_version
 from swarm.run_file import RunFile
 from trainer.console.notebook import NotebookView

@@ -252,15 +252,10 @@ class OpenStep:
         if self.rounds is not None and sender == plan.ballot.convener:
             self.rounds.on_plan(plan, self._session.me.session, now)
 
-    def on_reducing(self, sender: str, news: Reducing, now: float) -> None:
-        """A reducer is at work."""
+    def on_news(self, sender: str, news: Reducing | Reduced, now: float) -> None:
+        """A reducer is at work, or has done its part."""
         if (led := self._round_of(news.ballot)) is not None:
-            led.reducing(sender, news, now)
-
-    def on_reduced(self, sender: str, result: Reduced, now: float) -> None:
-        """A reducer has done its part."""
-        if (led := self._round_of(result.ballot)) is not None:
-            led.reduced(sender, result, now)
+            led.on_news(sender, news, now)
 
     def on_commit(self, sender: str, commit: Commit, now: float) -> None:
         """A group has averaged: the one that this peer is in, or one that it credits as the coordinator."""

@@ -149,7 +149,7 @@ class Exchange:
         except (ValueError, StorageError) as error:
             logger.warning("chunk %d of %s cannot be averaged: %s", chunk, plan.ballot, error)
             with self._locked.lock:
-                machine.cannot_average(plan.ballot, chunk, attempt)
+                machine.reducing.cannot_average(plan.ballot, chunk, attempt)
             return
         excluded.update(mean.excluded)
         with self._locked.lock:

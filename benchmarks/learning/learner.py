@@ -10,7 +10,7 @@ import torch
 
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from coordinator.evaluation.held_out import evaluate
+from coordinator.evaluation.evaluator import evaluate
 from coordinator.evaluation.unigram import count_tokens, masked_tokens, training_documents, unigram_loss
 from coordinator.initialization.initialize import initialize
 from corpus.documents import open_documents

@@ -42,18 +42,6 @@ def unigram_loss(counts: Sequence[int], tokens: Iterable[int]) -> float:
     return fmean(math.log(total / (counts[token] + 1)) for token in tokens)
 
 
-def below_unigram(loss: float | None, unigram: float | None) -> float | None:
-    """By how many nats a held-out loss is below the unigram loss; None if one of them is unknown."""
-    return None if loss is None or unigram is None else unigram - loss
-
-
-def compared(below: float | None) -> str:
-    """A comparison to put after a held-out loss in text; empty if it is unknown."""
-    if below is None:
-        return ""
-    return f", {abs(below):.2f} {'below' if below >= 0 else 'above'} a table of word frequencies"
-
-
 class UnigramBaseline:
     """The unigram loss of a run, computed in a thread for which nothing waits.
 

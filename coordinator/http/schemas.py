@@ -5,7 +5,7 @@ from enum import Enum
 
 from pydantic import BaseModel, Field, computed_field
 
-from coordinator.evaluation.held_out import perplexity
+from coordinator.evaluation.evaluator import perplexity
 from coordinator.ledger.answers import (
     BELOW_UNIGRAM,
     UNIGRAM_LOSS,

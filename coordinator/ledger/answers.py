@@ -8,11 +8,21 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from coordinator.evaluation.unigram import below_unigram
-
 UNIGRAM_LOSS = "of a table of token frequencies on the same masked positions; none while it is not known"
 BELOW_UNIGRAM = "unigram loss less held-out loss: above 0 the model knows more than which words are common"
 HOURS = "of presence, added up over devices: an hour on two devices is two"
+
+
+def below_unigram(loss: float | None, unigram: float | None) -> float | None:
+    """By how many nats a held-out loss is below the unigram loss; None if one of them is unknown."""
+    return None if loss is None or unigram is None else unigram - loss
+
+
+def compared(below: float | None) -> str:
+    """A comparison to put after a held-out loss in text; empty if it is unknown."""
+    if below is None:
+        return ""
+    return f", {abs(below):.2f} {'below' if below >= 0 else 'above'} a table of word frequencies"
 
 
 class Answer(BaseModel):

@@ -19,7 +19,7 @@ from coordinator.access.decisions import NoticeStore
 from coordinator.checkpoints.checkpoint import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState
 from coordinator.checkpoints.retention import checkpoints_to_remove
 from coordinator.context import RunStatus, ServiceContext
-from coordinator.evaluation.held_out import perplexity
+from coordinator.evaluation.evaluator import perplexity
 from coordinator.http.app import make_app
 from coordinator.http.server import Server
 from coordinator.ledger.answers import EvaluationRecord

@@ -83,14 +83,7 @@ def admin_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     @router.get("/decisions", response_model=DecisionsAnswer)
     def decided() -> Response:
         """All decisions that are in force."""
-        now = notices.decisions
-        answer = DecisionsAnswer(
-            banned=sorted(now.banned),
-            allowed=sorted(now.allowed),
-            announcement=now.announcement,
-            paused=now.paused,
-            stopped=now.stopped,
-        )
+        answer = DecisionsAnswer.model_validate(notices.decisions.model_dump())
         return JSONResponse(answer.model_dump(), headers=NO_STORE)
 
     @router.post("/ban", response_model=DecisionsAnswer)

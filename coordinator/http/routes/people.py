@@ -25,7 +25,7 @@ from coordinator.http.responses import (
 from coordinator.http.schemas import LeaderAnswer, Period, PersonAnswer, SessionAnswer
 from coordinator.ledger.answers import Leader, SessionSummary
 from coordinator.ledger.ledger import Ledger
-from swarm.access.names import is_verified
+from swarm.access.passes import is_verified
 
 MOST_SESSIONS = 1000
 MOST_LEADERS = 5000

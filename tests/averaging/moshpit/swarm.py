@@ -207,7 +207,7 @@ class Peer:
             assert piece[0] == weights[sender], "a piece weighs what its sender has called with"
             pieces.append(piece)
         if not pieces:
-            self.machine.cannot_average(plan.ballot, chunk, attempt)
+            self.machine.reducing.cannot_average(plan.ballot, chunk, attempt)
             return
         mean = sum(weight * value for weight, value in pieces) / sum(weight for weight, _ in pieces)
         self.machine.averaged(plan.ballot, chunk, attempt, self._put(mean), self.swarm.world.now)

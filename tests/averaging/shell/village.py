@@ -12,8 +12,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from averaging.load_balancing.plan import GlobalStep
-from averaging.load_balancing.planner import plan_round
+from averaging.load_balancing.plan import GlobalStep, plan_round
 from averaging.log.content_store import Store
 from averaging.log.disk import LOG_FILE, Disk
 from averaging.log.entry_file import entries_after

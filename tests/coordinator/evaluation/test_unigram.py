@@ -11,13 +11,12 @@ from transformers import PreTrainedTokenizerFast
 
 from coordinator.evaluation.unigram import (
     UnigramBaseline,
-    below_unigram,
-    compared,
     count_tokens,
     masked_tokens,
     training_documents,
     unigram_loss,
 )
+from coordinator.ledger.answers import below_unigram, compared
 from swarm.run_file import DataSource, RunFile
 from tests.coordinator.conftest import SENTENCES
 from tests.support.waiting import wait_until

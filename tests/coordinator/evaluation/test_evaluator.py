@@ -2,8 +2,8 @@ import pytest
 import torch
 from transformers import AlbertForPreTraining
 
-from coordinator.evaluation import held_out
-from coordinator.evaluation.held_out import bfloat16_is_faster, evaluate
+from coordinator.evaluation import evaluator
+from coordinator.evaluation.evaluator import bfloat16_is_faster, evaluate
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 
@@ -73,7 +73,7 @@ def test_bfloat16_is_taken_only_where_it_saves_time(
 ) -> None:
     for knows_it, seconds, faster in ((True, 0.5, True), (True, 2.0, False), (False, 0.5, False)):
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda knows_it=knows_it: knows_it)
-        monkeypatch.setattr(held_out, "_seconds", lambda *_, seconds=seconds: seconds if _[2] else 1.0)
+        monkeypatch.setattr(evaluator, "_seconds", lambda *_, seconds=seconds: seconds if _[2] else 1.0)
         assert bfloat16_is_faster(model, batches[0]) is faster
 
 

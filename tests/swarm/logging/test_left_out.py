@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hivemind.p2p.p2p_daemon_bindings.utils import P2PHandlerError
 
-from swarm.logging import filters, logs
-from swarm.logging.filters import HARMLESS, LimitRepeats, is_harmless
+from swarm.logging import file, logs
+from swarm.logging.file import HARMLESS, LimitRepeats, is_harmless
 from swarm.rate_limit import RateLimit
 from tests.swarm.logging.conftest import messages
 
@@ -56,7 +56,7 @@ def test_every_pattern_has_its_examples() -> None:
 def test_noise_is_found_by_its_pattern_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(is_harmless(one) for one in NOISE[name])
     others = [one for one in HARMLESS if one is not HARMLESS[list(NOISE).index(name)]]
-    monkeypatch.setattr(filters, "HARMLESS", others)
+    monkeypatch.setattr(file, "HARMLESS", others)
     assert not any(is_harmless(one) for one in NOISE[name])
 
 
