@@ -1,4 +1,4 @@
-"""Crash-safe files: write under another name, fsync, rename. A file with its final name is complete. And private folders."""
+"""Crash-safe files: written under another name, then fsync and rename, so that one with its final name is complete."""
 
 import contextlib
 import errno

@@ -9,8 +9,7 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Collection
-from typing import Protocol, TypeVar
+from collections.abc import Iterable
 
 import uvicorn
 from fastapi import FastAPI
@@ -125,32 +124,13 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-class OpenConnection(Protocol):
-    """What `to_close` decides by."""
-
-    @property
-    def address(self) -> str:
-        """The key of the client's address; see `address_key`."""
-
-    @property
-    def since(self) -> float:
-        """When it was accepted, or when its last response was complete."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for its client: for the rest of a request, or until a response is read."""
-
-
-T = TypeVar("T", bound=OpenConnection)
-
-
-def to_close(connections: Collection[T]) -> list[T]:
+def to_close(connections: Iterable["Connection"]) -> list["Connection"]:
     """The connections to close: the oldest quarter of those that wait, of the address that has most of them.
 
     So no address locks out another, and among many clients behind one router or proxy idle connections go first, new
     requests last. One that is being answered is not closed.
     """
-    waiting: dict[str, list[T]] = {}
+    waiting: dict[str, list[Connection]] = {}
     for one in sorted((one for one in connections if one.waits), key=lambda one: one.since):
         waiting.setdefault(one.address, []).append(one)
     most = max(waiting.values(), key=lambda ones: (len(ones), -ones[0].since))
@@ -161,13 +141,13 @@ class Connection(H11Protocol):
     """uvicorn's connection with deadlines; of more than `most`, some are closed."""
 
     most: int
-    address: str
-    since: float
+    address: str  # key of the client's; see `address_key`
+    since: float  # when it was accepted, or when its last response was complete
     _deadline: asyncio.TimerHandle | None = None
 
     @property
     def waits(self) -> bool:
-        """See `OpenConnection`."""
+        """Whether it waits for its client: for the rest of a request, or until a response is read."""
         return not self._is_under_way() or self.cycle.more_body or self._is_unread()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -176,7 +156,7 @@ class Connection(H11Protocol):
         self.address = address_key(self.client[0] if self.client else "")
         self._begin()
         if len(self.connections) > self.most:  # this one waits, too
-            for one in to_close([one for one in self.connections if isinstance(one, Connection)]):
+            for one in to_close(one for one in self.connections if isinstance(one, Connection)):
                 one.drop()
 
     def on_response_complete(self) -> None:

@@ -1,31 +1,43 @@
-"""Writes into the ledger who contributed what, by the headers of the log, and what peers report of themselves."""
+"""Writes into the ledger who contributed what, by the headers of the log, and what peers report in signed records."""
 
 import hashlib
+import logging
 import math
+import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from hivemind.dht import DHT
+from hivemind.p2p import PeerID
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.peer_records import admitted, reachable, session_reports
 from coordinator.ledger.rounds import Flag, OddLosses, SeenRound
 from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
+from swarm.access.passes import PassRefused
+from swarm.countries import COUNTRIES
 from swarm.dht import remembered_peers
-from swarm.dht.records import is_present, read_sessions
+from swarm.dht.multiaddrs import is_loopback, leads_to
+from swarm.dht.records import SessionRecord, is_present, read_sessions
 from swarm.run_file import RunFile
+
+logger = logging.getLogger(__name__)
 
 BACK_UP_EVERY = 60.0  # seconds
 HEADERS_PER_TRANSACTION = 512
 LONG_AGO = 0.0  # unix seconds: an old report changes nothing but credit
+MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
+REPORTED = (SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys()) - {"country"}  # as they are
+
+AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and the user in its pass
 
 
 class Recorder:
@@ -171,3 +183,46 @@ def seen_round(one: Applied) -> SeenRound | None:
         one.session.partition(".")[0]: float(one.samples) for one in contributions(header) if one.samples
     }
     return SeenRound(header.step - 1, samples, one.gradient_norm, one.seconds)
+
+
+def reachable(records: Iterable[AdmittedRecord], *, loopback: bool) -> list[str]:
+    """Addresses of some of these peers, if they accept connections.
+
+    Args:
+        loopback: include addresses that are reachable from this machine only, for a run that is all on it.
+    """
+    found = [
+        address
+        for signer, _, record in records
+        if is_present(record) and not record.client_mode
+        for address in record.addresses[:1]
+        if leads_to(address, signer) and (loopback or not is_loopback(address))
+    ]
+    return random.sample(found, min(len(found), MOST_ADDRESSES))
+
+
+def admitted(records: Iterable[tuple[PeerID, SessionRecord]], gate: Gate) -> list[AdmittedRecord]:
+    """The records with the users that their passes name; those without a valid pass are left out."""
+    found = []
+    for signer, record in records:
+        try:
+            user = gate.admit(signer, record.shown_pass).user
+        except PassRefused as error:
+            logger.info("a session record of %s was ignored: %s", signer, error)
+        else:
+            found.append((signer, user, record))
+    return found
+
+
+def session_reports(records: Iterable[AdmittedRecord]) -> list[SessionReport]:
+    """Signed records as reports for the ledger; the peer id is that of the signature, not a claim."""
+    return [
+        SessionReport(
+            user=user,
+            peer_id=str(signer),
+            country=record.country if record.country in COUNTRIES else None,
+            last_seen=record.time,
+            **record.dict(include=REPORTED),
+        )
+        for signer, user, record in records
+    ]

@@ -1,4 +1,4 @@
-"""The routes about people: who contributed how much, and how they are thanked."""
+"""The routes about people and their machines: who contributed how much, on what, and how they are thanked."""
 
 import datetime
 import hashlib
@@ -22,7 +22,7 @@ from coordinator.http.responses import (
     cache_headers,
     problem_response,
 )
-from coordinator.http.schemas import LeaderAnswer, Period, PersonAnswer, SessionAnswer
+from coordinator.http.schemas import LeaderAnswer, MachinesAnswer, Period, PersonAnswer, SessionAnswer
 from coordinator.ledger.answers import Leader, SessionSummary
 from coordinator.ledger.ledger import Ledger
 from swarm.access.passes import is_verified
@@ -31,6 +31,7 @@ MOST_SESSIONS = 1000
 MOST_LEADERS = 5000
 SESSIONS_OF_ONE = 200
 MOST_PERSONS_CACHED = 200
+MOST_DEVICES = 100  # kinds of them
 NO_CODE = {"Content-Security-Policy": "default-src 'none'"}  # for an image that is opened as a page
 _CONTENT: dict[str, dict[int | str, dict[str, Any]]] = {
     kind: {200: {"content": {kind: {}}}} for kind in ("image/svg+xml", "text/markdown")
@@ -46,6 +47,7 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     ranking = Cached(lambda: _ranking(context.ledger.leaderboard()), CACHE_SECONDS)
     leaders = {period: CachedJson(partial(_leaderboard, context, avatars, period, ranking)) for period in Period}
     sessions = CachedJson(lambda: _sessions(context.ledger, avatars))
+    machines = CachedJson(lambda: _machines(context))
     markdown = Cached(lambda: _thanks(context.run.name, ranking()), CACHE_SECONDS)
 
     @lru_cache(MOST_PERSONS_CACHED)
@@ -80,6 +82,11 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     def list_of_thanks() -> Response:
         """All users of whom a sample was counted, in Markdown for a model card."""
         return Response(markdown(), headers=cache_headers(CACHE_SECONDS), media_type="text/markdown")
+
+    @router.get("/api/machines", response_model=MachinesAnswer)
+    def all_machines() -> Response:
+        """Devices and how fast they are, who can be reached, and countries of users who gave theirs."""
+        return machines()
 
     return router
 
@@ -131,3 +138,14 @@ def _profile(avatars: Avatars, user: str) -> dict[str, Any]:
 
 def _unknown() -> Response:
     return problem_response(Problem.NOT_FOUND, "nobody of that name has taken part in this run")
+
+
+def _machines(context: RunContext) -> MachinesAnswer:
+    people = context.ledger.people
+    modes = people.modes()
+    return MachinesAnswer(
+        devices=people.devices(MOST_DEVICES),
+        client_mode=modes[True],
+        reachable=modes[False],
+        countries=people.countries(),
+    )
