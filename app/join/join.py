@@ -160,7 +160,7 @@ def _enter(
     check_pass(own, answer.authority, run.name, identity.peer_id)
     run_folder = peer_folder / folder_name(run, manifest)
     with timer("checking this machine"):
-        found = machine_checks.findings(run, machine_checks.measure(peer_folder, options.chosen.device))
+        found = list(machine_checks.findings(run, machine_checks.measure(peer_folder, options.chosen.device)))
         machine_checks.refuse_if_fatal(found)
         client_mode = _client_mode(client.base, options.chosen)
     with timer("fetching the tokenizer"):
