@@ -9,8 +9,8 @@ from hivemind.p2p import PeerID
 from hivemind.utils import get_logger
 
 from averaging.protocol.messages import Contact
-from averaging.transport.message_codec import is_session_of
 from averaging.transport.pass_credentials import is_admitted
+from averaging.transport.wire_format import is_session_of
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused, is_coordinators

@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 from hivemind.p2p import PeerID
 
-from averaging.transport.frames import FrameKind, Lane
 from averaging.transport.limits import Limits
-from averaging.transport.message_codec import is_session_of
 from averaging.transport.stream import Outbox, Stream
+from averaging.transport.wire_format import FrameKind, Lane, is_session_of
 
 ASK_EVERY = 2.0  # seconds between two wishes for a stream for bulk
 LOOK_EVERY = 0.02  # seconds, while something is waited for

@@ -21,8 +21,14 @@ from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
 from hivemind.utils import get_logger
 
 from averaging.bandwidth import OwnLine
+from averaging.log.packing import pack
 from averaging.protocol.messages import Message
-from averaging.transport.frames import (
+from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
+from averaging.transport.loop import Tasks
+from averaging.transport.remote import Remote
+from averaging.transport.stream import Payload, Stream
+from averaging.transport.wire_format import (
+    BULKY,
     REFUSALS,
     FrameKind,
     FrameRefused,
@@ -33,11 +39,6 @@ from averaging.transport.frames import (
     read_hello,
     read_hello_body,
 )
-from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
-from averaging.transport.loop import Tasks
-from averaging.transport.message_codec import BULKY, encode
-from averaging.transport.remote import Remote
-from averaging.transport.stream import Payload, Stream
 from swarm.access.gate import Gate
 from swarm.access.refusals import count_refusal, is_blocked
 
@@ -118,7 +119,7 @@ class Transport:
             remote = self._remote(to)
         except ValueError:
             remote = None
-        if remote is None or not remote.outboxes[lane].put(encode(message), payload):
+        if remote is None or not remote.outboxes[lane].put(pack(message), payload):
             self.counts.dropped += 1
             return False
         self._reach(remote, lane)

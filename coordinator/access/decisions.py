@@ -4,6 +4,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +88,7 @@ class NoticeStore:
 
     def unban(self, name: str) -> None:
         """Take back a ban, whatever the case of the name's letters."""
-        self._decide(banned=without(self._decided.banned, name))
+        self._decide(banned=self._decided.banned - spellings(name, self._decided.banned))
 
     def allow(self, name: str) -> None:
         """Let a Hub user join who is not in the run file. This lifts no ban."""
@@ -95,7 +96,7 @@ class NoticeStore:
 
     def disallow(self, name: str) -> None:
         """Take back an `allow`. A pass that the user has stays valid until it expires."""
-        self._decide(allowed=without(self._decided.allowed, name))
+        self._decide(allowed=self._decided.allowed - spellings(name, self._decided.allowed))
 
     def announce(self, text: str) -> None:
         """Show this line to everybody; an empty one removes the last."""
@@ -145,9 +146,9 @@ class NoticeStore:
         return sign_notices(notices, self._authority, self._run_name)
 
 
-def without(names: frozenset[str], name: str) -> frozenset[str]:
-    """The names without this one, in any case: the Hub has no two users whose names differ in case alone."""
-    return frozenset(one for one in names if one.casefold() != name.casefold())
+def spellings(name: str, known: Iterable[str]) -> set[str]:
+    """The spellings of a name in passes: peers compare names letter by letter, the Hub ignores case."""
+    return {one for one in known if one.casefold() == name.casefold()}
 
 
 def _read(path: Path) -> Decisions:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from coordinator.access.decisions import spellings
 from coordinator.access.hub_identity import Avatars
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
@@ -142,11 +143,6 @@ def _key_check(context: ServiceContext) -> Callable[[Request], None]:
             raise HTTPException(401, "this is not the admin key of this run")
 
     return check_key
-
-
-def spellings(name: str, known: list[str]) -> set[str]:
-    """The spellings of a name in passes: peers compare names letter by letter, the Hub ignores case."""
-    return {one for one in known if one.casefold() == name.casefold()}
 
 
 def _check_is_there(context: ServiceContext, step: int) -> None:

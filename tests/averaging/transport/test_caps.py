@@ -7,7 +7,7 @@ import pytest
 from averaging.bandwidth import BURST, MEGABIT, Caps, OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.transport.frames import SLICE
+from averaging.transport.wire_format import SLICE
 from tests.averaging.transport.peers import Peer, Peers
 from tests.support.waiting import wait_until
 

@@ -8,9 +8,8 @@ import pytest
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.transport.frames import Lane
 from averaging.transport.limits import Limits
-from averaging.transport.message_codec import encode, pack
+from averaging.transport.wire_format import Lane, encode, pack
 from tests.averaging.transport.peers import QUICK, Peers, chunk_of, framed
 from tests.support.waiting import wait_until
 

@@ -12,8 +12,9 @@ from msgspec.structs import force_setattr
 
 from averaging.log.header import Ballot, Certificate, Entry, Farewell, Head, Header, HeaderKind, Member
 from averaging.log.packing import Packed
+from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Chunk, Commit, Goodbye, Piece, Report, Vote, Want
-from averaging.transport.message_codec import MOST, decode, encode, fits, is_session_of, pack, unpack
+from averaging.transport.wire_format import MOST, decode, fits, is_session_of, pack, unpack
 from tests.averaging.transport.generated import KINDS, generated, session_of
 
 M = TypeVar("M", bound=Packed)
