@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.http.routes.learning import planned_rates
-from coordinator.http.run_progress import describe_progress, expected_finish
+from coordinator.http.routes.public import describe_progress, expected_finish
 from coordinator.http.schemas import LastHourAnswer
 from coordinator.ledger.answers import FilledSentence
 from coordinator.ledger.ingest import Contribution, SessionReport
