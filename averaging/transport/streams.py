@@ -302,7 +302,9 @@ class Transport:
         if remote.is_idle():
             self._forget(remote)
             return
-        remote.close_stuck_streams()
+        for stream in remote.streams:
+            if stream.is_stuck(self._clock()):
+                stream.close()
         for lane, outbox in remote.outboxes.items():
             if len(outbox):
                 self._reach(remote, lane)
@@ -312,7 +314,7 @@ class Transport:
 
     def _forget(self, remote: Remote) -> None:
         """Close its streams and drop what waits for it; its next message begins anew."""
-        self.counts.dropped += remote.drop_waiting()
+        self.counts.dropped += sum(box.clear() for box in remote.outboxes.values())
         for stream in remote.streams:
             stream.close()
         if self._remotes.get(remote.session) is remote:

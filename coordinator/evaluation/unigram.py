@@ -23,7 +23,7 @@ from trainer.data.batch import NOT_COUNTED
 from trainer.data.sentences import tokenized_documents
 
 FINISH_SECONDS = (
-    2.0  # for the thread to end; if it is inside the tokenizers library when Python ends, the process aborts
+    2.0  # for the thread to end: were it in the tokenizers library at Python's end, the process would abort
 )
 COUNTED = 2_000_000  # tokens, a few seconds' work; more would change little
 

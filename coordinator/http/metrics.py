@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from coordinator.checkpoints.checkpoint import TrainerState, newest_checkpoint
+from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.context import ServiceContext
 from coordinator.http.responses import CACHE_SECONDS, Cached
 from coordinator.ledger.answers import Progress, SessionSummary, Totals
@@ -16,14 +16,17 @@ from coordinator.ledger.storage.database import LedgerError
 from swarm import clock
 
 
-class Metrics:
+class Metrics(Collector):
     """The run's metrics in Prometheus' text format."""
 
     def __init__(self, context: ServiceContext, progress: Callable[[], Progress], totals: Callable[[], Totals]):
+        self._context, self._progress, self._totals = context, progress, totals
+        self._sessions = Cached(context.ledger.sessions, CACHE_SECONDS)
+        self._newest = Cached(lambda: newest_checkpoint(context.checkpoints), CACHE_SECONDS)
         self._registry = CollectorRegistry()
         what = "attempts to join, by what became of them"
         self._joins = Counter("sahaj_joins", what, ["outcome"], registry=self._registry)
-        self._registry.register(_RunCollector(context, progress, totals))
+        self._registry.register(self)
 
     def count_join(self, outcome: str) -> None:
         """Count an attempt to join; the outcome is `joined` or a refusal's name."""
@@ -32,13 +35,6 @@ class Metrics:
     def text(self) -> bytes:
         """All of them now."""
         return generate_latest(self._registry)
-
-
-class _RunCollector(Collector):
-    def __init__(self, context: ServiceContext, progress: Callable[[], Progress], totals: Callable[[], Totals]):
-        self._context, self._progress, self._totals = context, progress, totals
-        self._sessions = Cached(context.ledger.sessions, CACHE_SECONDS)
-        self._newest = Cached(lambda: newest_saved(context), CACHE_SECONDS)
 
     def describe(self) -> list[Metric]:
         """Nothing: Prometheus would ask the ledger for it at registration."""
@@ -54,9 +50,9 @@ class _RunCollector(Collector):
         yield _gauge("stopped", "1 after the organizer has ended the run", decisions.stopped)
         yield _gauge("last_step_timestamp_seconds", stepped_at, status.stepped_at)
         if (newest := self._newest()) is not None:
-            yield _gauge("checkpoint_step", "global step of the newest whole checkpoint", newest.step)
+            yield _gauge("checkpoint_step", "global step of the newest whole checkpoint", newest.state.step)
             with contextlib.suppress(ValueError):  # its time may have been edited
-                age = seconds_since(newest.saved_at, clock.now())
+                age = seconds_since(newest.state.saved_at, clock.now())
                 yield _gauge("checkpoint_age_seconds", "seconds since the newest whole checkpoint was saved", age)
         yield from self._from_ledger()
 
@@ -98,12 +94,6 @@ def data_wait(sessions: list[SessionSummary]) -> float:
     """Mean fraction of time that the sessions present have waited for data; 0 without any."""
     waits = [one.data_wait_fraction for one in sessions if one.present]
     return sum(waits) / len(waits) if waits else 0.0
-
-
-def newest_saved(context: ServiceContext) -> TrainerState | None:
-    """The state of the newest whole checkpoint, if there is one."""
-    found = newest_checkpoint(context.checkpoints)
-    return found.state if found else None
 
 
 def seconds_since(saved_at: str, now: float) -> float:

@@ -89,14 +89,8 @@ def validators(run_name: str, identity: Identity, gate: Gate) -> list[RecordVali
 
 def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, *, wait: float = 0.0) -> None:
     """Store the session's record; wait up to `wait` seconds for it to reach other peers."""
-    future = dht.store(
-        key=f"{run_name}_sessions",
-        subkey=identity.subkey,
-        value=record.dict(),
-        expiration_time=clock.now()
-        + RECORD_LIFETIME,  # the same for all, or a new record might not replace the last one
-        return_future=True,
-    )
+    expires = clock.now() + RECORD_LIFETIME  # the same for all, or a new record might not replace the last one
+    future = dht.store(f"{run_name}_sessions", record.dict(), expires, subkey=identity.subkey, return_future=True)
     if wait:
         try:
             future.result(timeout=wait)

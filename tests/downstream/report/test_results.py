@@ -8,8 +8,18 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from downstream.report.picture import check_picture, paint, write_picture
-from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
+from downstream.report.output import check_picture
+from downstream.report.results import (
+    AS_IT_IS,
+    FINE_TUNED,
+    FROM_SCRATCH,
+    ModelResult,
+    Results,
+    SeedResult,
+    SplitSummary,
+    paint,
+    write_picture,
+)
 from swarm.charts import HEIGHT, WIDTH
 from swarm.errors import StorageError
 
