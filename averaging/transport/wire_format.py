@@ -34,12 +34,8 @@ MOST = {
     **dict.fromkeys(("voters", "votes", "goodbyes", "signatures", "contacts"), 64),
 }
 DIGESTS = frozenset({"digest", "digests", "instance", "previous", "chunks"})
-SESSIONS = frozenset(
-    {
-        *("session", "convener", "reducer", "voters", "votes", "goodbyes"),
-        *("tie_breaker", "members", "clients", "missing", "resting"),
-    }
-)
+_OF_SESSIONS = "session convener reducer voters votes goodbyes tie_breaker members clients missing resting"
+SESSIONS = frozenset(_OF_SESSIONS.split())
 MAY_BE_EMPTY = frozenset({"instance", "previous", "tie_breaker"})
 LEAST: dict[tuple[type, str], int] = {(Farewell, "step"): -1}  # of a peer without a state
 WITH_PAYLOAD = (Chunk, Piece)

@@ -7,9 +7,9 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from swarm.access.join_messages import Refusal
+from swarm.access.join_messages import Message, Refusal
 
 T = TypeVar("T")
 CACHE_SECONDS = 5
@@ -102,10 +102,8 @@ RETRY_AFTER: dict[Problem | Refusal, int] = {Refusal.PAUSED: 60, Refusal.HUB_AWA
 NO_STORE = cache_headers(0)
 
 
-class ProblemAnswer(BaseModel):
+class ProblemAnswer(Message):
     """The JSON of every problem; `Refused` has the same shape."""
-
-    model_config = ConfigDict(frozen=True)
 
     error: str
     message: str = Field(description="one line for people")

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Security
 from fastapi.exceptions import HTTPException
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from coordinator.access.decisions import spellings
 from coordinator.access.hub_identity import Avatars
@@ -18,7 +18,7 @@ from coordinator.context import ServiceContext
 from coordinator.http.responses import NO_STORE, ProblemAnswer, bearer
 from coordinator.ledger.answers import KnownFlag
 from coordinator.ledger.storage.database import LedgerError
-from swarm.access.join_messages import Refused
+from swarm.access.join_messages import Message, Refused
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refused, "description": "no admin key, or a wrong one"},
@@ -36,33 +36,27 @@ def _one_visible_line(text: str) -> str:
 Line = Annotated[str, AfterValidator(_one_visible_line)]
 
 
-class NameOrder(BaseModel):
+class NameOrder(Message):
     """The user or peer that an order is about."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: Annotated[Line, Field(min_length=1, max_length=100, pattern=r"\S")] = Field(
         description="a Hub user, ~ and a self-chosen name, or (for ban and unban) a peer id"
     )
 
 
-class AnnouncementOrder(BaseModel):
+class AnnouncementOrder(Message):
     """A line for everybody."""
-
-    model_config = ConfigDict(frozen=True)
 
     text: Annotated[Line, Field(max_length=500)] = Field(description="one line; an empty one takes the last away")
 
 
-class StepOrder(BaseModel):
+class StepOrder(Message):
     """The checkpoint that the swarm goes back to."""
-
-    model_config = ConfigDict(frozen=True)
 
     step: Annotated[int, Field(ge=0)] = Field(description="global step of a checkpoint that the coordinator holds")
 
 
-class DecisionsAnswer(BaseModel):
+class DecisionsAnswer(Message):
     """All decisions that are in force."""
 
     banned: list[str]
