@@ -53,8 +53,7 @@ def ask_for_token() -> HubToken:
     Raises:
         JoinProblem: nobody can be asked, nothing was typed, or it cannot be a token.
     """
-    has_terminal = sys.stdin is not None and sys.stdin.isatty()
-    if not (has_terminal or in_notebook()):
+    if not (in_notebook() or _has_terminal()):
         raise JoinProblem(
             ProblemKind.TOKEN_MISSING,
             "this run needs a Hugging Face token, one without permissions is enough; "
@@ -113,6 +112,10 @@ def in_notebook() -> bool:
     from huggingface_hub.utils import is_notebook
 
     return bool(is_notebook())
+
+
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _token(text: str, source: str) -> HubToken:

@@ -8,7 +8,7 @@ from hivemind.p2p import P2P
 
 from averaging.protocol.messages import Contact
 from averaging.transport import discovery as discovery_module
-from averaging.transport.discovery import Discovery
+from averaging.transport.contacts_in_dht import Discovery
 from averaging.transport.loop import LoopThread, join_daemon
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.dht.node import Network, addresses, join_dht

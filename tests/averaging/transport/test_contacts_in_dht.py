@@ -9,7 +9,7 @@ import pytest
 from hivemind.p2p import PeerID
 
 from averaging.protocol.messages import Contact
-from averaging.transport.discovery import LOOK_AGAIN, LOOK_EVERY, Discovery, Listing
+from averaging.transport.contacts_in_dht import LOOK_AGAIN, LOOK_EVERY, Discovery, Listing
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.access.gate import Gate
 from swarm.access.passes import COORDINATOR
