@@ -302,9 +302,8 @@ class Transport:
         if remote.is_idle():
             self._forget(remote)
             return
-        for stream in remote.streams:
-            if stream.is_stuck(self._clock()):
-                stream.close()
+        for stream in (one for one in remote.streams if one.is_stuck(self._clock())):
+            stream.close()
         for lane, outbox in remote.outboxes.items():
             if len(outbox):
                 self._reach(remote, lane)

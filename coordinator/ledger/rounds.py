@@ -3,7 +3,6 @@
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from sqlalchemy import Engine, select
 
@@ -15,20 +14,15 @@ from coordinator.ledger.tables import FlagRow, RoundRow
 
 ODD_LOSS = 1.0  # nats above the median; losses of batches of 30 samples differ by 0.3
 ENOUGH_LOSSES = 3  # in a global step, fewer do not tell which one is odd
+LOSS = "loss"  # far above the others': the one kind of flag that there is
 ODD_STEPS = 3  # global steps in a row with an odd loss that raise a flag
-
-
-class Kind(str, Enum):
-    """The subject of a flag."""
-
-    LOSS = "loss"  # far above the others'
 
 
 @dataclass(frozen=True)
 class Flag:
     """Something about a peer that the organizer should know; `what` is one line."""
 
-    kind: Kind
+    kind: str  # its subject: LOSS
     user: str
     peer_id: str
     step: int
@@ -66,7 +60,7 @@ class OddLosses:
                 self._odd_for[session] = count + 1 if session in odd else 0
             if session in odd and count + 1 == ODD_STEPS:
                 what = f"has a training loss of {losses[session]:.2f}, the others of about {odd[session]:.2f}"
-                flags.append(Flag(Kind.LOSS, member.user, session.partition(".")[0], header.step - 1, what))
+                flags.append(Flag(LOSS, member.user, session.partition(".")[0], header.step - 1, what))
         self._odd_for = {session: count for session, count in self._odd_for.items() if count}
         return flags
 
@@ -95,7 +89,7 @@ class RoundQueries:
                 sums = {"step": one.step, "samples": one.total, "peers": len(one.samples)}
                 upsert(connection, RoundRow, [sums | {"gradient_norm": one.gradient_norm, "seconds": one.seconds}])
             for flag in flags:
-                key = {"peer_id": flag.peer_id, "kind": flag.kind.value}
+                key = {"peer_id": flag.peer_id, "kind": flag.kind}
                 found = {"user_name": flag.user, "step": flag.step, "what": flag.what}
                 row = key | found | {"times": 1, "first": now, "last": now}
                 upsert(connection, FlagRow, [row], adding=("times",), kept="first")
