@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from hivemind.p2p import P2P, PeerID
 
+from averaging.log.packing import pack as encode
 from averaging.log.packing import pack as packed
 from averaging.protocol.messages import Message
 from averaging.transport.streams import HANDLES
@@ -15,7 +16,6 @@ from averaging.transport.wire_format import (
     FrameKind,
     Hello,
     Lane,
-    encode,
     frame,
     pack,
     read_head,

@@ -9,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hivemind.p2p import P2P, PeerID
 
+from app.join.pass_renewal import _ask_over_libp2p
 from coordinator.access.hub_identity import VERIFIED_FOR, Remembered
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals
 from swarm import clock
-from swarm.access import renewal
 from swarm.access.join_messages import LONGEST_RENEWAL, Refused, Renewed
 from swarm.access.passes import COORDINATOR, check_pass, load_authority, read_pass
 from swarm.identity import load_identity, peer_id_of
@@ -155,13 +156,13 @@ def test_over_real_libp2p(serve: Serve, tmp_path: Path):
         first = [str(one) for one in await here.get_visible_maddrs()]
         trainer = await P2P.create(initial_peers=first, identity_path=str(identity.path), host_maddrs=[])
         stranger = await P2P.create(initial_peers=first, host_maddrs=[])
-        dht: Any = SimpleNamespace(replicate_p2p=lambda: P2P.replicate(here.daemon_listen_maddr))
+        dht: Any = SimpleNamespace(run_coroutine=lambda _: here.daemon_listen_maddr)
         opened = contextlib.ExitStack()
         await asyncio.to_thread(opened.enter_context, open_renewals(service.context, dht))
         try:
-            handle, coordinator = renewal.renewal_handle(service.context.run.name), str(here.peer_id)
+            handle, coordinator = renewal_handle(service.context.run.name), str(here.peer_id)
             nodes: list[Any] = [SimpleNamespace(p2p=one) for one in (trainer, stranger)]
-            return [await renewal._ask(None, node, coordinator, handle, body) for node in nodes]
+            return [await _ask_over_libp2p(Mock(), node, coordinator, handle, body) for node in nodes]
         finally:
             await asyncio.to_thread(opened.close)
             for one in (trainer, stranger, here):
