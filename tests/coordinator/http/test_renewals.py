@@ -1,4 +1,4 @@
-"""Renewing over libp2p: the door's rules hold, and no token is needed where the Hub vouched for the peer lately."""
+"""Renewing over libp2p: the access policy holds, and no token is needed where the Hub verified the peer's user lately."""
 
 import asyncio
 import base64
@@ -18,7 +18,7 @@ from app.join.pass_renewal import _ask_over_libp2p
 from coordinator.access.hub_identity import VERIFIED_FOR, Remembered
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals
 from swarm import clock
-from swarm.access.join_messages import LONGEST_RENEWAL, Refused, Renewed
+from swarm.access.join_messages import LONGEST_RENEWAL, Refused, Renewed, renewal_handle
 from swarm.access.passes import COORDINATOR, check_pass, load_authority, read_pass
 from swarm.identity import load_identity, peer_id_of
 from tests.coordinator.http.conftest import Service, as_peer
