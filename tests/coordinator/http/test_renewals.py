@@ -1,4 +1,4 @@
-"""Renewing over libp2p: the access policy holds, and no token is needed where the Hub verified the peer's user lately."""
+"""Renewing over libp2p: the access policy holds, and no token is needed where the Hub has verified the user lately."""
 
 import asyncio
 import base64
