@@ -14,14 +14,13 @@ from functools import partial
 import torch
 from torch.nn import Parameter
 
-from averaging.load_balancing.plan import GlobalStep
-from averaging.load_balancing.planner import plan_round
+from averaging.load_balancing.plan import GlobalStep, plan_round
+from averaging.log.content_store import Store
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, Gap
 from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import Manifest, write_snapshot
 from averaging.log.state import Layout, State
-from averaging.log.store import Store
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact
@@ -36,8 +35,6 @@ from averaging.shell.shell import Progress, Shell
 from averaging.transport.loop import LoopEnded, LoopThread
 from swarm.errors import SahajError, SwarmError
 from swarm.run_file import AveragingSection
-
-__all__ = ["CollaborativeOptimizer", "Progress"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +61,7 @@ class CollaborativeOptimizer:
         first: Callable[[Layout], State] | None = None,
     ):
         self._membership, self._parameters = membership, [one for _, one in parameters]
-        self._layout = Layout(
+        self.layout = Layout(  # of the vectors in a state
             names=tuple(name for name, _ in parameters),
             shapes=tuple(tuple(one.shape) for _, one in parameters),
             has_muon=membership.run.optimizer.name == "muon",
@@ -79,7 +76,7 @@ class CollaborativeOptimizer:
         self._shell: Shell = self._loop.call(self._begin(applied))
 
     async def _begin(self, applied: Callable[[Entry], None]) -> Shell:
-        one, grid = self._membership, Grid(self._layout.size)
+        one, grid = self._membership, Grid(self.layout.size)
         averaging = one.run.averaging
         facts = Settings(
             run=one.fingerprint,
@@ -90,12 +87,12 @@ class CollaborativeOptimizer:
             last_step=one.run.optimizer.total_steps,
         )
         groups = group_settings(averaging)
-        memory = max(IN_MEMORY, most_bytes(self._layout.size, averaging.snapshot_every, groups))
+        memory = max(IN_MEMORY, most_bytes(self.layout.size, averaging.snapshot_every, groups))
         disk = Disk(one.folder, IN_MEMORY) if one.folder is not None else None  # of small groups: headers for credit
         store = self._store = disk.contents if disk is not None and groups is None else Store(None, memory)
-        optimizer = StateOptimizer(self._layout, one.run.optimizer)
+        optimizer = StateOptimizer(self.layout, one.run.optimizer)
         compression = one.run.averaging.compression
-        replay = Replay(facts.run, self._layout, grid, compression, optimizer.step, facts.snapshot_every, store)
+        replay = Replay(facts.run, self.layout, grid, compression, optimizer.step, facts.snapshot_every, store)
         me = one.new_contact()
         self.sessions.append(me.session)
         self._connection = Connection(one)
@@ -117,10 +114,10 @@ class CollaborativeOptimizer:
         parameters = [one.detach().cpu() for one in self._parameters]
         first = self._first or (lambda layout: initial_state(layout, parameters))
         if disk is not None and groups is None:
-            resume_or_open(shell, disk, lambda: first(self._layout))
+            resume_or_open(shell, disk, lambda: first(self.layout))
         elif me.is_coordinator:
             assert disk is not None, "a coordinator has a folder"
-            shell.begin_with(first(self._layout))
+            shell.begin_with(first(self.layout))
         shell.run()
         await self._connection.open(me, shell)
         return shell
@@ -141,11 +138,6 @@ class CollaborativeOptimizer:
             await self._connection.open(me, self._shell)
         except Exception as error:
             self._shell.fail(error)
-
-    @property
-    def layout(self) -> Layout:
-        """Of the vectors in a state."""
-        return self._layout
 
     @property
     def session(self) -> str:
@@ -232,7 +224,7 @@ class CollaborativeOptimizer:
         state = self._shell.begin_batch()
         if state is not self._loaded:
             with torch.no_grad():
-                for own, newest in zip(self._parameters, self._layout.views(state.parameters), strict=True):
+                for own, newest in zip(self._parameters, self.layout.views(state.parameters), strict=True):
                     own.copy_(newest)
             self._loaded = state
         return state.step
@@ -257,7 +249,7 @@ class CollaborativeOptimizer:
                 "length and share of masked tokens, are most that a peer may bring to a global step"
             )
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._parameters]
-        gradient = self._layout.flat(gradients).mul_(tokens)
+        gradient = self.layout.flat(gradients).mul_(tokens)
         return self._shell.contribute(gradient, tokens, samples=samples, loss=loss * tokens)
 
     def shutdown(self) -> None:

@@ -28,8 +28,8 @@ from sqlalchemy import create_engine, make_url, text
 
 from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
 from benchmarks import command
-from coordinator.ledger.ingest import day_of
-from coordinator.ledger.ledger import Ledger, SessionReport, open_ledger
+from coordinator.ledger.ingest import SessionReport, day_of
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.recorder import credited, ledger_id
 from coordinator.ledger.storage.backup import backup_of
 from swarm.errors import SahajError

@@ -24,9 +24,9 @@ from rich.progress import track
 from rich.table import Table
 from scipy.optimize import linprog
 
-from averaging.bandwidth.cap import MEGABIT
+from averaging.bandwidth import MEGABIT
 from averaging.load_balancing.closed_form import Floats, Lines, round_seconds
-from averaging.load_balancing.plan import GlobalStep, Node, equal_parts, make_plan
+from averaging.load_balancing.plan import GlobalStep, Node, make_plan, unplanned
 from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
 from benchmarks import command
@@ -131,7 +131,7 @@ def measure(size: int, groups: int) -> Figures:
             began = time.process_time()
             plan = make_plan(group, step)
             seconds.append(time.process_time() - began)
-            gains.append(equal_parts(group, step).step_seconds / plan.step_seconds)
+            gains.append(unplanned(group, step).step_seconds / plan.step_seconds)
             if size <= BOUNDED:
                 gaps.append(plan.step_seconds / bound(group, step, plan.step_seconds))
             if size <= COMPARED:
@@ -214,7 +214,7 @@ def predict(group: Sequence[Node]) -> Prediction:
     shares, others = np.array(theirs) / GRID.elements, len(group) - 1
     load = 1.0 - shares + others * shares
     return Prediction(
-        equal=round(equal_parts(group, step).averaging_seconds, 2),
+        equal=round(unplanned(group, step).averaging_seconds, 2),
         hivemind=round(float(np.maximum(load / lines.upload, load / lines.download).max()), 2),
         ours=round(make_plan(group, step).averaging_seconds, 2),
         bound=round(1.0 / round_rate(lines, np.ones(len(group), dtype=np.bool_)), 2),

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.access.notice_store import NoticeStore
-from coordinator.access.verified_users import VerifiedUsers
+from coordinator.access.decisions import NoticeStore
+from coordinator.access.hub_identity import MOST_VERIFIED, HubUser, Remembered
 from coordinator.http.request_limits import JoinLimits
 from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import CHECKPOINTS
+from swarm import clock
 from swarm.access.passes import Authority
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import Fingerprint
@@ -53,4 +54,5 @@ class ServiceContext(RunContext):
     addresses: Callable[[], list[str]]  # multiaddresses of the coordinator and some other peers
     order_rollback: Callable[[int], None]  # to the checkpoint of a global step
     limits: JoinLimits = field(default_factory=JoinLimits)
-    verified_users: VerifiedUsers = field(default_factory=VerifiedUsers)
+    # by peer id, so that a pass can be renewed without a token; in memory only, so since the coordinator's start
+    verified_users: Remembered[HubUser] = field(default_factory=lambda: Remembered(MOST_VERIFIED, clock.now))

@@ -9,19 +9,18 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from coordinator.access.authority import open_access_control
+from coordinator.access.decisions import open_access_control
 from coordinator.access.service import serve
 from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import LoadedCheckpoint, newest_that_fits
 from coordinator.context import RunContext, RunStatus
-from coordinator.evaluation.evaluator import Evaluator
-from coordinator.evaluation.held_out import held_out_batches
+from coordinator.evaluation.evaluator import Evaluator, held_out_batches
 from coordinator.evaluation.probes import read_probes
-from coordinator.evaluation.unigram_count import UnigramBaseline
+from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.initialization.initialize import initialize, is_new
+from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
-from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.recorder import Recorder
 from coordinator.main_loop import CoordinatorLoop
 from coordinator.notebook.build import invitation
@@ -30,16 +29,15 @@ from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, set_older_log_aside
 from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS
 from coordinator.tracking import open_tracker
-from swarm.dht import known_peers
+from swarm.dht import remembered_peers
+from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, addresses, join_dht
-from swarm.dht.watch import DHTWatch
 from swarm.errors import RunFileError
-from swarm.files import write_file
+from swarm.files import keep_private, write_file
 from swarm.hosts import is_this_machine
 from swarm.identity import load_identity
 from swarm.leaving import end_helpers, end_process, leaving_on_signal
 from swarm.logging import logs
-from swarm.private_folder import keep_private
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
 from tokenizer.loading import load_tokenizer, tokenizer_digest
@@ -132,14 +130,13 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 say(warning)
 
             # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
-            minutes, tracker = MinuteRecorder(context.ledger), open_tracker(run, folder)
+            minutes, tracker = MinuteRecorder(context.ledger.history), open_tracker(run, folder)
             baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
             evaluator = Evaluator(context, build_model(run, tokenizer), tokenizer, held_out, probes, baseline, tracker)
             loop = CoordinatorLoop(
                 context,
                 replica,
                 Recorder(run, dht, context.ledger, replica, minutes, access.gate, say, folder / PEERS),
-                minutes,
                 evaluator,
                 Rollback(context, replica, rollback_orders),
                 tracker,
@@ -192,7 +189,9 @@ def network(run: RunFile, options: CoordinatorOptions) -> Network:
     """Where this peer listens, and by whom it finds the swarm."""
     return Network(
         initial_peers=options.initial_peers,
-        earlier_peers=known_peers.recall(options.state_folder / PEERS),  # they go on elsewhere if this is a new machine
+        earlier_peers=remembered_peers.recall(
+            options.state_folder / PEERS
+        ),  # they go on elsewhere if this is a new machine
         listen=options.listen or tuple(run.coordinator.listen),
         announce=options.announce or tuple(run.coordinator.announce),
     )

@@ -13,10 +13,8 @@ from coordinator.checkpoints.retention import prune
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import save_checkpoint
 from coordinator.context import RunContext
-from coordinator.evaluation.evaluator import Evaluator
-from coordinator.evaluation.held_out import Evaluation
-from coordinator.evaluation.unigram import below_unigram
-from coordinator.ledger.minutes import MinuteRecorder
+from coordinator.evaluation.evaluator import Evaluation, Evaluator
+from coordinator.ledger.answers import below_unigram
 from coordinator.ledger.recorder import Recorder
 from coordinator.ledger.storage.database import LedgerBroken
 from coordinator.public_run import for_everybody
@@ -41,7 +39,6 @@ class CoordinatorLoop:
         context: RunContext,
         replica: Replica,
         recorder: Recorder,
-        minutes: MinuteRecorder,
         evaluator: Evaluator,
         rollback: Rollback,
         tracker: Tracker,
@@ -51,7 +48,7 @@ class CoordinatorLoop:
         saved: int,
     ):
         """`evaluated` and `saved` are the newest global steps with a held-out loss and a checkpoint, or -1."""
-        self._context, self._replica, self._recorder, self._minutes = context, replica, recorder, minutes
+        self._context, self._replica, self._recorder = context, replica, recorder
         self._evaluator, self._rollback, self._tracker, self._releaser = evaluator, rollback, tracker, releaser
         self._evaluated, self._saved = evaluated, saved
         self._seen = replica.step
@@ -76,7 +73,7 @@ class CoordinatorLoop:
             self._rollback.note_rollback(restored.step)
             self._save(restored)
         step = self._replica.step
-        self._minutes.note(step)
+        self._recorder.minutes.note(step)
         if step != self._seen:
             self._seen = step
             self._report_step(step, sessions)

@@ -10,12 +10,12 @@ import torch
 from hivemind.dht import DHT
 
 from averaging.log.disk import LOG_FILE
+from averaging.log.entry_file import Place, entries_after, missing_in, newest_step
 from averaging.log.header import Entry, Header, HeaderKind
-from averaging.log.log_file import Place, entries_after, missing_in, newest_step
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
-from coordinator.access.authority import AccessControl
+from coordinator.access.decisions import AccessControl
 from coordinator.checkpoints.checkpoint import CheckpointError
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.context import RunContext

@@ -44,10 +44,7 @@ def open_tracker(run: RunFile, state_folder: Path, *, start_seconds: float = _ST
     if project is None:
         return Tracker()
     if importlib.util.find_spec("wandb") is None:
-        logger.warning(
-            "coordinator.wandb_project is %s, but wandb is not installed; pip install wandb",
-            project,
-        )
+        logger.warning("coordinator.wandb_project is %s, but wandb is not installed; pip install wandb", project)
         return Tracker()
     return _WandbTracker(run, project, state_folder, start_seconds)
 

@@ -2,12 +2,11 @@
 
 import datetime
 import os
-import time
 from zoneinfo import ZoneInfo
 
 import streamlit as st
 
-from dashboard.api.client import Coordinator, Found
+from dashboard.api.client import Coordinator
 
 URL, REFRESH, NOTEBOOK = "SAHAJ_URL", "SAHAJ_REFRESH", "SAHAJ_NOTEBOOK"  # environment variables
 USUAL_REFRESH = 5.0  # seconds: the coordinator does not find out more often
@@ -48,8 +47,3 @@ def zone() -> datetime.tzinfo:
 def is_dark() -> bool:
     """Whether the reader's theme is a dark one."""
     return st.context.theme.type == "dark"
-
-
-def age(found: Found[object]) -> float:
-    """Seconds since the figures were new."""
-    return max(0.0, time.time() - found.at)

@@ -16,7 +16,7 @@ from downstream.progress import FineTuningProgress
 from downstream.report.results import AS_IT_IS, FINE_TUNED, FROM_SCRATCH, ModelResult, Results, SeedResult, SplitSummary
 from downstream.tasks.task import Encoded, Scores, Task
 from downstream.training import Settings, fit, predict
-from swarm.logging.quiet import silence_hugging_face
+from swarm.logging.logs import silence_hugging_face
 from swarm.program import program_version
 
 

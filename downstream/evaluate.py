@@ -9,9 +9,8 @@ from downstream.comparison import Comparison, candidates_of
 from downstream.data.loading import DataOptions, load_data
 from downstream.errors import ModelError
 from downstream.models import Model, check_head, find_models
-from downstream.report.output import check_file
-from downstream.report.picture import check_picture, write_picture
-from downstream.report.results import Results, as_json, table_of
+from downstream.report.output import check_file, check_picture
+from downstream.report.results import Results, as_json, table_of, write_picture
 from downstream.tasks import TASKS
 from downstream.tasks.task import Task
 from downstream.training import Settings

@@ -1,9 +1,10 @@
-"""Crash-safe files: write under another name, fsync, rename. A file with its final name is complete."""
+"""Crash-safe files: written under another name, then fsync and rename, so that one with its final name is complete."""
 
 import contextlib
 import errno
 import os
 import shutil
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from swarm.errors import StorageError
 PARTIAL = ".partial-"
 NEARLY_FULL = 1 << 20  # bytes; a write that failed for want of room leaves less than this
 NOT_STORAGE = (ConnectionError, TimeoutError)  # of the network, though Python counts them as OSError
+OTHERS = 0o077  # all rights of the group and of everybody else
 
 
 def write_file(path: Path, content: bytes | str, *, mode: int = 0o666, flush: bool = True) -> None:
@@ -144,3 +146,32 @@ def _is_full(folder: Path) -> bool:
     with contextlib.suppress(OSError):
         return shutil.disk_usage(folder).free < NEARLY_FULL
     return False
+
+
+def keep_private(folder: Path) -> str | None:
+    """Let only its owner read the folder of a peer: what is in it, and what the peer writes from now on.
+
+    Takes the rights of others from all files and folders in `folder`, and give none to files written later.
+
+    The latter is for this process and its helpers as a whole: libraries write into the folder, too. Links in it are
+    not followed.
+
+    Returns:
+        In one line what others can still read, or None.
+    """
+    os.umask(OTHERS)
+    unchanged = []
+    for place, _, files in os.walk(folder.resolve()):
+        for path in (Path(place), *(Path(place, name) for name in files)):
+            try:
+                mode = path.lstat().st_mode
+                if mode & OTHERS and not stat.S_ISLNK(mode):
+                    path.chmod(stat.S_IMODE(mode) & ~OTHERS)
+            except FileNotFoundError:  # a half-written file that has its name now
+                continue
+            except OSError as error:
+                unchanged.append(f"{path}: others may read it ({error.strerror})")
+    if not unchanged:
+        return None
+    more = f", and {len(unchanged) - 1} more" if len(unchanged) > 1 else ""
+    return f"attention: {unchanged[0]}{more}; make {folder} your own with chown, or choose another one with --state"

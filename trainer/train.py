@@ -4,13 +4,13 @@ import queue
 import time
 import zlib
 
-from averaging.bandwidth.own_line import Caps
+from averaging.bandwidth import Caps
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
 from corpus.documents import open_documents
+from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import join_dht
-from swarm.dht.watch import DHTWatch
 from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint

@@ -4,7 +4,7 @@ import queue
 import time
 from dataclasses import dataclass
 
-from averaging.load_balancing.explanation import explanation
+from averaging.load_balancing.plan import explanation
 from averaging.log.credit import session_id
 from averaging.log.header import Entry, HeaderKind
 from averaging.optimizer import CollaborativeOptimizer

@@ -10,7 +10,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from coordinator.checkpoints.checkpoint import TrainerState, read_size, read_state
-from coordinator.evaluation.unigram import compared
+from coordinator.ledger.answers import compared
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from app.demo.corpus import prepare_corpus, sample_sentences
 from app.demo.peers import Peer, start_peer, wait_for_address
 from app.demo.story import Story
 from app.demo.summary import SUMMARY, Summary, problems, save_summary, summarize
-from coordinator.evaluation.unigram import compared
+from coordinator.ledger.answers import compared
 from coordinator.ledger.ledger import open_ledger
 from coordinator.state_folder import URL
 from swarm.errors import SahajError

@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from coordinator.checkpoints.checkpoint import read_state
 from coordinator.evaluation.probes import likeliest
-from swarm.logging.quiet import silence_hugging_face
+from swarm.logging.logs import silence_hugging_face
 
 
 @dataclass(frozen=True)

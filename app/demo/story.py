@@ -7,7 +7,8 @@ from rich.console import Console
 
 from app.demo.peers import Peer, start_peer
 from coordinator.checkpoints.checkpoint import newest_checkpoint
-from coordinator.ledger.ledger import Ledger, StepSummary
+from coordinator.ledger.answers import StepSummary
+from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import CHECKPOINTS
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile

@@ -31,10 +31,13 @@ def coordinator_url(given: str) -> str:
         )
     parts = _split(text if "://" in text else f"//{text}", given)
     host = parts.hostname or ""
-    if parts.scheme not in ("", "http", "https") or not _is_host(host) or "@" in parts.netloc:
+    is_address = _is_address(host)
+    is_host = is_address or HOST.fullmatch(host) is not None
+    if parts.scheme not in ("", "http", "https") or not is_host or "@" in parts.netloc:
         raise _not_a_url(given)
     port = _port(parts, given)
-    scheme = parts.scheme or ("http" if _is_own_machine(host, port) else "https")
+    is_private_machine = is_address or "." not in host or port not in (None, 443)
+    scheme = parts.scheme or ("http" if is_private_machine else "https")
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
 
@@ -67,19 +70,12 @@ def _port(parts: SplitResult, given: str) -> int | None:
         ) from None
 
 
-def _is_host(host: str) -> bool:
-    return _address(host) is not None or HOST.fullmatch(host) is not None
-
-
-def _is_own_machine(host: str, port: int | None) -> bool:
-    return _address(host) is not None or "." not in host or port not in (None, 443)
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _is_address(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host)
+        ipaddress.ip_address(host)
     except ValueError:
-        return None
+        return False
+    return True
 
 
 def _not_a_url(given: str) -> JoinProblem:

@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
-from pydantic import Base64Bytes, BaseModel, ConfigDict, ValidationError
+from pydantic import Base64Bytes, BaseModel, ValidationError
 
 from app.join.address import coordinator_url, is_loopback
-from app.join.network_errors import explain
-from app.join.problems import JoinProblem, ProblemKind, one_line
-from swarm.access.join_messages import JoinAnswer, JoinRequest, Refused
+from app.join.problems import JoinProblem, ProblemKind, explain, one_line
+from swarm.access.join_messages import JoinAnswer, JoinRequest, Message, Refused
 from swarm.clock import describe_offset
 
 PATIENCE = 15.0  # seconds to wait for an answer; the coordinator may have to ask the Hub meanwhile
@@ -28,44 +27,38 @@ GATEWAY_STATUS = (500, 502, 503, 504)  # the coordinator has a problem, or a pro
 T = TypeVar("T", bound=BaseModel)
 
 
-class Reply(BaseModel):
-    """The part of an answer that is used here; unknown keys are ignored."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class Access(Reply):
+class Access(Message):
     """Who may join a run."""
 
     open: bool = False
 
 
-class RunReply(Reply):
+class RunReply(Message):
     """Of `GET /api/run`, what joining needs."""
 
     access: Access
 
 
-class NameReply(Reply):
+class NameReply(Message):
     """Of `GET /api/run`, what every run has."""
 
     name: str
 
 
-class Notebook(Reply):
+class Notebook(Message):
     """Of a notebook, what every one has."""
 
     nbformat: int
     cells: list[dict[str, Any]]
 
 
-class SignedNotices(Reply):
+class SignedNotices(Message):
     """Of `GET /api/notices`, what peers use."""
 
     signed: Base64Bytes
 
 
-class Unavailable(Reply):
+class Unavailable(Message):
     """The body of an error that is no refusal."""
 
     error: str

@@ -20,9 +20,9 @@ from app.join.manifest import folder_name, read_manifest, write_manifest
 from app.join.peer_folder import IDENTITY, default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
-from swarm.dht import known_peers
+from swarm.dht import remembered_peers
+from swarm.files import keep_private
 from swarm.logging import logs
-from swarm.private_folder import keep_private
 from swarm.program import program_version
 from swarm.run_file import RunFile
 from trainer.console.notebook import NotebookView
@@ -31,7 +31,7 @@ from trainer.options import TrainerOptions, VolunteerOptions
 from trainer.startup_timer import StartupTimer
 
 if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once
-    from app.join.coordinator_contact import CoordinatorContact
+    from app.join.pass_renewal import CoordinatorContact
     from swarm.access.gate import Gate
     from swarm.identity import Identity
 
@@ -134,7 +134,7 @@ def _enter(
 ) -> Admitted:
     """Get a pass and the manifest, and check that this machine and this program fit the run."""
     with timer("loading the program"):
-        from app.join.coordinator_contact import CoordinatorContact
+        from app.join.pass_renewal import CoordinatorContact
         from swarm.access.gate import Gate
         from swarm.access.passes import check_pass, read_pass
         from swarm.identity import load_identity
@@ -160,7 +160,7 @@ def _enter(
     check_pass(own, answer.authority, run.name, identity.peer_id)
     run_folder = peer_folder / folder_name(run, manifest)
     with timer("checking this machine"):
-        found = machine_checks.findings(run, machine_checks.measure(peer_folder, options.chosen.device))
+        found = list(machine_checks.findings(run, machine_checks.measure(peer_folder, options.chosen.device)))
         machine_checks.refuse_if_fatal(found)
         client_mode = _client_mode(client.base, options.chosen)
     with timer("fetching the tokenizer"):
@@ -236,20 +236,20 @@ def _train(admitted: Admitted, options: JoinOptions, timer: StartupTimer, view: 
 
 def _initial_peers(admitted: Admitted, peers_file: Path) -> list[str]:
     """The addresses to join by: the coordinator's, then those of earlier sessions."""
-    current = known_peers.usable(admitted.answer.initial_peers)
+    current = remembered_peers.usable(admitted.answer.initial_peers)
     if not current:
         raise JoinProblem(
             ProblemKind.MANIFEST, f"{admitted.run.name}: the coordinator names no peer to join by; tell the organizer"
         )
-    addresses = known_peers.merge(current, known_peers.recall(peers_file))
-    known_peers.remember(peers_file, addresses)
+    addresses = remembered_peers.merge(current, remembered_peers.recall(peers_file))
+    remembered_peers.remember(peers_file, addresses)
     return addresses
 
 
 def _remember_newer(peers_file: Path, answer: Renewed) -> None:
     with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop
-        current = known_peers.usable(answer.initial_peers)
-        known_peers.remember(peers_file, known_peers.merge(current, known_peers.recall(peers_file)))
+        current = remembered_peers.usable(answer.initial_peers)
+        remembered_peers.remember(peers_file, remembered_peers.merge(current, remembered_peers.recall(peers_file)))
 
 
 def _client_mode(url: str, chosen: VolunteerOptions) -> bool:

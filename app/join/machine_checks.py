@@ -5,6 +5,7 @@ The figures are estimates, so only what cannot work at all is refused; what may 
 
 import ipaddress
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,48 +46,38 @@ class Finding:
     fatal: bool = False
 
 
-def findings(run: RunFile, computer: Computer) -> list[Finding]:
+def findings(run: RunFile, computer: Computer) -> Iterator[Finding]:
     """What is worth saying about this machine for this run; mostly nothing."""
     weights = 4.0 * sum(tensor_sizes(run))
-    needed = PROGRAM + COPIES * weights
-    found = []
+    needed, shared, on_device = PROGRAM + COPIES * weights, SHARED_COPIES * weights, DEVICE_COPIES * weights
+    free = computer.shared_memory_free
     if computer.disk_free < DISK:
-        found.append(
-            Finding(f"The disk has {_size(computer.disk_free)} free, {_size(DISK)} are needed; free some space.", True)
+        yield Finding(
+            f"The disk has {_size(computer.disk_free)} free, {_size(DISK)} are needed; free some space.", True
         )
     if computer.memory_total < needed:
-        found.append(
-            Finding(
-                f"This machine has {_size(computer.memory_total)} of memory, this model needs about {_size(needed)}; "
-                "take a larger machine.",
-                True,
-            )
+        yield Finding(
+            f"This machine has {_size(computer.memory_total)} of memory, this model needs about {_size(needed)}; "
+            "take a larger machine.",
+            fatal=True,
         )
     elif computer.memory_available < needed:
-        found.append(
-            Finding(
-                f"Only {_size(computer.memory_available)} of memory are free, about {_size(needed)} are needed; "
-                "close other programs if it becomes slow."
-            )
+        yield Finding(
+            f"Only {_size(computer.memory_available)} of memory are free, about {_size(needed)} are needed; "
+            "close other programs if it becomes slow."
         )
-    shared = SHARED_COPIES * weights
-    if computer.shared_memory_free is not None and computer.shared_memory_free < shared:
-        found.append(
-            Finding(
-                f"Shared memory ({SHARED_MEMORY}) has {_size(computer.shared_memory_free)} free, about {_size(shared)} "
-                "are needed; start a container with --shm-size=2g."
-            )
+    if free is not None and free < shared:
+        yield Finding(
+            f"Shared memory ({SHARED_MEMORY}) has {_size(free)} free, about {_size(shared)} are needed; "
+            "start a container with --shm-size=2g."
         )
-    if computer.device_memory is not None and computer.device_memory < DEVICE_COPIES * weights:
-        found.append(
-            Finding(
-                f"The GPU has {_size(computer.device_memory)} of memory, about {_size(DEVICE_COPIES * weights)} are "
-                "needed; --device cpu uses the processor."
-            )
+    if computer.device_memory is not None and computer.device_memory < on_device:
+        yield Finding(
+            f"The GPU has {_size(computer.device_memory)} of memory, about {_size(on_device)} are needed; "
+            "--device cpu uses the processor."
         )
     if computer.device.startswith("cpu"):
-        found.append(Finding("No GPU is used: this machine helps with its processor, slowly but surely."))
-    return found
+        yield Finding("No GPU is used: this machine helps with its processor, slowly but surely.")
 
 
 def refuse_if_fatal(found: list[Finding]) -> None:

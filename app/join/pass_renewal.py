@@ -6,20 +6,27 @@ DHT of every peer refuses a banned one, often before the notice that says so has
 come for a while, they are fetched over HTTP.
 """
 
+import asyncio
+import base64
 import logging
 import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import TypeVar
 
 from hivemind.dht import DHT
+from hivemind.dht.node import DHTNode
 from hivemind.p2p import PeerID
+from pydantic import TypeAdapter, ValidationError
 
-from app.join.problems import AWAY, JoinProblem, ProblemKind
+from app.join.address import is_private
+from app.join.coordinator_client import CoordinatorClient
+from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
 from swarm import clock
 from swarm.access.gate import Gate
-from swarm.access.join_messages import Renewed
+from swarm.access.join_messages import JoinRequest, Refused, RenewalRequest, Renewed, renewal_handle
 from swarm.access.passes import check_pass, read_pass
 from swarm.errors import SahajError
 from swarm.logging.logs import log_failure
@@ -37,15 +44,9 @@ NOTICES_OVERDUE = 40.0  # seconds without newer notices, which the coordinator p
 NOTICES_CHECK_EVERY = 1.0  # seconds
 FETCH_NOTICES_EVERY = 20.0  # seconds
 
-
-class Contact(Protocol):
-    """The part of `CoordinatorContact` that is needed here."""
-
-    def renew(self) -> Renewed: ...  # noqa: D102
-
-    def renew_over_libp2p(self, dht: DHT) -> Renewed: ...  # noqa: D102
-
-    def fetch_notices(self) -> bytes: ...  # noqa: D102
+ANSWER: TypeAdapter[Renewed | Refused] = TypeAdapter(Renewed | Refused)
+ANSWERED_WITHIN = 15.0  # seconds, over libp2p
+T = TypeVar("T")
 
 
 class Renewal:
@@ -59,7 +60,7 @@ class Renewal:
 
     def __init__(
         self,
-        contact: Contact,
+        contact: "CoordinatorContact",
         gate: Gate,
         peer_id: PeerID,
         *,
@@ -171,3 +172,75 @@ def _describe(problem: Exception) -> str:
         return "The coordinator is away; training goes on, and it is asked again within a minute."
     reason = str(problem) if isinstance(problem, SahajError) else type(problem).__name__
     return f"The pass could not be renewed ({reason}); training goes on, and it is tried again."
+
+
+class CoordinatorContact:
+    """Asks one coordinator, which may be away or have moved, for newer passes and notices.
+
+    Over HTTP it asks at the link by which the peer joined and, if nothing answers there, at the URL in the organizer's
+    signed notices; over libp2p it asks the peer that the notices name. Every call raises a JoinProblem if it fails.
+    Each call opens its own connection: the peer forks, and its helper processes must not share one.
+    """
+
+    def __init__(self, link: str, gate: Gate, request: JoinRequest, token: str | None):
+        self._link, self._gate, self._request, self._token = link, gate, request, token
+
+    def renew(self) -> Renewed:
+        """Ask for a new pass over HTTP, with the Hub token."""
+        return self._ask(lambda client: client.join(self._request, self._token))
+
+    def fetch_notices(self) -> bytes:
+        """Ask for the signed notices over HTTP."""
+        return self._ask(CoordinatorClient.notices)
+
+    def renew_over_libp2p(self, dht: DHT) -> Renewed:
+        """Ask for a new pass by showing the old one; the token stays on this machine.
+
+        The coordinator is called by the peer id in the authority's notices, so libp2p authenticates both ends: the call
+        comes from the peer that the pass was given to, and the answer, even a refusal, from the coordinator.
+        """
+        gate = self._gate
+        if not gate.notices.coordinator:
+            raise JoinProblem(ProblemKind.NO_ANSWER, "the coordinator has not told its peer id")
+        shown = {"pass": base64.b64encode(gate.own.to_bytes())}
+        request = RenewalRequest.model_validate(self._request.model_dump() | shown).model_dump_json(by_alias=True)
+        handle, encoded = renewal_handle(gate.run_name), request.encode()
+        asking = partial(_ask_over_libp2p, coordinator=gate.notices.coordinator, handle=handle, request=encoded)
+        answered: bytes | None = dht.run_coroutine(asking, return_future=True).result(2 * ANSWERED_WITHIN)
+        try:
+            answer = ANSWER.validate_json(answered or b"")
+        except ValidationError:
+            raise JoinProblem(ProblemKind.NO_ANSWER, "the coordinator does not answer over libp2p") from None
+        if isinstance(answer, Refused):
+            raise JoinProblem(ProblemKind[answer.error.name], one_line(answer.message))
+        return answer
+
+    def _ask(self, question: Callable[[CoordinatorClient], T]) -> T:
+        try:
+            with CoordinatorClient(self._link) as client:
+                return question(client)
+        except JoinProblem as problem:
+            moved_to = self._gate.notices.url
+            if problem.kind not in AWAY or not may_follow(self._link, moved_to):
+                raise
+            with CoordinatorClient(moved_to) as client:
+                return question(client)
+
+
+async def _ask_over_libp2p(_dht: DHT, node: DHTNode, coordinator: str, handle: str, request: bytes) -> bytes | None:
+    """In the node's process, which holds the connections to other peers; None if there is no answer."""
+    try:
+        call = node.p2p._client.call_unary_handler(PeerID.from_base58(coordinator), handle, request)
+        return bytes(await asyncio.wait_for(call, ANSWERED_WITHIN))
+    except Exception as error:  # away, or not listening: the next attempt will tell
+        logger.debug("the coordinator does not answer over libp2p: %r", error)
+        return None
+
+
+def may_follow(link: str, moved_to: str) -> bool:
+    """Whether what is sent to the link may be sent there, too: a token must not leave encryption behind."""
+    elsewhere = moved_to != "" and moved_to.rstrip("/") != link.rstrip("/")
+    as_safe = moved_to.startswith("https://") or link.startswith("http://")
+    # a private address of the coordinator's network is another machine in ours
+    as_far = is_private(link) or not is_private(moved_to)
+    return elsewhere and as_safe and as_far

@@ -36,10 +36,8 @@ def _in_use(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
     except BlockingIOError:
         return True
-    except OSError:
-        return False
+    except OSError:  # such as that there is no file
+        pass
     return False

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.plan.table import Volunteers
-from averaging.bandwidth.cap import MEGABIT
-from averaging.load_balancing.plan import GlobalStep, NobodyReachable, Node, Plan, Role, equal_parts, make_plan
+from averaging.bandwidth import MEGABIT
+from averaging.load_balancing.plan import GlobalStep, NobodyReachable, Node, Plan, Role, make_plan, unplanned
 from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
 from swarm.run_file import RunFile
@@ -92,7 +92,7 @@ def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
         total_steps=run.optimizer.total_steps,
         overlap=run.averaging.overlap,
         planned=planned,
-        equal=_outlook(run, rows, step, equal_parts)[0],
+        equal=_outlook(run, rows, step, unplanned)[0],
         rows=details,
         changes=tuple(sorted(changes, key=lambda change: -change.gain)),
     )

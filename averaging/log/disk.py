@@ -1,20 +1,21 @@
-"""What a peer finds again after a restart: its log, its snapshots, and the header that it accepted last.
+"""The folder of a peer: its log, its snapshots and the header that it accepted last, to be found again after a restart.
 
 What a file names is on the disk before the file is.
 """
 
 import io
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from averaging.log.content_store import Store
+from averaging.log.entry_file import EntryFile, Record, chain_of, framed, missing_in, unframed, unreadable
 from averaging.log.header import Ballot, Entry, Gap, Header, HeaderKind, SnapshotName
-from averaging.log.log_file import LogFile, Record, chain_of, framed, missing_in, unframed, unreadable
 from averaging.log.packing import pack, unpack
 from averaging.log.snapshot import Manifest
-from averaging.log.store import Store
 from swarm.errors import StorageError
 from swarm.files import storage_errors, write_file
 
@@ -53,7 +54,7 @@ class Disk:
             folder.chmod(0o700)
         self._folder = folder
         self.contents = Store(folder / "contents", memory_limit)
-        self._log = LogFile(folder / LOG_FILE)
+        self._log = EntryFile(folder / LOG_FILE)
         self._gaps: tuple[Gap, ...] = ()
         self._snapshots, self._accepted, self._waited = folder / "snapshots", folder / "accepted", folder / "waited"
 
@@ -239,3 +240,40 @@ def _content(path: Path) -> list[Any] | None:
     except OSError as error:
         raise unreadable(path, error) from error
     return None
+
+
+class Journal:
+    """Writes to a disk that may be full: each is done after those before it, since it builds on them.
+
+    Not for several threads at a time. Without a disk there is nothing to do.
+    """
+
+    def __init__(self, disk: Disk | None):
+        self._disk = disk
+        self._waiting: deque[Callable[[Disk], None]] = deque()  # that failed, and what came after
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is not on the disk yet, so that the disk needs what nothing else does any more."""
+        return bool(self._waiting)
+
+    def write(self, work: Callable[[Disk], None]) -> None:
+        """Do it, after all that has failed before.
+
+        Raises:
+            StorageError: the disk takes nothing now; `catch_up` tries again, and so does the next write.
+        """
+        if self._disk is not None:
+            self._waiting.append(work)
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Do what has failed.
+
+        Raises:
+            StorageError: it fails again.
+        """
+        while self._waiting:
+            assert self._disk is not None
+            self._waiting[0](self._disk)
+            self._waiting.popleft()

@@ -12,7 +12,7 @@ from averaging.log.header import Head
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Groups, Message, Report, Status
-from averaging.protocol.rounds.peer_views import HEARD, PeerViews
+from averaging.protocol.rounds.batch_progress import HEARD, PeerViews
 from averaging.protocol.settings import Settings
 
 

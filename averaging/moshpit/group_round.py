@@ -102,17 +102,14 @@ class GroupRound:
             self.planned_at = now if self.planned_at is None else self.planned_at
             self._reduction.begin(plan, now)
 
-    def reduced(self, sender: str, result: Reduced, now: float) -> None:
-        """A reducer has done its part."""
+    def on_news(self, sender: str, news: Reducing | Reduced, now: float) -> None:
+        """A reducer is at work, or has done its part."""
         if self._assignments is not None:
             self._moved_at = now
-            self._assignments.reduced(sender, result)
-
-    def reducing(self, sender: str, news: Reducing, now: float) -> None:
-        """A reducer is at work."""
-        if self._assignments is not None:
-            self._moved_at = now
-            self._assignments.reducing(sender, news, now)
+            if isinstance(news, Reduced):
+                self._assignments.reduced(sender, news)
+            else:
+                self._assignments.reducing(sender, news, now)
 
     def committed(self, header: Header, now: float) -> None:
         """The mean has a name: get what is missing of it."""

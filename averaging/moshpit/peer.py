@@ -17,8 +17,7 @@ from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.group_progress import GroupProgress
 from averaging.moshpit.group_round import PARTIAL, WHOLE
 from averaging.moshpit.loading import Loading
-from averaging.moshpit.open_step import OpenStep
-from averaging.moshpit.step_rounds import Mean, StepRounds, passed
+from averaging.moshpit.open_step import Mean, OpenStep, StepRounds, passed
 from averaging.protocol import messages
 from averaging.protocol.actions import Action, Apply, EncodeParameters, TakeParameters
 from averaging.protocol.buffers import Buffers
@@ -77,8 +76,8 @@ class GroupPeer:
             messages.Goodbye: self._on_goodbye,
             messages.Plan: self.open_step.on_plan,
             messages.Piece: self.reducing.piece,
-            messages.Reducing: self.open_step.on_reducing,
-            messages.Reduced: self.open_step.on_reduced,
+            messages.Reducing: self.open_step.on_news,
+            messages.Reduced: self.open_step.on_news,
             messages.Chunk: self.fetching.on_chunk,
             messages.Want: self.fetching.on_want,
             messages.Lacks: self.fetching.on_lacks,
@@ -127,10 +126,6 @@ class GroupPeer:
         self.fetching.arrived(digest, now)
         self.reducing.averaged(ballot, chunk, attempt, digest, excluded)
         self._after(now)
-
-    def cannot_average(self, ballot: Ballot, chunk: int, attempt: int) -> None:
-        """No piece of an `Average` was usable."""
-        self.reducing.cannot_average(ballot, chunk, attempt)
 
     def encoded(self, chunks: Iterable[str], now: float) -> None:
         """The process has done `EncodeParameters`."""

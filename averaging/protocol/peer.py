@@ -34,15 +34,12 @@ class LogPeer:
         plan: Planner = equal_parts,
     ):
         self._components = own = Components(me, settings, credentials, now, held, plan)
+        self.me = me
         self.session, self._contacts, self._trust = own.session, own.contacts, own.trust
         self.buffers, self.log, self.fetching, self.resting = own.buffers, own.log, own.fetching, own.resting
         self.reducing, self.backfilling, self.catching_up = own.reducing, own.backfilling, own.catching_up
-        self.adopting, self.voting, self.progress, self.convening = (
-            own.adopting,
-            own.voting,
-            own.progress,
-            own.convening,
-        )
+        self.adopting, self.voting = own.adopting, own.voting
+        self.progress, self.convening = own.progress, own.convening
         self._handlers: dict[type, Callable[[str, Any, float], None]] = {
             messages.Report: self.progress.on_report,
             messages.Status: self._on_status,
@@ -132,10 +129,6 @@ class LogPeer:
         self.reducing.averaged(ballot, chunk, attempt, digest, excluded)
         self._after(now)
 
-    def cannot_average(self, ballot: Ballot, chunk: int, attempt: int) -> None:
-        """The process could not do an `Average`: no piece of it was usable."""
-        self.reducing.cannot_average(ballot, chunk, attempt)
-
     def proposal_saved(self, ballot: Ballot, now: float) -> None:
         """The process has done the `SaveProposal` of a ballot."""
         self.convening.saved(ballot, now)
@@ -202,11 +195,6 @@ class LogPeer:
         return self.session.take()
 
     # -- state
-
-    @property
-    def me(self) -> Contact:
-        """This session."""
-        return self.session.me
 
     @property
     def head(self) -> Head | None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from hivemind.dht import DHT
 
-from averaging.bandwidth.own_line import NO_CAPS, Caps, OwnLine
+from averaging.bandwidth import NO_CAPS, Caps, OwnLine
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Message
 from averaging.shell.shell import Shell
-from averaging.transport.discovery import Discovery
+from averaging.transport.contacts_in_dht import Discovery
 from averaging.transport.loop import join_daemon
 from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.stream import Payload

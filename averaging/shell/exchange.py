@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
+from averaging.log.content_store import Store
 from averaging.log.header import Ballot
-from averaging.log.store import Store
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Chunk, Message, Piece, Plan
@@ -149,7 +149,7 @@ class Exchange:
         except (ValueError, StorageError) as error:
             logger.warning("chunk %d of %s cannot be averaged: %s", chunk, plan.ballot, error)
             with self._locked.lock:
-                machine.cannot_average(plan.ballot, chunk, attempt)
+                machine.reducing.cannot_average(plan.ballot, chunk, attempt)
             return
         excluded.update(mean.excluded)
         with self._locked.lock:

@@ -1,11 +1,11 @@
 """How a peer begins that need not ask others for a state: from its own disk, or as the one that opens the run."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from averaging.log.chain import Chain
-from averaging.log.disk import Disk
-from averaging.log.header import Ballot, Certificate, Entry, Gap, Header, HeaderKind, SnapshotName
+from averaging.log.disk import Disk, Found
+from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind
 from averaging.log.state import State
 from averaging.protocol.messages import Accepted
 from averaging.shell.shell import Shell
@@ -21,42 +21,32 @@ def resume_or_open(shell: Shell, disk: Disk, first: Callable[[], State]) -> None
     found = disk.load()
     if found is not None:
         shell.replay.restore(found.base, found.replay)
-        accepted = Accepted(*found.accepted) if found.accepted is not None else None
-        _begin(shell, Chain(found.entries), found.snapshots, accepted, found.gaps, found.waited)
     elif shell.machine.me.is_coordinator:
-        state = first()
-        manifest = shell.replay.begin(state)
-        ballot = Ballot(0, shell.machine.me.session)
-        header = Header(
-            shell.settings.run,
-            state.step,
-            HeaderKind.GENESIS,
-            "",
-            ballot,
-            tie_breaker=ballot.convener,
-            snapshot=manifest.name,
-        )
-        entry = Entry(header, Certificate(ballot))
-        disk.save_snapshots([manifest.name], since=state.step)
-        disk.append([entry])
-        _begin(shell, Chain([entry]), [manifest.name])
+        found = _opened(shell, disk, first())
+    if found is not None:
+        _begin(shell, found)
 
 
-def _begin(
-    shell: Shell,
-    chain: Chain,
-    snapshots: Sequence[SnapshotName],
-    accepted: Accepted | None = None,
-    gaps: Sequence[Gap] = (),
-    waited: float = 0.0,
-) -> None:
+def _opened(shell: Shell, disk: Disk, first: State) -> Found:
+    """The log of a new run, which is on the disk then: its first header names the state."""
+    name, ballot = shell.replay.begin(first).name, Ballot(0, shell.machine.me.session)
+    run, opener = shell.settings.run, ballot.convener
+    header = Header(run, first.step, HeaderKind.GENESIS, "", ballot, tie_breaker=opener, snapshot=name)
+    entry = Entry(header, Certificate(ballot))
+    disk.save_snapshots([name], since=first.step)
+    disk.append([entry])
+    return Found((entry,), (name,), name, replay=(), accepted=None, gaps=())
+
+
+def _begin(shell: Shell, found: Found) -> None:
     """Tell the machine of the state that is in the replay, and of what the store has."""
     machine, now = shell.machine, asyncio.get_running_loop().time()
-    for name in snapshots:
+    chain, accepted = Chain(found.entries), Accepted(*found.accepted) if found.accepted is not None else None
+    for name in found.snapshots:
         machine.fetching.made(name.digest, shell.replay.manifest(name.digest).chunks, now)
     for header in (*(entry.header for entry in chain.since(0)), *([accepted.header] if accepted else [])):
         for digest in header.chunks:
             if shell.store.has(digest):
                 machine.fetching.arrived(digest, now)
-    machine.start(chain, snapshots, accepted, gaps, waited)
+    machine.start(chain, found.snapshots, accepted, found.gaps, found.waited)
     machine.reached(chain.tip.step, now)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from averaging.log.content_store import Store
 from averaging.log.header import Entry, Header, HeaderKind, SnapshotName
 from averaging.log.moment_codec import rebase
 from averaging.log.snapshot import Manifest, read_snapshot, write_snapshot
 from averaging.log.state import Layout, State
-from averaging.log.store import Store
 from averaging.reduce.gradient_codec import Compression, decode, encode
 from averaging.reduce.grid import Grid
 from swarm.errors import StorageError

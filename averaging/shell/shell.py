@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from averaging.log.content_store import Store
 from averaging.log.disk import Disk
 from averaging.log.header import Entry, Gap
 from averaging.log.snapshot import Manifest
 from averaging.log.state import State
-from averaging.log.store import Store
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import Average, Send

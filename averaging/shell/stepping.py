@@ -11,11 +11,10 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
-from averaging.log.disk import Disk
+from averaging.log.content_store import Store
+from averaging.log.disk import Disk, Journal
 from averaging.log.header import Entry, Gap, SnapshotName
-from averaging.log.journal import Journal
 from averaging.log.snapshot import Manifest
-from averaging.log.store import Store
 from averaging.moshpit.peer import GroupPeer
 from averaging.protocol.actions import (
     Action,

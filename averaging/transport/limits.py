@@ -39,13 +39,18 @@ class Limits:
         return self.stall + size / self.slowest
 
 
-def allow_open_files(count: int) -> None:
-    """Let this process have so many files open, if it may: each stream is one, and systems begin with 256 or 1024."""
+def allow_open_files(count: int) -> int:
+    """Let this process have so many files open, if it may: each stream is one, and systems begin with 256 or 1024.
+
+    Returns how many it may have.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if resource.RLIM_INFINITY != soft < wanted:
         with contextlib.suppress(ValueError, OSError):  # a system with limits of its own
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return count if soft == resource.RLIM_INFINITY else soft
 
 
 class Budget:

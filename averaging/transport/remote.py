@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 from hivemind.p2p import PeerID
 
-from averaging.transport.frames import FrameKind, Lane
 from averaging.transport.limits import Limits
-from averaging.transport.message_codec import is_session_of
 from averaging.transport.stream import Outbox, Stream
+from averaging.transport.wire_format import FrameKind, Lane, is_session_of
 
 ASK_EVERY = 2.0  # seconds between two wishes for a stream for bulk
 LOOK_EVERY = 0.02  # seconds, while something is waited for
@@ -74,12 +73,6 @@ class Remote:
         self._active_at = max([self._active_at, *(stream.active_at for stream in self.streams)])
         return not self.opening and self._clock() >= self._active_at + self._limits.idle
 
-    def close_stuck_streams(self) -> None:
-        """Those on which a frame takes longer than any line needs for it."""
-        for stream in self.streams:
-            if stream.is_stuck(self._clock()):
-                stream.close()
-
     @property
     def received_bytes(self) -> int:
         """Of bulk, over the streams that there are, unfinished messages included."""
@@ -99,7 +92,3 @@ class Remote:
         """Whether something waits for a stream that there is or will be, or is written in part."""
         waits = bool(self.streams or self.opening) and any(map(len, self.outboxes.values()))
         return waits or any(stream.is_in_message and stream.is_open for stream in self.streams)
-
-    def drop_waiting(self) -> int:
-        """Empty the queues; returns how many messages were in them."""
-        return sum(box.clear() for box in self.outboxes.values())

@@ -11,23 +11,26 @@ from typing import TypeAlias
 
 from hivemind.utils import get_logger
 
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import OwnLine
 from averaging.protocol.messages import Message
-from averaging.transport.frames import (
+from averaging.transport.limits import Budget, Limits
+from averaging.transport.window import SMALLEST, Window
+from averaging.transport.wire_format import (
+    BULKY,
     LONGEST_HELLO,
     SLICE,
     FrameKind,
     FrameRefused,
     Lane,
+    fits,
     frame,
     message_head,
+    pack,
     read_head,
     read_receipt,
     receipt,
+    unpack,
 )
-from averaging.transport.limits import Budget, Limits
-from averaging.transport.message_codec import BULKY, fits, pack, unpack
-from averaging.transport.window import SMALLEST, Window
 
 logger = get_logger(__name__)
 

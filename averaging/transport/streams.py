@@ -20,9 +20,15 @@ from hivemind.p2p import P2P, PeerID
 from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
 from hivemind.utils import get_logger
 
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import OwnLine
+from averaging.log.packing import pack
 from averaging.protocol.messages import Message
-from averaging.transport.frames import (
+from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
+from averaging.transport.loop import Tasks
+from averaging.transport.remote import Remote
+from averaging.transport.stream import Payload, Stream
+from averaging.transport.wire_format import (
+    BULKY,
     REFUSALS,
     FrameKind,
     FrameRefused,
@@ -33,11 +39,6 @@ from averaging.transport.frames import (
     read_hello,
     read_hello_body,
 )
-from averaging.transport.limits import OTHER_FILES, Budget, Limits, allow_open_files
-from averaging.transport.loop import Tasks
-from averaging.transport.message_codec import BULKY, encode
-from averaging.transport.remote import Remote
-from averaging.transport.stream import Payload, Stream
 from swarm.access.gate import Gate
 from swarm.access.refusals import count_refusal, is_blocked
 
@@ -118,7 +119,7 @@ class Transport:
             remote = self._remote(to)
         except ValueError:
             remote = None
-        if remote is None or not remote.outboxes[lane].put(encode(message), payload):
+        if remote is None or not remote.outboxes[lane].put(pack(message), payload):
             self.counts.dropped += 1
             return False
         self._reach(remote, lane)
@@ -301,7 +302,8 @@ class Transport:
         if remote.is_idle():
             self._forget(remote)
             return
-        remote.close_stuck_streams()
+        for stream in (one for one in remote.streams if one.is_stuck(self._clock())):
+            stream.close()
         for lane, outbox in remote.outboxes.items():
             if len(outbox):
                 self._reach(remote, lane)
@@ -311,7 +313,7 @@ class Transport:
 
     def _forget(self, remote: Remote) -> None:
         """Close its streams and drop what waits for it; its next message begins anew."""
-        self.counts.dropped += remote.drop_waiting()
+        self.counts.dropped += sum(box.clear() for box in remote.outboxes.values())
         for stream in remote.streams:
             stream.close()
         if self._remotes.get(remote.session) is remote:

@@ -12,8 +12,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from averaging.bandwidth.meter import Meter
-from averaging.transport.frames import SLICE
+from averaging.bandwidth import Meter
+from averaging.transport.wire_format import SLICE
 
 SMALLEST, FIRST = 8 * 2**10, 32 * 2**10  # bytes
 LARGEST = 32 * 2**20

@@ -10,7 +10,7 @@ Rules, in one run:
 
 - *equal*: all that can be reached reduce as much as the others;
 - *hivemind*: its `load_balance_peers`, which is told the true upload of each line;
-- *ours*: `averaging/load_balancing/planner.py`. Nothing is typed: the rounds before have measured the lines;
+- *ours*: `averaging/load_balancing/plan.py`. Nothing is typed: the rounds before have measured the lines;
 - *killed*: ours, in a round in whose middle the process of a reducer is killed, with the largest part of those that are
   not the coordinator's; for the peers that are left;
 - *bound*: what the linear program predicts for the true lines, without headers, latency or lost packets.
@@ -34,7 +34,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from averaging.bandwidth.cap import MEGABIT
+from averaging.bandwidth import MEGABIT
 from averaging.load_balancing.plan import GlobalStep, Node
 from averaging.reduce.grid import Grid
 from benchmarks import command

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from averaging.load_balancing.plan import GlobalStep, whole_parts
-from averaging.load_balancing.planner import plan_round, runs
+from averaging.load_balancing.plan import GlobalStep, plan_round, runs, whole_parts
 from averaging.log.header import Ballot
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.actions import Action, Apply

@@ -10,9 +10,8 @@ import torch
 
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from coordinator.evaluation.held_out import evaluate
-from coordinator.evaluation.unigram import unigram_loss
-from coordinator.evaluation.unigram_count import count_tokens, masked_tokens, training_documents
+from coordinator.evaluation.evaluator import evaluate
+from coordinator.evaluation.unigram import count_tokens, masked_tokens, training_documents, unigram_loss
 from coordinator.initialization.initialize import initialize
 from corpus.documents import open_documents
 from swarm.run_file import RunFile

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from averaging.load_balancing.plan import GlobalStep
-from averaging.load_balancing.planner import plan_round
+from averaging.load_balancing.plan import GlobalStep, plan_round
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.protocol.rounds.parts import MemberProfile, Planned

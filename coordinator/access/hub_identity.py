@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from huggingface_hub import HfApi, get_session
 from huggingface_hub.errors import HfHubHTTPError
@@ -22,6 +22,10 @@ HUB_TIMEOUT = 10.0  # seconds without a byte from the Hub
 TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")  # what an HTTP header can carry
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 WHOAMI = "/api/whoami-v2"
+VERIFIED_FOR = 24 * 3600.0  # seconds for which the Hub is not asked again
+MOST_VERIFIED = 10_000  # peers whose user is remembered
+
+T = TypeVar("T")
 
 
 class TokenRejected(SwarmError):
@@ -41,13 +45,42 @@ class HubUser:
     avatar: str | None = None
 
 
+class Remembered(Generic[T]):
+    """Values by key, each for some seconds; of more than `most` the oldest are forgotten. Threads may share it."""
+
+    def __init__(self, most: int, clock: Callable[[], float]):
+        self._most, self._clock = most, clock
+        self._known: OrderedDict[str, tuple[float, T]] = OrderedDict()  # until when it is good
+        self._lock = threading.Lock()
+
+    def note(self, key: str, value: T, seconds: float) -> None:
+        """Remember a value for so many seconds."""
+        with self._lock:
+            self._known[key] = (self._clock() + seconds, value)
+            self._known.move_to_end(key)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+    def get(self, key: str) -> T | None:
+        """The value, if it is still good."""
+        until, value = self._known.get(key, (0.0, None))
+        return value if self._clock() < until else None
+
+    def keys(self) -> list[str]:
+        """Those that are remembered."""
+        with self._lock:
+            return list(self._known)
+
+
+# of users who were given a pass since the start, by the name in it; None where there is none
+Avatars: TypeAlias = Remembered[str | None]
+
+
 class Hub:
     """The Hub at `HF_ENDPOINT`, with a short cache keyed by hashes of tokens. Threads may share it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
-        self._clock = clock
-        self._known: OrderedDict[str, tuple[float, HubUser | TokenRejected]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known = Remembered[HubUser | TokenRejected](MOST_KEPT, clock)
 
     def ask(self, token: str) -> HubUser:
         """The user to whom a token belongs. Waits for the Hub's answer.
@@ -60,29 +93,15 @@ class Hub:
             raise _rejected()
         endpoint = os.environ.get("HF_ENDPOINT") or None
         key = hashlib.sha256(f"{endpoint} {token}".encode()).hexdigest()
-        answer: HubUser | SwarmError | None = self._remembered(key)
+        answer: HubUser | SwarmError | None = self._known.get(key)
         if answer is None:
             answer = _ask(token, endpoint)
-            self._remember(key, answer)
+            if isinstance(answer, HubUser | TokenRejected):
+                self._known.note(key, answer, KNOWN_FOR if isinstance(answer, HubUser) else REJECTED_FOR)
         if isinstance(answer, HubUser):
             return answer
         # a new one, and outside of any handler: the library's errors carry the request with its headers
         raise type(answer)(str(answer))
-
-    def _remembered(self, key: str) -> HubUser | TokenRejected | None:
-        with self._lock:
-            until, answer = self._known.get(key, (0.0, None))
-            return answer if self._clock() < until else None
-
-    def _remember(self, key: str, answer: HubUser | SwarmError) -> None:
-        if not isinstance(answer, HubUser | TokenRejected):
-            return
-        lifetime = KNOWN_FOR if isinstance(answer, HubUser) else REJECTED_FOR
-        with self._lock:
-            self._known[key] = (self._clock() + lifetime, answer)
-            self._known.move_to_end(key)
-            while len(self._known) > MOST_KEPT:
-                self._known.popitem(last=False)
 
 
 def _ask(token: str, endpoint: str | None) -> HubUser | SwarmError:

@@ -5,11 +5,10 @@ import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from coordinator.access.decisions import Decisions
 from coordinator.access.hub_identity import HubUser
-from coordinator.access.notice_store import Decisions
 from swarm.access.join_messages import JoinRequest, Refusal, Refused
-from swarm.access.names import UNVERIFIED
-from swarm.access.passes import COORDINATOR
+from swarm.access.passes import COORDINATOR, UNVERIFIED
 from swarm.identity import peer_id_of
 from swarm.run_file import AccessSection
 from swarm.run_file.fingerprint import Fingerprint, differences

@@ -9,17 +9,17 @@ from hivemind.dht import DHT
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.authority import AccessControl, keep_publishing
-from coordinator.access.pass_clock import keep_pass_time
-from coordinator.access.renewals import open_renewals
+from coordinator.access.decisions import AccessControl, keep_publishing
+from coordinator.access.renewals import keep_pass_time, open_renewals
 from coordinator.context import RunContext, RunStatus, ServiceContext
 from coordinator.http.app import make_app
-from coordinator.http.response_cache import Cached
+from coordinator.http.responses import Cached
 from coordinator.http.server import Server
-from coordinator.ledger.peer_records import other_ways_in
+from coordinator.ledger.recorder import admitted, reachable
 from coordinator.state_folder import ADMIN_KEY, URL
 from swarm.dht.multiaddrs import is_loopback
 from swarm.dht.node import addresses
+from swarm.dht.records import read_sessions
 from swarm.files import write_file
 from swarm.identity import Identity
 
@@ -44,11 +44,7 @@ def serve(
     """
     settings = context.run.access
     service = ServiceContext(
-        context.run,
-        context.fingerprint,
-        context.folder,
-        context.ledger,
-        context.say,
+        **vars(context),
         tokenizer_folder=_tokenizer_folder(context, tokenizer),
         authority=access.authority,
         notices=access.notices,
@@ -78,9 +74,9 @@ def serve(
 
 
 def _addresses(dht: DHT, run_name: str, access: AccessControl) -> list[str]:
-    """Of the coordinator, and of some other peers that take newcomers."""
-    own = addresses(dht)
-    return [*own, *other_ways_in(dht, run_name, access.gate, loopback=all(map(is_loopback, own)))]
+    """Of the coordinator, and of some other peers, so that newcomers do not depend on the coordinator alone."""
+    own, others = addresses(dht), admitted(read_sessions(dht, run_name), access.gate)
+    return [*own, *reachable(others, loopback=all(map(is_loopback, own)))]
 
 
 def _tokenizer_folder(context: RunContext, tokenizer: PreTrainedTokenizerFast) -> Path:

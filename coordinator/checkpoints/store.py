@@ -36,7 +36,7 @@ from coordinator.checkpoints.checkpoint import (
 from coordinator.checkpoints.checksums import check_sums, write_sums
 from swarm.errors import StorageError
 from swarm.files import remove_partials, whole_directory
-from swarm.logging.quiet import silence_hugging_face
+from swarm.logging.logs import silence_hugging_face
 from swarm.run_file import RunFile, dump_run, load_run
 from swarm.run_file.fingerprint import Fingerprint, differences, fingerprint
 from tokenizer.loading import read_tokenizer, tokenizer_digest

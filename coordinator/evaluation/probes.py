@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from coordinator.ledger.history import FilledSentence
+from coordinator.ledger.answers import FilledSentence
 from swarm.errors import RunFileError
 from swarm.run_file import MASK, RunFile
 from trainer.data import Batch
@@ -60,7 +60,7 @@ def fill(model: PretrainingModel, tokenizer: PreTrainedTokenizerFast, probes: Se
                 masked_labels=tokens.new_zeros(1),
             )
             scores = model.predict(batch)[0]
-            filled.append(FilledSentence(probe.text, tuple(likeliest(scores, tokenizer, BEST))))
+            filled.append(FilledSentence.of(probe.text, likeliest(scores, tokenizer, BEST)))
     finally:
         model.train(was_training)
     return filled

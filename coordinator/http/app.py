@@ -1,28 +1,25 @@
 """The HTTP service as one app: joining, public answers and the organizer's orders, behind request limits."""
 
 import logging
+import time
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from coordinator.access.hub_identity import Hub
+from coordinator.access.hub_identity import Avatars, Hub, Remembered
 from coordinator.context import ServiceContext
-from coordinator.http.errors import Problem, problem_response
 from coordinator.http.metrics import Metrics
-from coordinator.http.recent_users import RecentUsers
 from coordinator.http.request_limits import RequestLimits
-from coordinator.http.response_cache import CACHE_SECONDS, Cached
+from coordinator.http.responses import CACHE_SECONDS, Cached, Problem, problem_response
 from coordinator.http.routes.admin import admin_routes
+from coordinator.http.routes.downloads import download_routes, tokenizer_files
 from coordinator.http.routes.join import join_routes
 from coordinator.http.routes.learning import learning_routes
-from coordinator.http.routes.machines import machine_routes
-from coordinator.http.routes.notebook import notebook_routes
 from coordinator.http.routes.people import people_routes
 from coordinator.http.routes.public import public_routes
-from coordinator.http.served_files import tokenizer_files
-from coordinator.ledger.ledger import LedgerError
+from coordinator.ledger.storage.database import LedgerError
 from swarm.access.join_messages import Refusal
 from swarm.errors import SahajError, StorageError
 from swarm.program import program_version
@@ -30,6 +27,7 @@ from swarm.rate_limit import RateLimit
 
 logger = logging.getLogger(__name__)
 
+MOST_USERS = 10_000  # whose avatars are remembered
 MOST_NAMED = 3  # mistakes in a request that the response names
 
 
@@ -46,22 +44,22 @@ def make_app(context: ServiceContext) -> FastAPI:
         redoc_url=None,
     )
     files = tokenizer_files(context.tokenizer_folder)
-    recent = RecentUsers()
+    tokenizer = [file.about for file in files.values()]
+    avatars: Avatars = Remembered(MOST_USERS, time.monotonic)
     progress = Cached(context.ledger.progress, CACHE_SECONDS)
     totals = Cached(context.ledger.totals, CACHE_SECONDS)
     metrics = Metrics(context, progress, totals)
-    app.include_router(join_routes(context, files, recent, metrics.joins, Hub()))
-    app.include_router(public_routes(context, files, progress, totals, metrics.text))
-    app.include_router(notebook_routes(context))
+    app.include_router(join_routes(context, tokenizer, avatars, metrics.count_join, Hub()))
+    app.include_router(public_routes(context, tokenizer, progress, totals, metrics.text))
+    app.include_router(download_routes(context, files))
     app.include_router(learning_routes(context))
-    app.include_router(people_routes(context, recent))
-    app.include_router(machine_routes(context))
-    app.include_router(admin_routes(context, recent))
+    app.include_router(people_routes(context, avatars))
+    app.include_router(admin_routes(context, avatars))
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(SahajError, _known_error)
     attempts = RateLimit(context.limits.per_address, context.limits.window)
-    app.add_middleware(RequestLimits, attempts=attempts, count=metrics.joins.count)
+    app.add_middleware(RequestLimits, attempts=attempts, count=metrics.count_join)
     return app
 
 

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coordinator.http.errors import Problem, problem_response
+from coordinator.http.responses import Problem, problem_response
 from swarm import clock
 from swarm.access.join_messages import Refusal
 from swarm.rate_limit import RateLimit, Tarpit, address_key

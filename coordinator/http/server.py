@@ -1,16 +1,23 @@
-"""The HTTP server: uvicorn in a thread of the coordinator's process."""
+"""The HTTP server: uvicorn in a thread of the coordinator's process, with limits on connections.
 
-import contextlib
+How long each connection may take, and which are closed when there are too many. uvicorn counts idle connections, too,
+and refuses requests when there are too many. It waits for ever for the rest of a request and for a client that does not
+read, so one address could lock out everybody.
+"""
+
+import asyncio
 import logging
-import resource
 import socket
 import threading
+from collections.abc import Iterable
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from coordinator.http.connections import connection_class
+from averaging.transport.limits import allow_open_files
 from swarm.errors import SwarmError
+from swarm.rate_limit import address_key
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +28,9 @@ IDLE = 5  # seconds after which an idle connection is closed
 GRACE = 2  # seconds for requests under way when the server stops
 START_PATIENCE = 10.0  # seconds
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # the address by which this machine reaches itself
+
+HEAD_PATIENCE = 10.0  # seconds for the whole head of a request
+EXCHANGE_PATIENCE = 120.0  # seconds for request and answer, until the client has read the last byte
 
 
 class Server:
@@ -92,13 +102,7 @@ class Server:
 
 def most_connections() -> int:
     """The limit on connections: half of the files that this process may open, after raising that limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= soft < OPEN_FILES:
-        wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-    return MOST_CONNECTIONS if soft < 0 else min(MOST_CONNECTIONS, soft // 2)
+    return min(MOST_CONNECTIONS, allow_open_files(OPEN_FILES) // 2)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -118,3 +122,84 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         raise SwarmError(f"{host}:{port}: HTTP cannot be served here ({error.strerror}); {way_out}") from None
     return listening
+
+
+def to_close(connections: Iterable["Connection"]) -> list["Connection"]:
+    """The connections to close: the oldest quarter of those that wait, of the address that has most of them.
+
+    So no address locks out another, and among many clients behind one router or proxy idle connections go first, new
+    requests last. One that is being answered is not closed.
+    """
+    waiting: dict[str, list[Connection]] = {}
+    for one in sorted((one for one in connections if one.waits), key=lambda one: one.since):
+        waiting.setdefault(one.address, []).append(one)
+    most = max(waiting.values(), key=lambda ones: (len(ones), -ones[0].since))
+    return most[: len(most) // 4 + 1]
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection with deadlines; of more than `most`, some are closed."""
+
+    most: int
+    address: str  # key of the client's; see `address_key`
+    since: float  # when it was accepted, or when its last response was complete
+    _deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for its client: for the rest of a request, or until a response is read."""
+        return not self._is_under_way() or self.cycle.more_body or self._is_unread()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See upstream."""
+        super().connection_made(transport)
+        self.address = address_key(self.client[0] if self.client else "")
+        self._begin()
+        if len(self.connections) > self.most:  # this one waits, too
+            for one in to_close(one for one in self.connections if isinstance(one, Connection)):
+                one.drop()
+
+    def on_response_complete(self) -> None:
+        """See upstream."""
+        self._begin()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See upstream."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def drop(self) -> None:
+        """Close it at once, without waiting for the client to read."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _begin(self) -> None:
+        """Wait for a request; other bytes do not extend the time."""
+        self.since = self.loop.time()
+        self._check_in(HEAD_PATIENCE)
+
+    def _check_deadline(self) -> None:
+        patience = EXCHANGE_PATIENCE if self._is_under_way() or self._is_unread() else HEAD_PATIENCE
+        left = self.since + patience - self.loop.time()
+        if left > 0:
+            self._check_in(left)
+        else:
+            self.drop()
+
+    def _check_in(self, seconds: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self.loop.call_later(seconds, self._check_deadline)
+
+    def _is_under_way(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _is_unread(self) -> bool:
+        return self.transport.get_write_buffer_size() > 0
+
+
+def connection_class(most: int) -> type[Connection]:
+    """The protocol class of a server that holds at most so many connections."""
+    return type("Connection", (Connection,), {"most": most})

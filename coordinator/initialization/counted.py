@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.evaluation.unigram_count import COUNTED, training_documents
+from coordinator.evaluation.unigram import COUNTED, training_documents
 from coordinator.initialization.embeddings import with_old_moments
 from coordinator.initialization.token_vectors import token_vectors
 from swarm.errors import DataError, in_a_line

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import AlbertConfig, AlbertForPreTraining, AutoConfig, PreTrainedTokenizerFast
 
 from swarm.errors import RunFileError, TokenizerError, in_a_line
-from swarm.logging.quiet import silence_hugging_face
+from swarm.logging.logs import silence_hugging_face
 from swarm.run_file import ModelSection, RunFile
 from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name, read_tokenizer

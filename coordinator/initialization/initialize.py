@@ -6,7 +6,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerFast
 
 from averaging.log.disk import LOG_FILE
-from averaging.log.log_file import newest_step
+from averaging.log.entry_file import newest_step
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.initialization.counted import begin_with_counts
 from coordinator.initialization.warm_start import warm_start

@@ -4,14 +4,25 @@ They are made from rows of queries whose columns have the same names. Times are 
 """
 
 import datetime
+from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
-
-from coordinator.evaluation.unigram import below_unigram
 
 UNIGRAM_LOSS = "of a table of token frequencies on the same masked positions; none while it is not known"
 BELOW_UNIGRAM = "unigram loss less held-out loss: above 0 the model knows more than which words are common"
 HOURS = "of presence, added up over devices: an hour on two devices is two"
+
+
+def below_unigram(loss: float | None, unigram: float | None) -> float | None:
+    """By how many nats a held-out loss is below the unigram loss; None if one of them is unknown."""
+    return None if loss is None or unigram is None else unigram - loss
+
+
+def compared(below: float | None) -> str:
+    """A comparison to put after a held-out loss in text; empty if it is unknown."""
+    if below is None:
+        return ""
+    return f", {abs(below):.2f} {'below' if below >= 0 else 'above'} a table of word frequencies"
 
 
 class Answer(BaseModel):
@@ -106,6 +117,33 @@ class EvaluationRecord(Answer):
     def below_unigram(self) -> float | None:
         """By how many nats the loss is below the unigram loss."""
         return below_unigram(self.loss, self.unigram_loss)
+
+
+class Guess(Answer):
+    """A token that the model would put."""
+
+    token: str
+    probability: float
+
+
+class FilledSentence(Answer):
+    """A sentence with a mask, and what the model would put there."""
+
+    text: str = Field(description="the gap is shown as [MASK]")
+    guesses: list[Guess] = Field(description="the likeliest first")
+
+    @classmethod
+    def of(cls, text: str, guesses: Iterable[tuple[str, float]]) -> "FilledSentence":
+        """With these tokens and their probabilities, the likeliest first."""
+        return cls(text=text, guesses=[Guess(token=token, probability=probability) for token, probability in guesses])
+
+
+class Fills(Answer):
+    """What the model of a global step puts into fixed sentences."""
+
+    step: int
+    time: float
+    sentences: list[FilledSentence]
 
 
 class Contributor(Answer):

@@ -2,39 +2,22 @@
 
 import logging
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import statistics
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Double, Engine, cast, func, select
 from sqlalchemy.orm import Session
 
-from coordinator.ledger.answers import EvaluationRecord, Span, StepBucket
+from coordinator.ledger.answers import EvaluationRecord, FilledSentence, Fills, Span, StepBucket
 from coordinator.ledger.queries import is_present, moment, whole_sum
-from coordinator.ledger.storage.database import reading, writing
+from coordinator.ledger.storage.database import reading, upsert, writing
 from coordinator.ledger.tables import EvaluationRow, FillRow, MinuteRow, SessionRow, StepRow
-from coordinator.ledger.writes import upsert
 
 logger = logging.getLogger(__name__)
 
 MINUTE = 60  # seconds
-
-
-@dataclass(frozen=True)
-class FilledSentence:
-    """A sentence with `[MASK]` in it, and the likeliest tokens for it with their probabilities, best first."""
-
-    text: str
-    guesses: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class Fills:
-    """What the model of a global step predicted for the masks, at a unix time in seconds."""
-
-    step: int
-    time: float
-    sentences: tuple[FilledSentence, ...]
 
 
 class History:
@@ -124,10 +107,14 @@ class History:
 
     def record_fills(self, step: int, sentences: Sequence[FilledSentence], now: float | None = None) -> None:
         """Keep what the model of a global step predicted for the masks; a second call replaces the first."""
-        if not all(math.isfinite(probability) for one in sentences for _, probability in one.guesses):
+        if not all(math.isfinite(guess.probability) for one in sentences for guess in one.guesses):
             logger.warning("what the model of step %d predicts for masks is not a number and was not recorded", step)
             return
-        row = {"step": step, "time": moment(now), "sentences": [asdict(one) for one in sentences]}
+        stored = [
+            {"text": one.text, "guesses": [(guess.token, guess.probability) for guess in one.guesses]}
+            for one in sentences
+        ]
+        row = {"step": step, "time": moment(now), "sentences": stored}
         with writing(self._engine) as connection:
             upsert(connection, FillRow, [row])
 
@@ -135,7 +122,10 @@ class History:
         """What the models predicted, oldest first: at most so many, evenly chosen, the newest among them."""
         with reading(self._engine) as connection:
             rows = _spread_rows(connection, FillRow, points)
-        return [Fills(row.step, row.time, tuple(_sentence(one) for one in row.sentences)) for row in rows]
+        return [
+            Fills(step=row.step, time=row.time, sentences=[FilledSentence.of(**one) for one in row.sentences])
+            for row in rows
+        ]
 
 
 def spread(items: Sequence[Any], points: int) -> list[Any]:
@@ -176,5 +166,28 @@ def _mean(column: Any) -> Any:
     return cast(func.avg(column), Double)
 
 
-def _sentence(stored: dict[str, Any]) -> FilledSentence:
-    return FilledSentence(stored["text"], tuple((token, probability) for token, probability in stored["guesses"]))
+class MinuteRecorder:
+    """Writes a row of the history once a minute. Not for several threads."""
+
+    def __init__(self, history: History, clock: Callable[[], float] = time.time):
+        self._history, self._clock = history, clock
+        self._rounds: list[float] = []  # seconds of each that ended since the last row
+        self._noted: int | None = None  # the newest minute that has a row
+
+    def round_ended(self, seconds: float) -> None:
+        """A round in which the coordinator took part has ended."""
+        self._rounds.append(seconds)
+
+    def note(self, step: int) -> None:
+        """Write a row if a new minute has begun.
+
+        Raises:
+            LedgerError: it could not be written; the next call tries again.
+        """
+        now = self._clock()
+        minute = int(now) // MINUTE
+        if minute == self._noted:
+            return
+        seconds = statistics.fmean(self._rounds) if self._rounds else None
+        self._history.note_minute(step, averaging_seconds=seconds, now=now)
+        self._noted, self._rounds = minute, []

@@ -11,36 +11,30 @@ import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from sqlalchemy import Engine, func, select, update
+from sqlalchemy import Connection, Engine, func, select, update
 
-from averaging.log.log_file import Place
+from averaging.log.entry_file import Place
 from coordinator.ledger.answers import EvaluationRecord, Leader, Progress, SessionSummary, StepSummary, Totals
 from coordinator.ledger.history import History
-from coordinator.ledger.ingest import PRESENT_SECONDS, Contribution, SessionReport, gather
-from coordinator.ledger.people import PeopleQueries
-from coordinator.ledger.queries import ask, is_present, leaders, leaders_since, moment, session_rows, whole_sum
+from coordinator.ledger.ingest import Batch, Row, SessionReport, add_up, gather
+from coordinator.ledger.queries import (
+    PeopleQueries,
+    ask,
+    is_present,
+    leaders,
+    leaders_since,
+    moment,
+    session_rows,
+    whole_sum,
+)
 from coordinator.ledger.rounds import RoundQueries
 from coordinator.ledger.storage.backup import back_up
-from coordinator.ledger.storage.database import LedgerError, connect, ledger_errors, reading, writing
-from coordinator.ledger.tables import EvaluationRow, PlaceRow, SessionRow, StepRow
-from coordinator.ledger.writes import read_sessions, upsert, write_batch, write_place
-
-__all__ = [
-    "PRESENT_SECONDS",
-    "Contribution",
-    "EvaluationRecord",
-    "Leader",
-    "Ledger",
-    "LedgerError",
-    "Progress",
-    "SessionReport",
-    "SessionSummary",
-    "StepSummary",
-    "Totals",
-    "open_ledger",
-]
+from coordinator.ledger.storage.database import connect, insert_of, ledger_errors, reading, upsert, writing
+from coordinator.ledger.tables import DayRow, EvaluationRow, HeaderRow, PlaceRow, SessionRow, StepRow
 
 logger = logging.getLogger(__name__)
+
+_KEYS_IN_A_QUERY = 500  # databases limit them, and PostgreSQL is slow with longer lists
 
 
 def open_ledger(url: str, state_folder: Path, *, patience: float = 10.0) -> "Ledger":
@@ -86,11 +80,11 @@ class Ledger:
         changed = [report for report in reports if written.get(report.session_id) != report]
         if changed or read_up_to is not None:
             with writing(self._engine) as connection:
-                standing = read_sessions(connection, (report.session_id for report in changed))
+                standing = _read_sessions(connection, (report.session_id for report in changed))
                 batch = gather(changed, standing, now)
-                new = write_batch(connection, batch, now)
+                new = _write_batch(connection, batch, now)
                 if read_up_to is not None:
-                    write_place(connection, read_up_to)
+                    upsert(connection, PlaceRow, [{"id": 1, "start": read_up_to.start, "digest": read_up_to.digest}])
             written = written | batch.accepted
         # a report that has not changed need not be written again; sessions without a record any more are forgotten
         read = {report.session_id for report in reports}
@@ -106,7 +100,7 @@ class Ledger:
     def known_sessions(self, names: Collection[str]) -> set[str]:
         """Those of these sessions that are in the ledger."""
         with reading(self._engine) as connection:
-            return set(read_sessions(connection, names))
+            return set(_read_sessions(connection, names))
 
     def record_evaluation(
         self,
@@ -214,3 +208,37 @@ class Ledger:
 
 
 _LOSS = (StepRow.loss_sum / StepRow.samples).label("loss")  # mean over samples, nats
+
+
+def _read_sessions(connection: Connection, names: Iterable[str]) -> dict[str, Row]:
+    """The rows of those of these sessions that have one, by id."""
+    keys, found = sorted(set(names)), dict[str, Row]()
+    for first in range(0, len(keys), _KEYS_IN_A_QUERY):
+        some = keys[first : first + _KEYS_IN_A_QUERY]
+        query = select(SessionRow.__table__).where(SessionRow.session_id.in_(some))
+        found.update((row["session_id"], dict(row)) for row in connection.execute(query).mappings())
+    return found
+
+
+def _write_batch(connection: Connection, batch: Batch, now: float) -> set[str]:
+    """Count what is new in the batch, and bring all sums up to date; `now` is the coordinator's unix time.
+
+    Returns the digests of headers that were not in the ledger before.
+    """
+    new = _insert_headers(connection, batch)
+    sums = add_up(batch, new, now)
+    upsert(connection, SessionRow, list(sums.sessions.values()))
+    upsert(
+        connection, StepRow, list(sums.steps.values()), adding=("samples", "tokens", "peers", "loss_sum"), kept="time"
+    )
+    upsert(connection, DayRow, list(sums.days.values()), adding=("samples", "tokens", "seconds"))
+    return new
+
+
+def _insert_headers(connection: Connection, batch: Batch) -> set[str]:
+    """The digests of those that were not in the ledger before."""
+    steps = {header: one.step for (header, _), one in batch.candidates.items()}
+    if not steps:
+        return set()
+    insert, values = insert_of(connection, HeaderRow, [{"digest": one, "step": step} for one, step in steps.items()])
+    return set(connection.scalars(insert.on_conflict_do_nothing().returning(HeaderRow.digest), values))

@@ -1,31 +1,43 @@
-"""Writes into the ledger who contributed what, by the headers of the log, and what peers report of themselves."""
+"""Writes into the ledger who contributed what, by the headers of the log, and what peers report in signed records."""
 
 import hashlib
+import logging
 import math
+import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from hivemind.dht import DHT
+from hivemind.p2p import PeerID
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member
-from coordinator.ledger.flags import Flag, OddLosses, SeenRound
-from coordinator.ledger.ingest import is_plausible
-from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
-from coordinator.ledger.minutes import MinuteRecorder
-from coordinator.ledger.peer_records import admitted, reachable, session_reports
+from coordinator.ledger.history import MinuteRecorder
+from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
+from coordinator.ledger.ledger import Ledger
+from coordinator.ledger.rounds import Flag, OddLosses, SeenRound
 from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
-from swarm.dht import known_peers
-from swarm.dht.records import is_present, read_sessions
+from swarm.access.passes import PassRefused
+from swarm.countries import COUNTRIES
+from swarm.dht import remembered_peers
+from swarm.dht.multiaddrs import is_loopback, leads_to
+from swarm.dht.records import SessionRecord, is_present, read_sessions
 from swarm.run_file import RunFile
+
+logger = logging.getLogger(__name__)
 
 BACK_UP_EVERY = 60.0  # seconds
 HEADERS_PER_TRANSACTION = 512
 LONG_AGO = 0.0  # unix seconds: an old report changes nothing but credit
+MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
+REPORTED = (SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys()) - {"country"}  # as they are
+
+AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and the user in its pass
 
 
 class Recorder:
@@ -44,7 +56,7 @@ class Recorder:
     ):
         """`peers` is the file in which peers are remembered for the next start."""
         self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
-        self._minutes, self._say, self._peers = minutes, say, peers
+        self.minutes, self._say, self._peers = minutes, say, peers
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
         self._losses = OddLosses()
@@ -80,7 +92,7 @@ class Recorder:
         if final or time.monotonic() >= self._backed_up + BACK_UP_EVERY:
             self._ledger.back_up()
             if ways := reachable(records, loopback=True):
-                known_peers.remember(self._peers, ways)
+                remembered_peers.remember(self._peers, ways)
             self._backed_up = time.monotonic()
         return sum(is_present(record) for _, _, record in records)
 
@@ -89,7 +101,7 @@ class Recorder:
             if (seen := seen_round(one)) is not None:
                 self._rounds.append(seen)
                 if seen.seconds is not None:
-                    self._minutes.round_ended(seen.seconds)
+                    self.minutes.round_ended(seen.seconds)
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:
@@ -171,3 +183,46 @@ def seen_round(one: Applied) -> SeenRound | None:
         one.session.partition(".")[0]: float(one.samples) for one in contributions(header) if one.samples
     }
     return SeenRound(header.step - 1, samples, one.gradient_norm, one.seconds)
+
+
+def reachable(records: Iterable[AdmittedRecord], *, loopback: bool) -> list[str]:
+    """Addresses of some of these peers, if they accept connections.
+
+    Args:
+        loopback: include addresses that are reachable from this machine only, for a run that is all on it.
+    """
+    found = [
+        address
+        for signer, _, record in records
+        if is_present(record) and not record.client_mode
+        for address in record.addresses[:1]
+        if leads_to(address, signer) and (loopback or not is_loopback(address))
+    ]
+    return random.sample(found, min(len(found), MOST_ADDRESSES))
+
+
+def admitted(records: Iterable[tuple[PeerID, SessionRecord]], gate: Gate) -> list[AdmittedRecord]:
+    """The records with the users that their passes name; those without a valid pass are left out."""
+    found = []
+    for signer, record in records:
+        try:
+            user = gate.admit(signer, record.shown_pass).user
+        except PassRefused as error:
+            logger.info("a session record of %s was ignored: %s", signer, error)
+        else:
+            found.append((signer, user, record))
+    return found
+
+
+def session_reports(records: Iterable[AdmittedRecord]) -> list[SessionReport]:
+    """Signed records as reports for the ledger; the peer id is that of the signature, not a claim."""
+    return [
+        SessionReport(
+            user=user,
+            peer_id=str(signer),
+            country=record.country if record.country in COUNTRIES else None,
+            last_seen=record.time,
+            **record.dict(include=REPORTED),
+        )
+        for signer, user, record in records
+    ]

@@ -52,7 +52,7 @@ class HeaderRow(Base):
 
 
 class PlaceRow(Base):
-    """The place in the log on the disk up to which headers are entered: one row. See `averaging.log.log_file.Place`."""
+    """The place in the log on the disk up to which headers are entered: one row. See `averaging/log/entry_file.py`."""
 
     __tablename__ = "place"
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)

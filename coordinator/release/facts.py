@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.checkpoints.checkpoint import TrainerState
-from coordinator.ledger.answers import StepBucket
-from coordinator.ledger.ledger import EvaluationRecord, Leader, Ledger
+from coordinator.ledger.answers import EvaluationRecord, Leader, StepBucket
+from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import UNNAMED
-from swarm.access.names import UNVERIFIED, is_verified
+from swarm.access.passes import UNVERIFIED, is_verified
 from swarm.errors import StorageError
 from swarm.run_file import MASK, RunFile
 

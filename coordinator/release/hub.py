@@ -29,7 +29,7 @@ from huggingface_hub.utils._http import default_client_factory
 from coordinator.checkpoints.checkpoint import STATE, CheckpointError, TrainerState, read_state
 from swarm.errors import SahajError, in_a_line
 from swarm.files import NOT_STORAGE
-from swarm.logging.quiet import silence_hugging_face
+from swarm.logging.logs import silence_hugging_face
 from swarm.secret_variables import hub_token
 
 TIMEOUT = 60.0  # seconds without a byte after which a connection counts as broken; huggingface_hub has no limit

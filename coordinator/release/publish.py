@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.checkpoints.checkpoint import TrainerState
-from coordinator.evaluation.unigram import compared
+from coordinator.ledger.answers import compared
 from coordinator.notebook.build import FILE_NAME
 from coordinator.release.curve import PNG, SVG
 from coordinator.release.hub import Head, HubRepository, NotAllowed

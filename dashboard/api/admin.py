@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from dashboard.api.addresses import is_loopback
 from dashboard.api.answers import Decisions, Flag
+from dashboard.api.client import is_loopback
 
 PATIENCE = 10.0  # seconds
 

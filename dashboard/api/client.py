@@ -5,6 +5,7 @@ when an answer expires it makes every reader wait for the next, and it has none 
 made for long are forgotten, so that the process does not grow.
 """
 
+import ipaddress
 import json
 import threading
 import time
@@ -12,12 +13,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from dashboard.api.addresses import is_loopback
 from dashboard.api.answers import Checkpoint, Fill, History, Leader, Machines, Person, Progress, Run
 
 T = TypeVar("T")
@@ -55,30 +57,6 @@ class _Question:
     problem: Exception | None = None
 
 
-@dataclass(frozen=True)
-class _Kind(Generic[T]):
-    path: str
-    read: Callable[[bytes], T]
-    intervals: int = 1  # how many refresh intervals its answer is kept
-    of_person: bool = False  # who may not exist
-
-
-def _json(kind: Any) -> Callable[[bytes], Any]:
-    return TypeAdapter(kind).validate_json
-
-
-RUN: _Kind[Run] = _Kind("/api/run", _json(Run), 12)
-PROGRESS: _Kind[Progress] = _Kind("/api/progress", _json(Progress))
-HISTORY: _Kind[History] = _Kind("/api/history", _json(History), 6)
-FILLS: _Kind[list[Fill]] = _Kind("/api/fills", _json(list[Fill]), 12)
-CHECKPOINTS: _Kind[list[Checkpoint]] = _Kind("/api/checkpoints", _json(list[Checkpoint]), 6)
-LEADERS: _Kind[list[Leader]] = _Kind("/api/leaderboard", _json(list[Leader]), 6)
-PERSON: _Kind[Person] = _Kind("/api/person", _json(Person), 6, of_person=True)
-MACHINES: _Kind[Machines] = _Kind("/api/machines", _json(Machines), 6)
-BADGE: _Kind[bytes] = _Kind("/api/badge.svg", bytes, 12, of_person=True)
-THANKS: _Kind[str] = _Kind("/api/thanks.md", lambda content: content.decode("utf-8", "replace"), 12)
-
-
 @dataclass
 class Coordinator:
     """The API at a URL, shared by all sessions. Each method may raise `Away`."""
@@ -99,60 +77,63 @@ class Coordinator:
 
     def run(self) -> Found[Run]:
         """What the run is."""
-        return self._ask(RUN)
+        return self._ask("/api/run", Run, 12)
 
     def progress(self) -> Found[Progress]:
         """Where it is."""
-        return self._ask(PROGRESS)
+        return self._ask("/api/progress", Progress, 1)
 
     def history(self) -> Found[History]:
         """Its tables."""
-        return self._ask(HISTORY, points=str(POINTS))
+        return self._ask("/api/history", History, 6, points=str(POINTS))
 
     def fills(self) -> Found[list[Fill]]:
         """What its checkpoints fill into the fixed sentences, oldest first."""
-        return self._ask(FILLS)
+        return self._ask("/api/fills", list[Fill], 12)
 
     def checkpoints(self) -> Found[list[Checkpoint]]:
         """Those that the coordinator holds, oldest first."""
-        return self._ask(CHECKPOINTS)
+        return self._ask("/api/checkpoints", list[Checkpoint], 6)
 
     def leaders(self, period: str) -> Found[list[Leader]]:
         """Who did how much in a `day`, a `week` or the `run`."""
-        return self._ask(LEADERS, period=period)
+        return self._ask("/api/leaderboard", list[Leader], 6, period=period)
 
     def person(self, user: str) -> Found[Person]:
         """A person; raises `NotThere`."""
-        return self._ask(PERSON, user=user)
+        return self._ask("/api/person", Person, 6, user=user)
 
     def badge(self, user: str) -> Found[bytes]:
         """A person's badge, an SVG image; raises `NotThere`."""
-        return self._ask(BADGE, user=user)
+        return self._ask("/api/badge.svg", bytes, 12, user=user)
 
     def machines(self) -> Found[Machines]:
         """What it is computed on."""
-        return self._ask(MACHINES)
+        return self._ask("/api/machines", Machines, 6)
 
     def thanks(self) -> Found[str]:
         """The wall of thanks, as Markdown."""
-        return self._ask(THANKS)
+        return self._ask("/api/thanks.md", str, 12)
 
-    def _ask(self, kind: _Kind[T], **parameters: str) -> Found[T]:
-        """The newest answer that may be had.
+    def _ask(self, path: str, kind: Any, intervals: int, **parameters: str) -> Found[Any]:
+        """The newest answer of some kind that may be had.
+
+        Args:
+            intervals: how many refresh intervals an answer is kept.
 
         Raises:
             Away: there is none.
             NotThere: the run has no person of that name.
         """
-        key = json.dumps([kind.path, parameters])
+        key = json.dumps([path, parameters])
         with self._lock:
             question = self._questions.setdefault(key, _Question())
             self._questions.move_to_end(key)
             while len(self._questions) > MOST_QUESTIONS:
                 self._questions.popitem(last=False)
             if question.pending is None and self.clock() >= question.due:
-                question.due = self.clock() + kind.intervals * self.refresh
-                question.pending = self._workers.submit(self._renew, question, kind, parameters)
+                question.due = self.clock() + intervals * self.refresh
+                question.pending = self._workers.submit(self._renew, question, path, kind, parameters)
             pending = question.pending
         if pending is not None:
             wait([pending], timeout=2 * PATIENCE if question.found is None else WORTH_WAITING)
@@ -160,11 +141,11 @@ class Coordinator:
             return question.found
         raise question.problem or Away("the coordinator has not answered yet")
 
-    def _renew(self, question: _Question, kind: _Kind[T], parameters: dict[str, str]) -> None:
+    def _renew(self, question: _Question, path: str, kind: Any, parameters: dict[str, str]) -> None:
         """In a worker. What is not understood counts as no answer."""
         try:
-            content = self._get(kind, parameters)
-            question.found, question.problem = Found(kind.read(content), time.time()), None
+            value = _read(self._get(path, parameters), kind)
+            question.found, question.problem = Found(value, time.time()), None
         except NotThere as missing:
             question.found, question.problem = None, missing
         except ValidationError:
@@ -181,14 +162,14 @@ class Coordinator:
         if question.found is not None:
             question.found = Found(question.found.value, question.found.at, problem)
 
-    def _get(self, kind: _Kind[T], parameters: dict[str, str]) -> bytes:
+    def _get(self, path: str, parameters: dict[str, str]) -> bytes:
         until = time.monotonic() + PATIENCE
         try:
-            with self._http.stream("GET", kind.path, params=parameters) as answer:
-                if answer.status_code in (404, 422) and kind.of_person:  # 422: no name that anybody could have
-                    raise NotThere(kind.path)
+            with self._http.stream("GET", path, params=parameters) as answer:
+                if answer.status_code in (404, 422) and "user" in parameters:  # 422: no name that anybody could have
+                    raise NotThere(path)
                 if answer.status_code == 404:
-                    raise Away(f"the coordinator has no {kind.path}; it is older than these pages")
+                    raise Away(f"the coordinator has no {path}; it is older than these pages")
                 if answer.status_code != 200:
                     raise Away(f"the coordinator cannot answer now (status {answer.status_code})")
                 content = bytearray()
@@ -208,9 +189,35 @@ class Coordinator:
         self._http.close()
 
 
+def _read(content: bytes, kind: Any) -> Any:
+    """An answer as it is, as text, or as the model that its JSON is of."""
+    if kind is str:
+        return content.decode("utf-8", "replace")
+    return content if kind is bytes else _reader(kind).validate_json(content)
+
+
+@cache
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
 def _in_words(error: Exception) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "the coordinator did not answer in time"
     if isinstance(error, httpx.ConnectError):
         return "nobody answers at the coordinator's address"
     return "the connection to the coordinator broke off"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the URL leads nowhere but to the machine that it is used on."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_private(url: str) -> bool:
+    """Whether nobody can read along: the connection is encrypted, or stays within one machine."""
+    return url.startswith("https://") or is_loopback(url)

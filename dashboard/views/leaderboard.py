@@ -84,7 +84,7 @@ def _rows(table: pd.DataFrame) -> None:
     if rows and rows[0] < len(table):
         user = str(table["user"].iloc[rows[0]])
         st.page_link(
-            navigation.person(),
+            navigation.page("person"),
             label=f"The page of {texts.name(user)}",
             icon=":material/person:",
             query_params={"user": user},

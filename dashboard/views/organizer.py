@@ -7,9 +7,9 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import context, frame, texts
-from dashboard.api.addresses import is_private
 from dashboard.api.admin import OrderRefused, Orders, WrongKey
 from dashboard.api.answers import Decisions, Flag
+from dashboard.api.client import is_private
 
 KEY, RESULT = "organizer-key", "organizer-result"  # in the session
 

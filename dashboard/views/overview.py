@@ -61,7 +61,7 @@ def _who_is_here() -> None:
     if here:
         more = f" and {texts.number(len(here) - NAMES_SHOWN)} more" if len(here) > NAMES_SHOWN else ""
         st.markdown("**Here now:** " + ", ".join(texts.name(one.user) for one in here[:NAMES_SHOWN]) + more)
-    st.page_link(navigation.people(), label="Who makes it happen", icon=":material/groups:")
+    st.page_link(navigation.page("people"), label="Who makes it happen", icon=":material/groups:")
 
 
 def _join() -> None:
@@ -191,7 +191,7 @@ def _glimpse() -> None:
             charts.draw(charts.loss(charts.STEP, 400), loss_table(history, [], charts.STEP, 0.9), "glimpse")
         else:
             frame.nothing_yet("The curve begins with the first global step", "It takes a few people and a few minutes.")
-        st.page_link(navigation.learning(), label="See it learn", icon=":material/show_chart:")
+        st.page_link(navigation.page("learning"), label="See it learn", icon=":material/show_chart:")
     with words:
         st.subheader("What it fills in", anchor=False)
         _newest_words(fills.value)

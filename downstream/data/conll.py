@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from downstream.data.examples import Example, Split
-from downstream.data.text_file import numbered_lines
+from downstream.data.examples import Example, Split, numbered_lines
 from downstream.tasks.tags import check_tag
 from swarm.errors import DataError
 

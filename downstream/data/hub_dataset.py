@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from downstream.data.rows import Row
+from downstream.data.examples import Row
 from swarm.errors import DataError, in_a_line
 from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name

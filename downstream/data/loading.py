@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from downstream.data.conll import read_conll
-from downstream.data.examples import Split, TaskData
+from downstream.data.examples import JSONL_SUFFIXES, TABLE_SUFFIXES, Row, Split, TaskData, read_rows
 from downstream.data.hub_dataset import load_splits, parse_name, rows_of_split
-from downstream.data.rows import JSONL_SUFFIXES, TABLE_SUFFIXES, Row, read_rows
 from downstream.tasks.tags import OUTSIDE
 from downstream.tasks.task import Columns, Task
 from swarm.errors import DataError

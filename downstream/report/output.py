@@ -24,6 +24,17 @@ def check_file(path: Path) -> None:
     _check_writable(path)
 
 
+def check_picture(path: Path) -> None:
+    """Refuse a kind of picture that cannot be drawn, or a place where it cannot be written.
+
+    Raises:
+        StorageError: with the kinds that there are.
+    """
+    if path.suffix.lower() not in (".svg", ".png"):
+        raise StorageError(f"{path}: unknown kind of picture {path.suffix!r}; give FILE.svg or FILE.png")
+    check_file(path)
+
+
 def check_model_folder(folder: Path, task: Task) -> None:
     """Refuse to replace anything but a model that was fine-tuned for this task; above all the pretrained model.
 

@@ -1,15 +1,21 @@
-"""The results of a comparison, as a table and as JSON."""
+"""The results of a comparison: as a table, as JSON, and as a picture of scores against the global step (SVG or PNG)."""
 
 import json
 import statistics
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from downstream.tasks.task import Scores
+from swarm import charts
+from swarm.files import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TABLE_SCORES = 2  # more make a table too wide for a terminal
 FINE_TUNED, FROM_SCRATCH, AS_IT_IS = "fine-tuned", "from random weights", "as it is"
@@ -126,3 +132,45 @@ def table_of(results: Results) -> Table:
             escape(f"{model.name}, {model.how}"), *step, *validation, *(str(model.test(score)) for score in shown)
         )
     return table
+
+
+def write_picture(results: Results, path: Path) -> None:
+    """Write the picture of a comparison.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    write_file(path, charts.draw(partial(paint, results), path.suffix.lower().removeprefix(".")))
+
+
+def paint(results: Results, figure: "Figure") -> None:
+    """Draw the checkpoints of each run as a line with the spread over seeds, models of no step as dashed levels."""
+    axes, score = figure.subplots(), results.scores[0]
+    with_step = [(model.step, model.run, model.test(score)) for model in results.models if model.step is not None]
+    with_step.sort(key=lambda one: one[0])
+    runs = list(dict.fromkeys(run for _, run, _ in with_step))
+    levels = [model for model in results.models if model.step is None]
+    for colour, run in zip(charts.COLOURS * len(runs), runs, strict=False):
+        of_run = [(step, found) for step, its_run, found in with_step if its_run == run]
+        axes.errorbar(
+            [step for step, _ in of_run],
+            [100 * found.mean for _, found in of_run],
+            yerr=[100 * (found.deviation or 0.0) for _, found in of_run],
+            color=colour,
+            linewidth=2,
+            elinewidth=1.5,
+            marker="o",
+            label=run or "no run",
+        )
+    for number, model in enumerate(levels, start=max(1, len(runs))):
+        colour, mean = charts.COLOURS[number % len(charts.COLOURS)], 100 * model.test(score).mean
+        axes.axhline(
+            mean, color=colour, linewidth=1.5, dashes=charts.DASHES, label=f"{model.name}, {model.how}: {mean:.1f}"
+        )
+    axes.set_title(f"{results.task}: test {score} in percent, {Path(results.data['test'].source).name}")
+    axes.set_xlabel("global step")
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_visible(bool(runs))
+    if levels or len(runs) > 1:
+        axes.legend()

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from downstream.data.examples import Example, Split
-from downstream.data.rows import Row
+from downstream.data.examples import Example, Row, Split
 from downstream.tasks.alignment import NO_LABEL
 from downstream.tasks.task import Columns, Encoded, Scores, Task, encode_inputs
 from swarm.errors import DataError

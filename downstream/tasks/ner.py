@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from downstream.data.examples import Example, Split, TaskData
-from downstream.data.rows import Row
+from downstream.data.examples import Example, Row, Split, TaskData
 from downstream.tasks.alignment import NO_LABEL, align_labels, labels_of_words
 from downstream.tasks.tags import BIO, OUTSIDE, all_tags, as_bio, check_tag, scheme_of
 from downstream.tasks.task import Columns, Encoded, Scores, Task, encode_inputs

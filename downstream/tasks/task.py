@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from downstream.data.examples import Example, Split, TaskData
-from downstream.data.rows import Row
+from downstream.data.examples import Example, Row, Split, TaskData
 from swarm.errors import DataError
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ A peer is two processes: its DHT node is forked from it. Both read the same two 
 new ban from their next call on.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -90,11 +91,9 @@ class _SharedFile(Generic[T]):
 
     def read(self) -> T | None:
         """The content, or None while there is no usable one."""
-        try:
+        with contextlib.suppress(OSError, PassRefused):
             found = self.path.stat()
             state = (found.st_ino, found.st_mtime_ns)
             if state != self._state:
                 self._content, self._state = self._parse(self.path.read_bytes()), state
-        except (OSError, PassRefused):
-            return self._content
         return self._content

@@ -4,6 +4,13 @@ from enum import Enum
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
 
+LONGEST_RENEWAL = 64 * 1024  # bytes of a request over libp2p
+
+
+def renewal_handle(run_name: str) -> str:
+    """The name of the libp2p call that renews a pass."""
+    return f"{run_name}.renew_pass"
+
 
 class Message(BaseModel):
     """Unknown keys are ignored: a newer program may send more."""

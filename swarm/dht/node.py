@@ -1,5 +1,6 @@
-"""Joining the DHT: one call that ends in a working node or in one clear line."""
+"""Joining the DHT, and staying joined: one call that ends in a working node or in one clear line."""
 
+import asyncio
 import os
 import re
 import signal
@@ -12,17 +13,18 @@ from typing import Any
 
 import torch
 from hivemind.dht import DHT
+from hivemind.dht.node import DHTNode
 from hivemind.dht.protocol import ValidationError
-from hivemind.p2p import P2PDaemonError
+from hivemind.p2p import P2PDaemonError, PeerID
 from hivemind.utils import get_logger
+from hivemind.utils.multiaddr import Multiaddr
 
 from swarm.access.gate import Gate
-from swarm.access.notices_in_dht import follow_notices
 from swarm.clock import describe_offset
 from swarm.dht.multiaddrs import check_address, is_loopback
-from swarm.dht.pass_authorizer import PassAuthorizer
+from swarm.dht.notices_in_dht import follow_notices
+from swarm.dht.passes_in_dht import PassAuthorizer
 from swarm.dht.records import validators
-from swarm.dht.staying_joined import stay_joined
 from swarm.errors import SwarmError
 from swarm.hivemind_patches.blocked_callers import block_refused_callers
 from swarm.hivemind_patches.dht_protocol import use_pass_protocol
@@ -38,6 +40,8 @@ logger = get_logger(__name__)
 
 CLOCKS = re.compile(r"local: ([\d.]+), peer: ([\d.]+)")  # in upstream's words; unix time, seconds
 ANSWERED_WITHIN = 30.0  # seconds, of the question for its addresses
+REJOIN_EVERY = 3.0  # seconds between two looks at the routing table
+CONNECT_TIMEOUT = 5.0  # seconds to wait for a peer to answer
 
 
 @dataclass(frozen=True)
@@ -150,3 +154,34 @@ def _explain(error: Exception, network: Network) -> str:
             "check the address, that the coordinator is running and reachable, and this machine's clock"
         )
     return f"the swarm could not be joined ({text or type(error).__name__})"
+
+
+def stay_joined(dht: DHT, initial_peers: Sequence[str]) -> None:
+    """Connect again to the peers that we joined by whenever the routing table has lost them, until the DHT ends.
+
+    hivemind forgets a node that did not answer once: after a restart of the coordinator two halves of a swarm could go
+    on without knowing each other (upstream issues 351 and 387).
+    """
+    pause = threading.Event()
+    while dht.is_alive():
+        try:
+            dht.run_coroutine(partial(_connect_lost, initial_peers=initial_peers), return_future=True).result(60)
+        except Exception as error:  # the DHT is closing or no peer answers; tried again
+            logger.debug(f"could not look for lost peers: {error!r}")
+        pause.wait(REJOIN_EVERY)
+
+
+async def _connect_lost(_dht: DHT, node: DHTNode, initial_peers: Sequence[str]) -> None:
+    known = set(node.protocol.routing_table.peer_id_to_uid)
+    for address in map(Multiaddr, initial_peers):
+        try:
+            peer_id = PeerID.from_base58(address["p2p"])
+            if peer_id in known or peer_id == node.peer_id:
+                continue
+            await asyncio.wait_for(
+                node.p2p._client.connect(peer_id, [address.decapsulate(Multiaddr(f"/p2p/{peer_id}"))]),
+                CONNECT_TIMEOUT,
+            )
+            await node.protocol.call_ping(peer_id)
+        except Exception as error:  # still away
+            logger.debug(f"{address} does not answer yet: {error!r}")

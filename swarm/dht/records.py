@@ -4,7 +4,8 @@ Each session keeps one record of itself under its own public key. Records may be
 times: what a session contributed is in the headers of the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from hivemind.dht import DHT
 from hivemind.dht.crypto import RSASignatureValidator
@@ -26,7 +27,7 @@ from pydantic.v1 import (
 
 from swarm import clock
 from swarm.access.gate import Gate
-from swarm.dht.pass_validator import LONGEST_LIFE, PassValidator
+from swarm.dht.passes_in_dht import LONGEST_LIFE, PassValidator
 from swarm.identity import Identity, peer_id_of
 
 logger = get_logger(__name__)
@@ -34,6 +35,8 @@ logger = get_logger(__name__)
 RECORD_LIFETIME = LONGEST_LIFE - 10.0  # seconds
 CONTACT_LIFETIME = 30.0  # seconds for which a session is listed after its last record
 PRESENT_SECONDS = 120.0  # a peer that has been silent for longer is gone
+
+R = TypeVar("R", bound=BaseModel)
 
 
 class SessionRecord(BaseModel):
@@ -86,14 +89,8 @@ def validators(run_name: str, identity: Identity, gate: Gate) -> list[RecordVali
 
 def publish(dht: DHT, run_name: str, identity: Identity, record: SessionRecord, *, wait: float = 0.0) -> None:
     """Store the session's record; wait up to `wait` seconds for it to reach other peers."""
-    future = dht.store(
-        key=f"{run_name}_sessions",
-        subkey=identity.subkey,
-        value=record.dict(),
-        expiration_time=clock.now()
-        + RECORD_LIFETIME,  # the same for all, or a new record might not replace the last one
-        return_future=True,
-    )
+    expires = clock.now() + RECORD_LIFETIME  # the same for all, or a new record might not replace the last one
+    future = dht.store(f"{run_name}_sessions", record.dict(), expires, subkey=identity.subkey, return_future=True)
     if wait:
         try:
             future.result(timeout=wait)
@@ -108,7 +105,7 @@ def read_sessions(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[
     except Exception as error:
         logger.debug(f"session records could not be read: {error!r}")
         return []
-    return _parse(list(found.items()))
+    return [(peer_id, record) for peer_id, record, _ in _parsed(found, SessionRecord)]
 
 
 def store_contact(dht: DHT, run_name: str, identity: Identity, record: ContactRecord, timeout: float = 10.0) -> bool:
@@ -120,13 +117,7 @@ def store_contact(dht: DHT, run_name: str, identity: Identity, record: ContactRe
 
 def read_contacts(dht: DHT, run_name: str, timeout: float = 10.0) -> list[tuple[PeerID, ContactRecord, float]]:
     """All contact records that the DHT holds now, with the peers that signed them and the times when they expire."""
-    contacts = []
-    for subkey, value in entries(dht, f"{run_name}_contacts", timeout).items():
-        try:
-            contacts.append((signer(subkey), ContactRecord.parse_obj(value.value), float(value.expiration_time)))
-        except (ValidationError, ValueError) as error:
-            logger.debug(f"ignored a malformed contact record: {error!r}")
-    return contacts
+    return list(_parsed(entries(dht, f"{run_name}_contacts", timeout), ContactRecord))
 
 
 def entries(dht: DHT, key: str, timeout: float) -> dict[bytes, ValueWithExpiration]:
@@ -144,15 +135,13 @@ def is_present(record: SessionRecord) -> bool:
     return not record.left and record.time > clock.now() - PRESENT_SECONDS
 
 
-def _parse(items: Sequence[tuple[bytes, ValueWithExpiration]]) -> list[tuple[PeerID, SessionRecord]]:
-    """Records with their signers; what does not parse is left out."""
-    sessions = []
-    for subkey, value in items:
+def _parsed(found: Mapping[bytes, ValueWithExpiration], kind: type[R]) -> Iterator[tuple[PeerID, R, float]]:
+    """Records with their signers and the times when they expire; what does not parse is left out."""
+    for subkey, value in found.items():
         try:
-            sessions.append((signer(subkey), SessionRecord.parse_obj(value.value)))
+            yield signer(subkey), kind.parse_obj(value.value), float(value.expiration_time)
         except (ValidationError, ValueError) as error:
-            logger.debug(f"ignored a malformed session record: {error!r}")
-    return sessions
+            logger.debug(f"ignored a malformed {kind.__name__}: {error!r}")
 
 
 def signer(subkey: bytes) -> PeerID:

@@ -12,8 +12,7 @@ from enum import Enum
 from logging.handlers import MemoryHandler
 from pathlib import Path
 
-from swarm.logging.file import LogFile, redacted
-from swarm.logging.filters import LimitRepeats, is_harmless
+from swarm.logging.file import LimitRepeats, LogFile, is_harmless, redacted
 from swarm.rate_limit import RateLimit
 
 # Other libraries stay at WARNING whatever the level: below it some of them log headers and signed addresses.
@@ -184,3 +183,13 @@ class _ConsoleFormatter(logging.Formatter):
 class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return " ".join(redacted(record.getMessage()).split())
+
+
+def silence_hugging_face() -> None:
+    """From now on Transformers and huggingface_hub show no progress bars, and no warnings: some quote signed URLs."""
+    from huggingface_hub.utils import logging as hub
+    from transformers.utils import logging as transformers
+
+    transformers.disable_progress_bar()  # those of the Hub, too
+    transformers.set_verbosity_error()
+    hub.set_verbosity_error()

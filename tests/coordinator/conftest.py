@@ -7,7 +7,8 @@ import torch
 from sqlalchemy import create_engine, make_url, text
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
+from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ledger import Ledger, open_ledger
 from swarm.run_file import RunFile, parse_run
 from tests.support.postgres_server import WhyNot, running_server
 from tokenizer.training import train_tokenizer

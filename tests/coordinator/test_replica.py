@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from averaging.log.disk import LOG_FILE
+from averaging.log.entry_file import EntryFile, Record
 from averaging.log.header import Entry
-from averaging.log.log_file import LogFile, Record
 from averaging.log.state import Layout, State
 from coordinator.checkpoints.checkpoint import CheckpointError, TrainerState
 from coordinator.checkpoints.store import LoadedCheckpoint
@@ -19,7 +19,7 @@ LAYOUT = Layout(("a", "b"), ((2, 3), (4,)))
 
 
 def write_log(path: Path, *entries: Entry) -> None:
-    LogFile(path).append([Record(entry, is_applied=True) for entry in entries])
+    EntryFile(path).append([Record(entry, is_applied=True) for entry in entries])
 
 
 def checkpoint(state: State) -> LoadedCheckpoint:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from averaging.log.credit import contributions
 from averaging.log.disk import LOG_FILE
+from averaging.log.entry_file import EntryFile
 from averaging.log.header import Header
-from averaging.log.log_file import LogFile
 from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import LOG
 
@@ -50,7 +50,7 @@ def compare(peers: Path, state: Path, ledger: Ledger) -> Agreement:
 
 def headers(folder: Path) -> list[Header]:
     """All that are on a coordinator's disk, those of chains that have lost included."""
-    found = [record.entry.header for record in LogFile(folder / LOG_FILE).load()]
+    found = [record.entry.header for record in EntryFile(folder / LOG_FILE).load()]
     return list({header.digest: header for header in found}.values())
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import OwnLine
 from averaging.protocol.commit.voting import Voting
 from averaging.protocol.messages import Bandwidth
 from averaging.protocol.rounds.convening import Convening

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-import swarm.dht.watch
+import swarm.dht.liveness
 from app.demo.peers import Peer
 from tests.support.forked import Forked, run_sahaj, start_function
 from tests.support.small_swarm import (
@@ -44,7 +44,7 @@ class Impatient(SmallSwarm):
 
 
 def run_impatiently(arguments: list[str]) -> None:
-    swarm.dht.watch.LATE, swarm.dht.watch.DHT_SILENCE = LATE, SILENCE
+    swarm.dht.liveness.LATE, swarm.dht.liveness.DHT_SILENCE = LATE, SILENCE
     run_sahaj(arguments)
 
 

@@ -9,7 +9,7 @@ from app.commands.admin import admin
 from app.join.join import PEERS
 from app.join.problems import ProblemKind
 from coordinator.state_folder import ADMIN_KEY
-from swarm.dht import known_peers
+from swarm.dht import remembered_peers
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import SmallSwarm, free_port, newest_step_said, run_closely, text_of
@@ -66,7 +66,7 @@ def test_training_goes_on_without_the_coordinator_and_the_pass_is_renewed_when_i
     bela = swarm.trainer("bela", asks_for="Bela")
     swarm.wait(lambda: any(step.peers == 2 for step in swarm.steps()), "global step of two trainers")
     (remembered,) = (swarm.folder / "peers" / "asha").rglob(PEERS)
-    swarm.wait(lambda: len(known_peers.recall(remembered)) == 3, "word of the other trainer's address")
+    swarm.wait(lambda: len(remembered_peers.recall(remembered)) == 3, "word of the other trainer's address")
     swarm.peers[0].kill()
     swarm.wait(lambda: "The coordinator is away" in text_of(asha), "word about the coordinator")
     alone = newest_step_said(asha)

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from nbclient import NotebookClient
 
-from coordinator.ledger.ledger import SessionSummary
+from coordinator.ledger.answers import SessionSummary
 from coordinator.notebook.wheel import this_program
 from tests.notebook.test_kernel import platform_modules
 from tests.support.hub.stand_in import HubStandIn

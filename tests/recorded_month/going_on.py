@@ -3,8 +3,9 @@
 import threading
 import time
 
-from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
-from coordinator.ledger.minutes import MinuteRecorder
+from coordinator.ledger.history import MinuteRecorder
+from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ledger import Ledger
 from swarm.run_file import RunFile
 from tests.recorded_month.training import KEPT_OF_SPEED
 from tests.recorded_month.writing import TOKENS, UNIGRAM_LOSS, filled
@@ -17,7 +18,7 @@ class GoingOn:
 
     def __init__(self, run: RunFile, ledger: Ledger):
         self._run, self._ledger = run, ledger
-        self._minutes = MinuteRecorder(ledger)
+        self._minutes = MinuteRecorder(ledger.history)
         self._here = [one for one in ledger.sessions() if one.present]
         self._speed = sum(one.samples_per_second for one in self._here) * KEPT_OF_SPEED
         progress = ledger.progress()

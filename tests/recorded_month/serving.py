@@ -15,14 +15,15 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.notice_store import NoticeStore
+from coordinator.access.decisions import NoticeStore
 from coordinator.checkpoints.checkpoint import CONFIG, MODEL, OPTIMIZER, RUN, STATE, TrainerState
 from coordinator.checkpoints.retention import checkpoints_to_remove
 from coordinator.context import RunStatus, ServiceContext
-from coordinator.evaluation.held_out import perplexity
+from coordinator.evaluation.evaluator import perplexity
 from coordinator.http.app import make_app
 from coordinator.http.server import Server
-from coordinator.ledger.ledger import EvaluationRecord, Ledger, open_ledger
+from coordinator.ledger.answers import EvaluationRecord
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.state_folder import ADMIN_KEY
 from swarm.access.passes import load_authority
 from swarm.run_file import RunFile, dump_run

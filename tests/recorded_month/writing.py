@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert
 
-from coordinator.ledger.history import FilledSentence
-from coordinator.ledger.ingest import day_of
-from coordinator.ledger.ledger import PRESENT_SECONDS, Ledger, open_ledger
+from coordinator.ledger.answers import FilledSentence
+from coordinator.ledger.ingest import PRESENT_SECONDS, day_of
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.storage.database import writing
 from coordinator.ledger.tables import Base, DayRow, EvaluationRow, FillRow, MinuteRow, SessionRow, StepRow
 from swarm.run_file import RunFile
@@ -202,5 +202,5 @@ def filled(probes: list[str], position: int) -> list[FilledSentence]:
         for rank, word in enumerate(COMMON):
             guesses[word] = (1 - known) * 0.09 * 0.8**rank
         best = sorted(guesses.items(), key=lambda one: -one[1])[:5]
-        found.append(FilledSentence(text, tuple(best)))
+        found.append(FilledSentence.of(text, best))
     return found

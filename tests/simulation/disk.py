@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from averaging.log.entry_file import Record, chain_of
 from averaging.log.header import Ballot, Certificate, Entry, Header, HeaderKind, SnapshotName
-from averaging.log.log_file import Record, chain_of
 from averaging.protocol.messages import Accepted
 from tests.simulation.state import FIRST, digest_of
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from averaging.log.chain import Chain
+from averaging.log.entry_file import Record
 from averaging.log.header import Entry, Gap, Header, HeaderKind, SnapshotName
-from averaging.log.log_file import Record
 from averaging.protocol.actions import (
     Action,
     Adopt,

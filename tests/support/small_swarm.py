@@ -14,9 +14,10 @@ from typing import Any
 
 import psutil
 
-import averaging.transport.discovery
+import averaging.transport.contacts_in_dht
 from app.demo.peers import Peer, start_peer, wait_for_address
-from coordinator.ledger.ledger import Ledger, StepSummary, open_ledger
+from coordinator.ledger.answers import StepSummary
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.state_folder import ADDRESSES, URL
 from swarm.files import write_file
 from swarm.run_file import dump_run, parse_run
@@ -182,7 +183,7 @@ class SmallSwarm:
 
 def run_closely(arguments: list[str]) -> None:
     """Be `sahaj` where all peers are on one machine: they need not wait seconds until they find each other."""
-    averaging.transport.discovery.LOOK_EVERY = 1.0
+    averaging.transport.contacts_in_dht.LOOK_EVERY = 1.0
     run_sahaj(arguments)
 
 

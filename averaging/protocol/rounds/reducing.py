@@ -128,7 +128,7 @@ class Reduction:
         )
 
     def cannot_average(self, ballot: Ballot, chunk: int, attempt: int) -> None:
-        """No piece was usable: the convener will look for another reducer."""
+        """The process could not do an `Average`, as no piece was usable: the convener looks for another reducer."""
         for part in self._parts.values() if self.plan is not None and ballot == self.plan.ballot else ():
             if part.assignment.attempt == attempt and chunk in part.chunks:
                 part.is_empty = True

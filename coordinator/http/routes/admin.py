@@ -9,15 +9,16 @@ from fastapi import APIRouter, Depends, Request, Security
 from fastapi.exceptions import HTTPException
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
+from coordinator.access.decisions import spellings
+from coordinator.access.hub_identity import Avatars
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
-from coordinator.http.errors import NO_STORE, ProblemAnswer, bearer
-from coordinator.http.recent_users import RecentUsers
+from coordinator.http.responses import NO_STORE, ProblemAnswer, bearer
 from coordinator.ledger.answers import KnownFlag
-from coordinator.ledger.ledger import LedgerError
-from swarm.access.join_messages import Refused
+from coordinator.ledger.storage.database import LedgerError
+from swarm.access.join_messages import Message, Refused
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refused, "description": "no admin key, or a wrong one"},
@@ -35,33 +36,27 @@ def _one_visible_line(text: str) -> str:
 Line = Annotated[str, AfterValidator(_one_visible_line)]
 
 
-class NameOrder(BaseModel):
+class NameOrder(Message):
     """The user or peer that an order is about."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: Annotated[Line, Field(min_length=1, max_length=100, pattern=r"\S")] = Field(
         description="a Hub user, ~ and a self-chosen name, or (for ban and unban) a peer id"
     )
 
 
-class AnnouncementOrder(BaseModel):
+class AnnouncementOrder(Message):
     """A line for everybody."""
-
-    model_config = ConfigDict(frozen=True)
 
     text: Annotated[Line, Field(max_length=500)] = Field(description="one line; an empty one takes the last away")
 
 
-class StepOrder(BaseModel):
+class StepOrder(Message):
     """The checkpoint that the swarm goes back to."""
-
-    model_config = ConfigDict(frozen=True)
 
     step: Annotated[int, Field(ge=0)] = Field(description="global step of a checkpoint that the coordinator holds")
 
 
-class DecisionsAnswer(BaseModel):
+class DecisionsAnswer(Message):
     """All decisions that are in force."""
 
     banned: list[str]
@@ -71,7 +66,7 @@ class DecisionsAnswer(BaseModel):
     stopped: bool
 
 
-def admin_routes(context: ServiceContext, recent: RecentUsers) -> APIRouter:
+def admin_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     """Orders are in force when they are answered, and survive a restart."""
 
     key = Security(HTTPBearer(auto_error=False, scheme_name="admin key"))  # for /docs; it is read in `_key_check`
@@ -83,20 +78,13 @@ def admin_routes(context: ServiceContext, recent: RecentUsers) -> APIRouter:
     @router.get("/decisions", response_model=DecisionsAnswer)
     def decided() -> Response:
         """All decisions that are in force."""
-        now = notices.decisions
-        answer = DecisionsAnswer(
-            banned=sorted(now.banned),
-            allowed=sorted(now.allowed),
-            announcement=now.announcement,
-            paused=now.paused,
-            stopped=now.stopped,
-        )
+        answer = DecisionsAnswer.model_validate(notices.decisions.model_dump())
         return JSONResponse(answer.model_dump(), headers=NO_STORE)
 
     @router.post("/ban", response_model=DecisionsAnswer)
     def ban(order: NameOrder) -> Response:
         """Ban a user or a peer; every peer knows it within a minute."""
-        notices.ban(order.name, *spellings(order.name, [*recent.names(), *_in_ledger(context)]))
+        notices.ban(order.name, *spellings(order.name, [*avatars.keys(), *_in_ledger(context)]))
         return decided()
 
     @router.post("/unban", response_model=DecisionsAnswer)
@@ -149,11 +137,6 @@ def _key_check(context: ServiceContext) -> Callable[[Request], None]:
             raise HTTPException(401, "this is not the admin key of this run")
 
     return check_key
-
-
-def spellings(name: str, known: list[str]) -> set[str]:
-    """The spellings of a name in passes: peers compare names letter by letter, the Hub ignores case."""
-    return {one for one in known if one.casefold() == name.casefold()}
 
 
 def _check_is_there(context: ServiceContext, step: int) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import logging
+import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,16 +13,13 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from hivemind.p2p import PeerID
 
-from coordinator.access.hub_identity import Hub, HubAway, HubUser, TokenRejected
+from coordinator.access.hub_identity import VERIFIED_FOR, Avatars, Hub, HubAway, HubUser, TokenRejected
 from coordinator.access.policy import AccessPolicy, admit, check_request
 from coordinator.context import ServiceContext
-from coordinator.http.errors import NO_STORE, bearer, problem_response
-from coordinator.http.metrics import JoinCounter
-from coordinator.http.recent_users import RecentUsers
 from coordinator.http.request_limits import JOIN, too_many
-from coordinator.http.served_files import ServedFile
+from coordinator.http.responses import NO_STORE, bearer, problem_response
 from coordinator.public_run import without_secrets
-from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed
+from swarm.access.join_messages import JoinAnswer, JoinRequest, Manifest, Refusal, Refused, Renewed, TokenizerFile
 from swarm.identity import peer_id_of
 from swarm.program import program_version
 from swarm.rate_limit import RateLimit
@@ -56,14 +55,14 @@ def as_announced(run: RunFile) -> RunFile:
 
 
 def join_routes(
-    context: ServiceContext, files: dict[str, ServedFile], recent: RecentUsers, joins: JoinCounter, hub: Hub
+    context: ServiceContext, tokenizer: list[TokenizerFile], avatars: Avatars, count: Callable[[str], None], hub: Hub
 ) -> APIRouter:
     """Joining a run. A slow Hub delays the users who need it, and no other route."""
     router = APIRouter()
     manifest = Manifest(
         run=dump_run(as_announced(context.run)),
         fingerprint=context.fingerprint.digest,
-        tokenizer=[file.about for file in files.values()],
+        tokenizer=tokenizer,
     )
     per_user = RateLimit(context.limits.per_user, context.limits.window)
     asking = ThreadPoolExecutor(HUB_THREADS, thread_name_prefix="hub")
@@ -85,22 +84,22 @@ def join_routes(
         policy = access_policy(context)
         refused = check_request(body, policy)
         if refused is not None:
-            return _refuse(refused, joins)
+            return _refuse(refused, count)
         who = await who_is(token) if token else None
         if isinstance(who, Refused):
-            return _refuse(who, joins)
+            return _refuse(who, count)
         if who is not None and (seconds := per_user.attempt(who.name)) is not None:
-            joins.count(Refusal.TOO_MANY.value)
+            count(Refusal.TOO_MANY.value)
             return too_many(seconds)
         user = admit(body, who, policy)
         if isinstance(user, Refused):
-            return _refuse(user, joins)
+            return _refuse(user, count)
         # in a thread: it waits for the network and the disk
         answer = await asyncio.to_thread(_welcome, context, body, user, manifest)
-        recent.add(user, who.avatar if who else None)
+        avatars.note(user, who.avatar if who else None, math.inf)
         if who is not None:
-            context.verified_users.note(body.peer_id, who)
-        joins.count("joined")
+            context.verified_users.note(body.peer_id, who, VERIFIED_FOR)
+        count("joined")
         logger.info("%s was given a pass", user)
         return JSONResponse(answer.model_dump(mode="json", by_alias=True), headers=NO_STORE)
 
@@ -145,6 +144,6 @@ def _welcome(context: ServiceContext, body: JoinRequest, user: str, manifest: Ma
     return JoinAnswer.model_validate(given | {"authority": authority, "manifest": manifest})
 
 
-def _refuse(refused: Refused, joins: JoinCounter) -> Response:
-    joins.count(refused.error.value)
+def _refuse(refused: Refused, count: Callable[[str], None]) -> Response:
+    count(refused.error.value)
     return problem_response(refused.error, refused.message)

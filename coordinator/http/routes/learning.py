@@ -8,17 +8,9 @@ from fastapi.responses import Response
 
 from averaging.optimizers.state_step import learning_rate_at
 from coordinator.context import RunContext
-from coordinator.http.errors import UNAVAILABLE
-from coordinator.http.response_cache import CachedJson
-from coordinator.http.schemas.history import (
-    FilledSentenceAnswer,
-    FillsAnswer,
-    GuessAnswer,
-    HistoricEvaluationAnswer,
-    HistoryAnswer,
-    LearningRateAnswer,
-)
-from coordinator.ledger.history import Fills
+from coordinator.http.responses import UNAVAILABLE, CachedJson
+from coordinator.http.schemas import HistoricEvaluationAnswer, HistoryAnswer, LearningRateAnswer
+from coordinator.ledger.answers import Fills
 from swarm.run_file import OptimizerSection
 
 POINTS = (50, 100, 200, 400, 600, 1000, 2000)  # few, so that few answers are found and cached
@@ -30,14 +22,14 @@ def learning_routes(context: RunContext) -> APIRouter:
     """GET only; the ledger is read at most once in `CACHE_SECONDS`."""
     router = APIRouter(tags=["learning"], responses=UNAVAILABLE)
     histories = {points: CachedJson(partial(_history, context, points)) for points in POINTS}
-    fills = CachedJson(lambda: [_fills(one) for one in context.ledger.history.fills(MOST_FILLS)])
+    fills = CachedJson(lambda: context.ledger.history.fills(MOST_FILLS))
 
     @router.get("/api/history", response_model=HistoryAnswer)
     def history(points: Annotated[int, Query(ge=POINTS[0], le=POINTS[-1], description="at most")] = 600) -> Response:
         """The whole run, in at most so many points for each curve."""
         return histories[max(one for one in POINTS if one <= points)]()
 
-    @router.get("/api/fills", response_model=list[FillsAnswer])
+    @router.get("/api/fills", response_model=list[Fills])
     def filled_masks() -> Response:
         """What the model of each checkpoint predicts for fixed sentences, oldest first; of many checkpoints some."""
         return fills()
@@ -59,18 +51,4 @@ def _history(context: RunContext, points: int) -> HistoryAnswer:
         evaluations=[HistoricEvaluationAnswer.model_validate(one) for one in history.evaluations(points)],
         minutes=history.minutes(points),
         learning_rate=planned_rates(context.run.optimizer),
-    )
-
-
-def _fills(one: Fills) -> FillsAnswer:
-    return FillsAnswer(
-        step=one.step,
-        time=one.time,
-        sentences=[
-            FilledSentenceAnswer(
-                text=sentence.text,
-                guesses=[GuessAnswer(token=token, probability=probability) for token, probability in sentence.guesses],
-            )
-            for sentence in one.sentences
-        ],
     )

@@ -1,4 +1,4 @@
-"""The routes about people: who contributed how much, and how they are thanked."""
+"""The routes about people and their machines: who contributed how much, on what, and how they are thanked."""
 
 import datetime
 import hashlib
@@ -8,19 +8,30 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from coordinator.access.hub_identity import Avatars
 from coordinator.context import RunContext
 from coordinator.http.badges import badge, thanks
-from coordinator.http.errors import NOT_FOUND, UNAVAILABLE, Problem, problem_response
-from coordinator.http.recent_users import RecentUsers
-from coordinator.http.response_cache import CACHE_SECONDS, LONG_CACHE_SECONDS, Cached, CachedJson, cache_headers
-from coordinator.http.schemas.people import LeaderAnswer, Period, PersonAnswer, SessionAnswer
-from coordinator.ledger.ledger import Leader, Ledger, SessionSummary
-from swarm.access.names import is_verified
+from coordinator.http.responses import (
+    CACHE_SECONDS,
+    LONG_CACHE_SECONDS,
+    NOT_FOUND,
+    UNAVAILABLE,
+    Cached,
+    CachedJson,
+    Problem,
+    cache_headers,
+    problem_response,
+)
+from coordinator.http.schemas import LeaderAnswer, MachinesAnswer, Period, PersonAnswer, SessionAnswer
+from coordinator.ledger.answers import Leader, SessionSummary
+from coordinator.ledger.ledger import Ledger
+from swarm.access.passes import is_verified
 
 MOST_SESSIONS = 1000
 MOST_LEADERS = 5000
 SESSIONS_OF_ONE = 200
 MOST_PERSONS_CACHED = 200
+MOST_DEVICES = 100  # kinds of them
 NO_CODE = {"Content-Security-Policy": "default-src 'none'"}  # for an image that is opened as a page
 _CONTENT: dict[str, dict[int | str, dict[str, Any]]] = {
     kind: {200: {"content": {kind: {}}}} for kind in ("image/svg+xml", "text/markdown")
@@ -30,17 +41,18 @@ User = Annotated[str, Query(max_length=100, description="a name as the leaderboa
 Ranking = dict[str, tuple[int, Leader]]  # by user, in the order of the ranks
 
 
-def people_routes(context: RunContext, recent: RecentUsers) -> APIRouter:
+def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
     """GET only; the ledger is read at most once in `CACHE_SECONDS` for each answer."""
     router = APIRouter(tags=["people"], responses=UNAVAILABLE)
     ranking = Cached(lambda: _ranking(context.ledger.leaderboard()), CACHE_SECONDS)
-    leaders = {period: CachedJson(partial(_leaderboard, context, recent, period, ranking)) for period in Period}
-    sessions = CachedJson(lambda: _sessions(context.ledger, recent))
+    leaders = {period: CachedJson(partial(_leaderboard, context, avatars, period, ranking)) for period in Period}
+    sessions = CachedJson(lambda: _sessions(context.ledger, avatars))
+    machines = CachedJson(lambda: _machines(context))
     markdown = Cached(lambda: _thanks(context.run.name, ranking()), CACHE_SECONDS)
 
     @lru_cache(MOST_PERSONS_CACHED)
     def person_of(user: str) -> CachedJson:
-        return CachedJson(lambda: _person(context, recent, *ranking()[user]))
+        return CachedJson(lambda: _person(context, avatars, *ranking()[user]))
 
     @router.get("/api/leaderboard", response_model=list[LeaderAnswer])
     def leaderboard(period: Period = Period.RUN) -> Response:
@@ -71,6 +83,11 @@ def people_routes(context: RunContext, recent: RecentUsers) -> APIRouter:
         """All users of whom a sample was counted, in Markdown for a model card."""
         return Response(markdown(), headers=cache_headers(CACHE_SECONDS), media_type="text/markdown")
 
+    @router.get("/api/machines", response_model=MachinesAnswer)
+    def all_machines() -> Response:
+        """Devices and how fast they are, who can be reached, and countries of users who gave theirs."""
+        return machines()
+
     return router
 
 
@@ -84,25 +101,23 @@ def _ranking(leaders: list[Leader]) -> Ranking:
     return {one.user: (rank, one) for rank, one in enumerate(leaders, start=1)}
 
 
-def _leaderboard(
-    context: RunContext, recent: RecentUsers, period: Period, ranking: Cached[Ranking]
-) -> list[LeaderAnswer]:
+def _leaderboard(context: RunContext, avatars: Avatars, period: Period, ranking: Cached[Ranking]) -> list[LeaderAnswer]:
     since = first_day(period, datetime.datetime.now(datetime.timezone.utc).date())
     found = [one for _, one in ranking().values()] if since is None else context.ledger.leaderboard(since=since)
-    return [LeaderAnswer(**dict(one), **_profile(recent, one.user)) for one in found[:MOST_LEADERS]]
+    return [LeaderAnswer(**dict(one), **_profile(avatars, one.user)) for one in found[:MOST_LEADERS]]
 
 
-def _sessions(ledger: Ledger, recent: RecentUsers) -> list[SessionAnswer]:
+def _sessions(ledger: Ledger, avatars: Avatars) -> list[SessionAnswer]:
     found = ledger.people.newest_sessions(MOST_SESSIONS)
-    return [_session(one, _profile(recent, one.user)) for one in found]
+    return [_session(one, _profile(avatars, one.user)) for one in found]
 
 
 def _session(one: SessionSummary, profile: dict[str, Any]) -> SessionAnswer:
     return SessionAnswer(session=hashlib.sha256(one.session_id.encode()).hexdigest()[:12], **dict(one), **profile)
 
 
-def _person(context: RunContext, recent: RecentUsers, rank: int, leader: Leader) -> PersonAnswer:
-    profile, people = _profile(recent, leader.user), context.ledger.people
+def _person(context: RunContext, avatars: Avatars, rank: int, leader: Leader) -> PersonAnswer:
+    profile, people = _profile(avatars, leader.user), context.ledger.people
     sessions = people.newest_sessions(SESSIONS_OF_ONE, leader.user)
     return PersonAnswer(
         **dict(leader) | profile | {"sessions": [_session(one, profile) for one in sessions]},
@@ -117,9 +132,20 @@ def _thanks(run_name: str, ranking: Ranking) -> str:
     return thanks(run_name, [(user, is_verified(user)) for user in users])
 
 
-def _profile(recent: RecentUsers, user: str) -> dict[str, Any]:
-    return {"verified": is_verified(user), "avatar": recent.avatar(user)}
+def _profile(avatars: Avatars, user: str) -> dict[str, Any]:
+    return {"verified": is_verified(user), "avatar": avatars.get(user)}
 
 
 def _unknown() -> Response:
     return problem_response(Problem.NOT_FOUND, "nobody of that name has taken part in this run")
+
+
+def _machines(context: RunContext) -> MachinesAnswer:
+    people = context.ledger.people
+    modes = people.modes()
+    return MachinesAnswer(
+        devices=people.devices(MOST_DEVICES),
+        client_mode=modes[True],
+        reachable=modes[False],
+        countries=people.countries(),
+    )

@@ -1,4 +1,4 @@
-"""The routes about the run as a whole, for everybody."""
+"""The routes about the run as a whole, for everybody: what it is, where it is, and when it will be finished."""
 
 import base64
 import re
@@ -10,40 +10,47 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
-from coordinator.http.errors import NOT_FOUND, UNAVAILABLE, Problem, problem_response
-from coordinator.http.response_cache import (
+from coordinator.http.responses import (
     CACHE_SECONDS,
     LONG_CACHE_SECONDS,
+    UNAVAILABLE,
     CachedJson,
     cache_headers,
     json_response,
 )
-from coordinator.http.run_progress import describe_progress
-from coordinator.http.schemas.public import (
+from coordinator.http.schemas import (
     AccessAnswer,
     CheckpointAnswer,
     HealthAnswer,
+    LastHourAnswer,
     NoticesAnswer,
     ProgressAnswer,
     RunAnswer,
 )
-from coordinator.http.served_files import ServedFile, file_response
-from coordinator.ledger.ledger import Progress, Totals
+from coordinator.ledger.answers import Progress, Totals
+from coordinator.ledger.history import MINUTE
+from coordinator.ledger.tables import MinuteRow
 from coordinator.notebook.build import FILE_NAME
+from swarm import clock
+from swarm.access.join_messages import TokenizerFile
 from swarm.program import program_version
 from swarm.run_file import RunFile
+
+HOUR = 3600.0  # seconds
+NEWEST_STEPS = 1000
+MOST_EVALUATIONS = 1000
 
 
 def public_routes(
     context: ServiceContext,
-    files: dict[str, ServedFile],
+    tokenizer: list[TokenizerFile],
     progress: Callable[[], Progress],
     totals: Callable[[], Totals],
     metrics: Callable[[], bytes],
 ) -> APIRouter:
     """GET only; the ledger and the disk are read at most once in `CACHE_SECONDS`."""
     router = APIRouter()
-    about_run = describe_run(context, files)
+    about_run = describe_run(context, tokenizer)
     whole_progress = CachedJson(lambda: describe_progress(context, progress(), totals()))
     checkpoints = CachedJson(lambda: _checkpoints(context))
 
@@ -80,14 +87,6 @@ def public_routes(
         )
         return json_response(answer, CACHE_SECONDS)
 
-    @router.get("/api/tokenizer/{name}", response_class=Response, responses=NOT_FOUND, tags=["join"])
-    def tokenizer_file(name: str, request: Request) -> Response:
-        """One file of the run's tokenizer."""
-        file = files.get(name)
-        if file is None:
-            return problem_response(Problem.NOT_FOUND, "the run's tokenizer has no such file")
-        return file_response(file.content, file.about.sha256, "application/octet-stream", request)
-
     @router.get("/healthz", response_model=HealthAnswer, responses={503: {"model": HealthAnswer}}, tags=["operation"])
     def health() -> Response:
         """Whether the coordinator works; status 503 if it knows why it does not."""
@@ -103,7 +102,7 @@ def public_routes(
     return router
 
 
-def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAnswer:
+def describe_run(context: ServiceContext, tokenizer: list[TokenizerFile]) -> RunAnswer:
     """The public part of the run file; the list of users stays with the organizer and the volunteers.
 
     How to join depends on the URL of the request, and is filled in later.
@@ -128,7 +127,7 @@ def describe_run(context: ServiceContext, files: dict[str, ServedFile]) -> RunAn
         evaluate_every=run.coordinator.evaluate_every,
         checkpoint_every=run.coordinator.checkpoint_every,
         model=run.model.shape,
-        tokenizer=[file.about for file in files.values()],
+        tokenizer=tokenizer,
     )
 
 
@@ -146,3 +145,53 @@ def link_cache_seconds(run: RunFile) -> int:
 
 def _checkpoints(context: ServiceContext) -> list[CheckpointAnswer]:
     return [CheckpointAnswer.model_validate(one.state) for one in list_checkpoints(context.checkpoints)]
+
+
+def describe_progress(
+    context: ServiceContext, progress: Progress, totals: Totals, now: float | None = None
+) -> ProgressAnswer:
+    """The progress at a unix time, by default the clock's, as the ledger and the coordinator know it."""
+    now = clock.now() if now is None else now
+    decisions, run, ledger = context.notices.decisions, context.run, context.ledger
+    since = max(0, progress.step - NEWEST_STEPS + 1)
+    then = ledger.history.minute_after(now - HOUR)
+    hour = None
+    if then is not None and then.time < now:
+        hour = _change(then, ledger.history.steps_counted_since(then.time), progress, totals, now)
+    status, halted = context.status(), decisions.paused or decisions.stopped
+    return ProgressAnswer(
+        **dict(progress) | {"step": status.step},
+        total_steps=run.optimizer.total_steps,
+        step_samples=min(max(0, status.samples_gathered), run.averaging.target_batch_size),
+        target_batch_size=run.averaging.target_batch_size,
+        started=ledger.history.started(),
+        finish=None if halted else expected_finish(status.step, run.optimizer.total_steps, hour, now),
+        users_ever=totals.users,
+        sessions_ever=totals.sessions,
+        hours=totals.hours,
+        last_hour=hour,
+        paused=decisions.paused,
+        stopped=decisions.stopped,
+        announcement=decisions.announcement,
+        steps=ledger.steps(since),
+        evaluations=ledger.history.evaluations(MOST_EVALUATIONS),
+    )
+
+
+def expected_finish(step: int, total: int, hour: LastHourAnswer | None, now: float) -> float | None:
+    """The unix time of the last of `total` global steps at the pace of the last hour; None if that is not known."""
+    if step >= total or hour is None or hour.steps == 0 or hour.seconds < MINUTE:
+        return None
+    return now + (total - step) * hour.seconds / hour.steps
+
+
+def _change(then: MinuteRow, steps: int, progress: Progress, totals: Totals, now: float) -> LastHourAnswer:
+    return LastHourAnswer(
+        seconds=now - then.time,
+        steps=steps,
+        samples=progress.samples - then.samples,
+        tokens=progress.tokens - then.tokens,
+        users_present=progress.users_present - then.users,
+        users_ever=totals.users - then.users_ever,
+        hours=totals.hours - then.seconds / 3600,
+    )

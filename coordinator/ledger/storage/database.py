@@ -1,17 +1,33 @@
-"""Connects to the ledger's database, SQLite or PostgreSQL: transactions, and messages when it fails."""
+"""The ledger's database, SQLite or PostgreSQL: connections, transactions, many rows in one statement, its errors."""
 
 import contextlib
+import datetime
+import json
 import logging
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import (
+    JSON,
+    Connection,
+    Engine,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    column,
+    create_engine,
+    event,
+    func,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, SQLAlchemyError
+from sqlalchemy.orm import DeclarativeBase
 
 from coordinator.ledger.storage.backup import is_lost, put_back
 from coordinator.ledger.storage.upgrade import NewerLedger, is_up_to_date, upgrade
@@ -107,6 +123,57 @@ def ledger_errors(place: URL) -> Iterator[None]:
         reason = in_a_line(cause)
         kind = LedgerBroken if _is_broken(reason) else LedgerError
         raise kind(f"ledger {_name(place)}: {reason}; {_remedy(reason)}") from error
+
+
+def upsert(
+    connection: Connection,
+    kind: type[DeclarativeBase],
+    rows: list[dict[str, Any]],
+    *,
+    adding: Collection[str] = (),
+    kept: str = "",
+) -> None:
+    """Insert rows of different keys, or replace those with the same key.
+
+    Args:
+        adding: columns to whose old value the new one is added.
+        kept: a column that keeps its old value.
+    """
+    if not rows:
+        return
+    insert, values = insert_of(connection, kind, rows)
+    table, new = _table(kind), insert.excluded
+    others = [column for column in table.columns if not column.primary_key and column.name != kept]
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=list(table.primary_key.columns),
+            set_={one.name: one + new[one.name] if one.name in adding else new[one.name] for one in others},
+        ),
+        values,
+    )
+
+
+def insert_of(connection: Connection, kind: type[DeclarativeBase], rows: list[dict[str, Any]]) -> tuple[Any, Any]:
+    """An INSERT of all rows at once, and the values to execute it with.
+
+    SQLite is in this process and takes row after row. PostgreSQL is not: it gets many rows as one JSON text, which
+    is written and read faster than a list for each column.
+    """
+    table = _table(kind)
+    insert = INSERTS[connection.dialect.name](table)
+    if connection.dialect.name == "sqlite" or len(rows) == 1:
+        return insert, rows
+    columns = [column(name, table.columns[name].type) for name in rows[0]]
+    told = func.json_to_recordset(cast(bindparam("told", type_=Text), JSON))
+    there = told.table_valued(*columns, name="there").render_derived(with_types=True)
+    insert = insert.from_select(list(rows[0]), select(*(there.columns[one.name] for one in columns)))
+    return insert, {"told": json.dumps(rows, default=datetime.date.isoformat)}
+
+
+def _table(kind: type[DeclarativeBase]) -> Table:
+    table = kind.__table__
+    assert isinstance(table, Table)
+    return table
 
 
 def folder_of(url: str, state_folder: Path) -> Path:

@@ -13,7 +13,7 @@ from hivemind.utils import MSGPackSerializer
 from hivemind.utils.auth import AuthorizedRequestBase, AuthorizedResponseBase, AuthorizerBase
 from hivemind.utils.crypto import RSAPublicKey
 
-from swarm.dht.pass_validator import PassValidator
+from swarm.dht.passes_in_dht import PassValidator
 from swarm.identity import Identity
 
 

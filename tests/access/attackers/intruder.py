@@ -20,7 +20,7 @@ from hivemind.utils import get_dht_time
 from hivemind.utils.multiaddr import Multiaddr
 
 from averaging.protocol.messages import Chunk, Log, Report, Status, Want, WantLog
-from averaging.transport.frames import VERSION, Hello
+from averaging.transport.wire_format import VERSION, Hello
 from swarm.access.join_messages import JoinAnswer
 from swarm.hivemind_patches.dht_protocol import PassProtocol
 from swarm.identity import Identity, load_identity

@@ -11,8 +11,8 @@ from hivemind.proto import dht_pb2
 from hivemind.utils import MSGPackSerializer, get_dht_time
 
 from averaging.log.packing import pack
-from averaging.transport.frames import VERSION, FrameKind, Hello, frame
 from averaging.transport.streams import HANDLES
+from averaging.transport.wire_format import VERSION, FrameKind, Hello, frame
 from tests.access.attackers.credentials import Scene, key_of
 from tests.access.attackers.intruder import DEEP, Intruder
 

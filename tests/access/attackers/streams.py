@@ -7,11 +7,22 @@ from typing import TypeVar
 
 from hivemind.p2p import P2P, PeerID
 
+from averaging.log.packing import pack as encode
 from averaging.log.packing import pack as packed
 from averaging.protocol.messages import Message
-from averaging.transport.frames import FrameKind, Hello, Lane, frame, read_head, read_hello, receipt
-from averaging.transport.message_codec import BULKY, encode, pack, unpack
 from averaging.transport.streams import HANDLES
+from averaging.transport.wire_format import (
+    BULKY,
+    FrameKind,
+    Hello,
+    Lane,
+    frame,
+    pack,
+    read_head,
+    read_hello,
+    receipt,
+    unpack,
+)
 from tests.averaging.transport.peers import framed
 
 M = TypeVar("M", bound=Message)

@@ -11,7 +11,7 @@ from app.commands.admin import admin
 from app.join.join import JoinOptions, join
 from app.join.problems import ProblemKind
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.notice_store import NoticeStore
+from coordinator.access.decisions import NoticeStore
 from coordinator.context import RunStatus, ServiceContext
 from coordinator.http.app import make_app
 from coordinator.http.server import Server

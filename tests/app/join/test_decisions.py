@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from app.join.coordinator_contact import may_follow
 from app.join.machine_checks import (
     Computer,
     Finding,
@@ -17,10 +16,10 @@ from app.join.machine_checks import (
     plan,
     refuse_if_fatal,
 )
-from app.join.pass_renewal import LONGEST_PAUSE, pause
+from app.join.pass_renewal import LONGEST_PAUSE, may_follow, pause
 from app.join.peer_folder import IDENTITY, cache_folder, default_folder
 from app.join.problems import ProblemKind
-from swarm.dht import known_peers
+from swarm.dht import remembered_peers
 from swarm.run_file import ReleaseSection, parse_run
 from tests.support.problems import raises_problem
 
@@ -30,7 +29,7 @@ LARGE = parse_run({"name": "large", "data": {"train": [{"hub": "a/b"}]}}, Path("
 
 
 def test_nothing_is_said_about_a_roomy_machine():
-    assert findings(LARGE, ROOMY) == []
+    assert not list(findings(LARGE, ROOMY))
 
 
 @pytest.mark.parametrize(
@@ -115,10 +114,10 @@ def test_the_way_to_this_machine_is_loopback():
 
 def test_peers_are_remembered(tmp_path: Path):
     path = tmp_path / "peers.json"
-    assert known_peers.recall(path) == []
+    assert remembered_peers.recall(path) == []
     first, second = "QmQdReeSaZEjRPfQgJMeSZSnkLYLFc1P3RqMAqLJDDLTcL", "QmSuZ11M4zTfBet8BUwVAwwuzAHphgUiYesG6qyznQUAmJ"
-    known_peers.remember(path, [f"/ip4/192.0.2.1/tcp/1/p2p/{first}", f"/ip4/192.0.2.2/tcp/1/p2p/{second}"])
-    merged = known_peers.merge([f"/ip4/192.0.2.9/tcp/1/p2p/{first}"], known_peers.recall(path))
+    remembered_peers.remember(path, [f"/ip4/192.0.2.1/tcp/1/p2p/{first}", f"/ip4/192.0.2.2/tcp/1/p2p/{second}"])
+    merged = remembered_peers.merge([f"/ip4/192.0.2.9/tcp/1/p2p/{first}"], remembered_peers.recall(path))
     assert merged == [f"/ip4/192.0.2.9/tcp/1/p2p/{first}", f"/ip4/192.0.2.2/tcp/1/p2p/{second}"]
 
 
@@ -126,12 +125,12 @@ def test_peers_are_remembered(tmp_path: Path):
 def test_a_spoilt_memory_is_forgotten(tmp_path: Path, content: str):
     path = tmp_path / "peers.json"
     path.write_text(content)
-    assert known_peers.recall(path) == []
+    assert remembered_peers.recall(path) == []
 
 
 def test_only_so_many_are_remembered():
     many = [f"/ip4/192.0.2.1/tcp/{port}/p2p/Qm{port}" for port in range(100)]
-    assert len(known_peers.merge(many[:2], many)) == known_peers.MOST
+    assert len(remembered_peers.merge(many[:2], many)) == remembered_peers.MOST
 
 
 def test_each_process_has_a_home_of_its_own():

@@ -4,13 +4,13 @@ import base64
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hivemind.p2p import PeerID
 
 from app.join import pass_renewal as renewals
-from app.join.pass_renewal import Renewal
+from app.join.pass_renewal import CoordinatorContact, Renewal
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.gate import Gate
 from swarm.access.join_messages import JoinAnswer
@@ -87,7 +87,7 @@ def run(
                 raise direct
             return direct
 
-    renewal = Renewal(Contact(), gate, PEER, say=told.said.append, ended=told.ended.append)
+    renewal = Renewal(cast(CoordinatorContact, Contact()), gate, PEER, say=told.said.append, ended=told.ended.append)
     renewal.start(None)
     wait_until(lambda: until(told), lambda: f"such thing: {told.said}, {told.ended}, {told.asked}")
     renewal.stop()

@@ -15,7 +15,7 @@ from app.plan.forecast import DAY, MEGABIT, Forecast, forecast, global_step
 from app.plan.forecast_report import plan, render
 from app.plan.picture import svg
 from app.plan.table import TableError, Volunteers, read_table
-from averaging.load_balancing.plan import Node, Role, equal_parts, make_plan
+from averaging.load_balancing.plan import Node, Role, make_plan, unplanned
 from swarm.run_file import RunFile, load_run, parse_run
 from tests.support.waiting import PATIENCE
 
@@ -55,7 +55,7 @@ def test_the_forecast_is_the_plan_of_a_round(run: RunFile):
     made = make_plan(peers, step)
     assert found.planned.step_seconds == pytest.approx(made.step_seconds)
     assert found.planned.averaging_seconds == pytest.approx(made.averaging_seconds)
-    assert found.equal.averaging_seconds == pytest.approx(equal_parts(peers, step).averaging_seconds)
+    assert found.equal.averaging_seconds == pytest.approx(unplanned(peers, step).averaging_seconds)
     assert found.planned.samples_per_second == pytest.approx(4096 / made.step_seconds)
     assert found.planned.days == pytest.approx(run.optimizer.total_steps * made.step_seconds / DAY)
     assert sum(row.parts for row in found.rows) == pytest.approx(1.0)

@@ -2,14 +2,14 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from hivemind.averaging.load_balancing import load_balance_peers
 
-from averaging.bandwidth.cap import MEGABIT
-from averaging.load_balancing.explanation import explanation
+from averaging.bandwidth import MEGABIT
 from averaging.load_balancing.plan import (
     MOST_REDUCERS,
     GlobalStep,
@@ -17,12 +17,19 @@ from averaging.load_balancing.plan import (
     Node,
     Plan,
     Role,
-    equal_parts,
+    explanation,
     make_plan,
+    plan_round,
+    unplanned,
     whole_parts,
 )
+from averaging.protocol.messages import Bandwidth
+from averaging.protocol.rounds.parts import MemberProfile, Planned, checked, equal_parts
 
 MODEL = GlobalStep(chunks=144, wire_bytes=18e6, samples=4096)
+
+CHUNKS = 96
+SMALL, LARGE = (GlobalStep(CHUNKS, 12e6, samples) for samples in (200, 20_000))
 
 
 def peer(speed: float, down: float, up: float, **more: Any) -> Node:
@@ -147,7 +154,7 @@ def test_a_plan_takes_little_time(number: int, limit: float):
 
 
 def test_a_group_that_nobody_can_reach_cannot_average():
-    for planned in (make_plan, equal_parts):
+    for planned in (make_plan, unplanned):
         with pytest.raises(NobodyReachable, match="client mode"):
             planned([peer(1, 10, 10, client_mode=True)] * 3, MODEL)
 
@@ -161,7 +168,7 @@ def test_a_peer_alone_keeps_everything():
 @pytest.mark.parametrize("seed", range(10))
 def test_the_plan_is_never_slower_than_equal_parts(seed: int):
     group, step = volunteers(20, seed), replace(MODEL, samples=500)
-    assert make_plan(group, step).step_seconds <= equal_parts(group, step).step_seconds * 1.001
+    assert make_plan(group, step).step_seconds <= unplanned(group, step).step_seconds * 1.001
 
 
 def with_roles(group: list[Node], plan: Plan) -> list[Node]:
@@ -205,7 +212,7 @@ def test_the_worked_example_of_the_documentation():
     plan = make_plan(group, step)
     assert plan.parts == (0, 0, 24, 120)
     assert (plan.averaging_seconds, plan.computing_seconds) == pytest.approx((14.4, 68.27), rel=1e-3)
-    assert equal_parts(group, step).averaging_seconds == pytest.approx(24.0)
+    assert unplanned(group, step).averaging_seconds == pytest.approx(24.0)
     hurried = make_plan(group, replace(step, samples=512))
     assert [role.trains for role in hurried.roles] == [True, False, True, False]
     assert (hurried.averaging_seconds, hurried.step_seconds) == pytest.approx((7.2, 10.24))
@@ -216,3 +223,85 @@ def test_a_volunteer_is_told_why():
     assert "25% of the averaging" in explanation(trains=True, share=0.25, upload=2.0)
     assert "(2 Mbit/s up) is too slow" in explanation(trains=False, share=0.0, upload=2.0)
     assert "only averages, 80% of all" in explanation(trains=False, share=0.8, upload=None)
+
+
+def member(name: str, speed: float, upload: float | None, *, sends: bool = True, rests: bool = False) -> MemberProfile:
+    """A reachable peer of so many samples a second and Mbit/s (up; five times as many down)."""
+    bandwidth = None if upload is None else Bandwidth(upload, 5 * upload)
+    return MemberProfile(name, sends, True, bandwidth, speed, rests)
+
+
+def planned(step: GlobalStep, *members: MemberProfile) -> Planned:
+    """What comes out, which covers all chunks."""
+    found = plan_round(step, CHUNKS, members)
+    assert checked(found.parts, CHUNKS, members) == found.parts
+    return found
+
+
+GPU, HOST, LAPTOP = member("gpu", 100.0, 20.0), member("host", 1.0, 200.0), member("laptop", 10.0, 2.0)
+
+
+def test_a_line_that_all_would_wait_for_sends_no_gradients() -> None:
+    found = planned(SMALL, GPU, HOST, LAPTOP)
+    assert found.resting == ("laptop",)
+    assert found.step_seconds < 12e6 * 8 / 2e6
+    assert "laptop" not in {part.reducer for part in found.parts}
+
+
+def test_with_a_large_batch_all_compute() -> None:
+    assert planned(LARGE, GPU, HOST, LAPTOP).resting == ()
+
+
+def test_a_role_is_kept_for_a_small_gain_and_left_for_a_great_one() -> None:
+    for speed, resting in ((10.0, ("laptop",)), (30.0, ())):
+        laptop = member("laptop", speed, 2.0, sends=False, rests=True)
+        assert planned(LARGE, GPU, HOST, laptop).resting == resting
+
+
+def test_a_peer_without_a_processor_only_reduces_and_is_not_told_to_rest() -> None:
+    coordinator = member("coordinator", 0.0, 1000.0, sends=False)
+    found = planned(LARGE, coordinator, GPU, LAPTOP)
+    assert found.resting == ()
+    assert {part.reducer for part in found.parts if part.count > CHUNKS / 2} == {"coordinator"}
+
+
+def test_parts_are_for_those_that_send_in_this_round() -> None:
+    """The GPU has room for most of the averaging where it sends nothing."""
+    sent, spared = (
+        {part.reducer: part.count for part in planned(LARGE, gpu, member("other", 50.0, 20.0), LAPTOP).parts}
+        for gpu in (GPU, member("gpu", 100.0, 20.0, sends=False))
+    )
+    assert spared["gpu"] > sent["gpu"]
+
+
+def test_while_most_lines_are_not_known_parts_are_equal_and_all_compute() -> None:
+    members = [member("gpu", 100.0, 20.0), *(member(name, 10.0, None) for name in "abc")]
+    assert plan_round(SMALL, CHUNKS, members) == equal_parts(CHUNKS, members)
+    dead = [member(name, 10.0, 0.0) for name in "abc"]
+    assert plan_round(SMALL, CHUNKS, dead) == equal_parts(CHUNKS, dead)
+
+
+def test_a_newcomer_with_a_line_that_is_not_known_is_never_told_to_rest() -> None:
+    thin = [member(name, 1.0, 2.0) for name in ("a", "b")]
+    found = planned(SMALL, GPU, member("gpu2", 100.0, 20.0), *thin, member("new", 1.0, None))
+    assert "new" not in found.resting
+    assert set(found.resting) >= {"a", "b"}
+
+
+def test_a_peer_that_says_to_compute_more_than_all_others_sends_none_of_them_to_rest() -> None:
+    honest = [member(str(number), 20.0, 20.0) for number in range(8)]
+    step = GlobalStep(CHUNKS, 12e6, 2000)
+    assert planned(step, *honest, member("liar", 1e6, 1000.0)).resting == ()
+
+
+def test_peers_in_client_mode_reduce_nothing() -> None:
+    members = [GPU, HOST, MemberProfile("hidden", True, False, Bandwidth(900.0, 900.0), 50.0)]
+    assert "hidden" not in {part.reducer for part in planned(LARGE, *members).parts}
+
+
+@pytest.mark.parametrize("samples", [1, 200, 20_000])
+def test_some_peer_computes_whatever_the_batch(samples: int) -> None:
+    step = GlobalStep(CHUNKS, 12e6, samples)
+    members = [GPU, HOST, LAPTOP]
+    resting = partial(planned, step)(*members).resting
+    assert set(resting) < {one.session for one in members}

@@ -3,15 +3,15 @@
 import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from averaging.log.disk import Disk
+from averaging.log.disk import Disk, Journal
+from averaging.log.entry_file import entries_after
 from averaging.log.header import Ballot, Gap, Header, HeaderKind, SnapshotName
-from averaging.log.log_file import entries_after
 from swarm.errors import StorageError
 from tests.averaging.log.course import LIMIT, Course, state
 from tests.averaging.log.headers import FIRST
@@ -269,3 +269,34 @@ def test_what_nothing_names_is_deleted_when_the_log_is_loaded(course: Course) ->
     held = set(course.disk.contents.digests)
     assert kept <= held and not held & set(course.update(99).chunks)
     assert course.restarted() == found
+
+
+def test_a_write_that_failed_comes_before_those_after_it(tmp_path: Path) -> None:
+    done: list[int] = []
+    fails = {1}
+
+    def work(number: int) -> Callable[[Disk], None]:
+        def write(disk: Disk) -> None:
+            if number in fails:
+                raise StorageError("the disk is full")
+            done.append(number)
+
+        return write
+
+    journal = Journal(Disk(tmp_path / "peer", 0))
+    journal.write(work(0))
+    for number in (1, 2):
+        with pytest.raises(StorageError):
+            journal.write(work(number))
+    assert done == [0] and journal.is_behind
+    with pytest.raises(StorageError):
+        journal.catch_up()
+    fails.clear()
+    journal.write(work(3))
+    assert done == [0, 1, 2, 3] and not journal.is_behind
+
+
+def test_without_a_disk_nothing_is_kept() -> None:
+    journal = Journal(None)
+    journal.write(lambda disk: pytest.fail("there is no disk"))
+    assert not journal.is_behind

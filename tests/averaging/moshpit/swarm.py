@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from averaging.log.credit import contributions
 from averaging.log.header import Entry, Header
 from averaging.moshpit.group_keys import GroupSettings
+from averaging.moshpit.open_step import CARRIED
 from averaging.moshpit.peer import GroupPeer
-from averaging.moshpit.step_rounds import CARRIED
 from averaging.protocol.actions import (
     Action,
     Apply,
@@ -207,7 +207,7 @@ class Peer:
             assert piece[0] == weights[sender], "a piece weighs what its sender has called with"
             pieces.append(piece)
         if not pieces:
-            self.machine.cannot_average(plan.ballot, chunk, attempt)
+            self.machine.reducing.cannot_average(plan.ballot, chunk, attempt)
             return
         mean = sum(weight * value for weight, value in pieces) / sum(weight for weight, _ in pieces)
         self.machine.averaged(plan.ballot, chunk, attempt, self._put(mean), self.swarm.world.now)

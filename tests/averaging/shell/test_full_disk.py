@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 import averaging.shell.replay
-from averaging.log import disk, log_file, store
+from averaging.log import content_store, disk, entry_file
 from swarm.errors import StorageError
 from tests.averaging.shell.village import Village, step_of
 from tests.support.virtual_time import in_virtual_time
@@ -36,9 +36,9 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
 
         return write
 
-    monkeypatch.setattr(store, "write_file", limited(store.write_file, "chunks"))
+    monkeypatch.setattr(content_store, "write_file", limited(content_store.write_file, "chunks"))
     monkeypatch.setattr(disk, "write_file", limited(disk.write_file, "log"))
-    monkeypatch.setattr(log_file, "fsync", limited(log_file.fsync, "log"))
+    monkeypatch.setattr(entry_file, "fsync", limited(entry_file.fsync, "log"))
     yield there
 
 

@@ -5,7 +5,7 @@ import hashlib
 from pathlib import Path
 from unittest.mock import Mock
 
-from averaging.bandwidth.own_line import NO_CAPS, Caps
+from averaging.bandwidth import NO_CAPS, Caps
 from averaging.log.header import HeaderKind
 from averaging.protocol.actions import Apply
 from averaging.protocol.messages import Bandwidth, Call, Chunk, Report

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from averaging.bandwidth import meter
-from averaging.bandwidth.cap import MEGABIT
+from averaging import bandwidth
+from averaging.bandwidth import MEGABIT
 from averaging.log import snapshot
 from averaging.protocol.messages import Bandwidth
 from averaging.shell.connection import LOOK_EVERY
@@ -113,7 +113,7 @@ def test_peers_have_the_updates_since_the_last_snapshot_but_one(tmp_path: Path) 
 def test_a_peer_that_measures_its_thin_line_owns_no_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_measured: bool
 ) -> None:
-    monkeypatch.setattr(meter, "ENOUGH", 2**11)  # bytes; as small as all else here
+    monkeypatch.setattr(bandwidth, "ENOUGH", 2**11)  # bytes; as small as all else here
     thin, fat, fat_ones = 4 * SPEED, 100 * SPEED, ("asha", "bela", "coordinator")
 
     async def course() -> None:

@@ -5,8 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from averaging.bandwidth.meter import Meter
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import Meter, OwnLine
 
 SLICE = 512  # bytes that pass at a time
 Payload = Callable[[], bytes | None]

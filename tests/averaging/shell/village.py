@@ -12,13 +12,12 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from averaging.load_balancing.plan import GlobalStep
-from averaging.load_balancing.planner import plan_round
+from averaging.load_balancing.plan import GlobalStep, plan_round
+from averaging.log.content_store import Store
 from averaging.log.disk import LOG_FILE, Disk
+from averaging.log.entry_file import entries_after
 from averaging.log.header import Entry, Header
-from averaging.log.log_file import entries_after
 from averaging.log.state import Layout
-from averaging.log.store import Store
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact, Message

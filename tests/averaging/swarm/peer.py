@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-import averaging.transport.discovery
+import averaging.transport.contacts_in_dht
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
 from averaging.shell.connection import Membership
@@ -34,7 +34,7 @@ TOKENS = 50  # of a batch
 
 def take_part(told: dict[str, Any]) -> None:
     """Until SIGTERM."""
-    averaging.transport.discovery.LOOK_EVERY = 1.0  # seconds: all peers are on one machine
+    averaging.transport.contacts_in_dht.LOOK_EVERY = 1.0  # seconds: all peers are on one machine
     folder, is_coordinator = Path(told["folder"]), told["is_coordinator"]
     asked = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: asked.set())

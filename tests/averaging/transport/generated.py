@@ -8,7 +8,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from averaging.log.packing import Packed
 from averaging.protocol.messages import Message
-from averaging.transport.message_codec import DIGESTS, SESSIONS
+from averaging.transport.wire_format import DIGESTS, SESSIONS
 
 KINDS = Message.__subclasses__()
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"

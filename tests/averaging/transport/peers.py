@@ -8,14 +8,14 @@ from typing import Any
 
 from hivemind.p2p import P2P, PeerID
 
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import OwnLine
 from averaging.log.header import Ballot
 from averaging.log.packing import pack
 from averaging.protocol.messages import Chunk, Message, Vote
-from averaging.transport.frames import SLICE, VERSION, FrameKind, Hello, Lane, frame, message_head, read_hello
 from averaging.transport.limits import Limits
 from averaging.transport.loop import LoopThread
 from averaging.transport.streams import HANDLES, Transport
+from averaging.transport.wire_format import SLICE, VERSION, FrameKind, Hello, Lane, frame, message_head, read_hello
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.notices import Notices, sign_notices

@@ -6,15 +6,14 @@ import struct
 
 import pytest
 
-from averaging.bandwidth.meter import Meter
-from averaging.bandwidth.own_line import OwnLine
+from averaging.bandwidth import Meter, OwnLine
 from averaging.log.header import Ballot
+from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Piece
-from averaging.transport.frames import SLICE, FrameKind, Lane, receipt
 from averaging.transport.limits import SMALL, Budget, Limits, allow_open_files
-from averaging.transport.message_codec import encode, unpack
 from averaging.transport.stream import Outbox, Stream
 from averaging.transport.window import FIRST, LARGEST, QUICK, REST, SLOW, SMALLEST, Window
+from averaging.transport.wire_format import SLICE, FrameKind, Lane, receipt, unpack
 from tests.averaging.transport.peers import framed
 
 PIECE = Piece(Ballot(1, "Qm" + "a" * 44 + ".00000001"), 3, 0)

@@ -4,11 +4,10 @@ import time
 
 import pytest
 
-from averaging.bandwidth.cap import BURST, MEGABIT
-from averaging.bandwidth.own_line import Caps, OwnLine
+from averaging.bandwidth import BURST, MEGABIT, Caps, OwnLine
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Piece
-from averaging.transport.frames import SLICE
+from averaging.transport.wire_format import SLICE
 from tests.averaging.transport.peers import Peer, Peers
 from tests.support.waiting import wait_until
 

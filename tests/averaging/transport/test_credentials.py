@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from averaging.log.header import Ballot, Head, HeaderKind, Reset
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Contact
-from averaging.transport.message_codec import LONGEST_BYTES
 from averaging.transport.pass_credentials import PassCredentials
+from averaging.transport.wire_format import LONGEST_BYTES
 from swarm.access.passes import COORDINATOR, load_authority
 from swarm.identity import Identity, load_identity
 from tests.averaging.log.headers import header

@@ -7,8 +7,8 @@ import pytest
 from hivemind.p2p import P2P
 
 from averaging.protocol.messages import Contact
-from averaging.transport import discovery as discovery_module
-from averaging.transport.discovery import Discovery
+from averaging.transport import contacts_in_dht
+from averaging.transport.contacts_in_dht import Discovery
 from averaging.transport.loop import LoopThread, join_daemon
 from averaging.transport.pass_credentials import PassCredentials
 from swarm.dht.node import Network, addresses, join_dht
@@ -27,7 +27,7 @@ def test_peers_find_and_hear_each_other_also_one_that_accepts_no_connections(tmp
 
 def tell_each_other(folder: Path) -> None:
     """Two peers in one process; the second one is in client mode."""
-    discovery_module.LOOK_EVERY = 0.5
+    contacts_in_dht.LOOK_EVERY = 0.5
     guarded = Guarded(folder)
     nodes = []
     known: list[str] = []

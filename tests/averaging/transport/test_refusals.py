@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Report
-from averaging.transport.frames import LONGEST_HELLO, VERSION, FrameKind, Lane, frame, receipt
 from averaging.transport.limits import Limits
-from averaging.transport.message_codec import encode, pack
+from averaging.transport.wire_format import LONGEST_HELLO, VERSION, FrameKind, Lane, frame, pack, receipt
 from swarm.access.refusals import MOST_REFUSALS
 from tests.averaging.transport.peers import Guarded, Intruder, Peer, Peers, chunk_of, framed
 from tests.support.waiting import wait_until

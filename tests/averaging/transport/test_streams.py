@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from averaging.log.header import Ballot
+from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Piece
-from averaging.transport.frames import Lane
 from averaging.transport.limits import Limits
-from averaging.transport.message_codec import encode, pack
+from averaging.transport.wire_format import Lane, pack
 from tests.averaging.transport.peers import QUICK, Peers, chunk_of, framed
 from tests.support.waiting import wait_until
 

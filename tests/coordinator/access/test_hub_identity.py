@@ -64,7 +64,7 @@ def test_the_memory_is_bounded(hub_stand_in: HubStandIn, monkeypatch: pytest.Mon
     for number in range(10):
         with pytest.raises(TokenRejected):
             hub.ask(f"hf_{number}")
-    assert len(hub._known) == 5
+    assert len(hub._known._known) == 5
 
 
 def test_what_the_hub_says_is_read_with_care() -> None:

@@ -32,8 +32,8 @@ def test_a_gap_is_filled_as_transformers_would(
         with torch.no_grad():
             scores = public(**batch).logits[0, position]
         expected = likeliest(scores, tokenizer, 5)
-        assert [token for token, _ in one.guesses] == [token for token, _ in expected]
-        assert [p for _, p in one.guesses] == pytest.approx([p for _, p in expected], rel=1e-3)
+        assert [guess.token for guess in one.guesses] == [token for token, _ in expected]
+        assert [guess.probability for guess in one.guesses] == pytest.approx([p for _, p in expected], rel=1e-3)
         assert len(one.guesses) == 5
 
 

@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.evaluation.unigram import below_unigram, compared, unigram_loss
-from coordinator.evaluation.unigram_count import UnigramBaseline, count_tokens, masked_tokens, training_documents
+from coordinator.evaluation.unigram import (
+    UnigramBaseline,
+    count_tokens,
+    masked_tokens,
+    training_documents,
+    unigram_loss,
+)
+from coordinator.ledger.answers import below_unigram, compared
 from swarm.run_file import DataSource, RunFile
 from tests.coordinator.conftest import SENTENCES
 from tests.support.waiting import wait_until

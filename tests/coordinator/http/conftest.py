@@ -14,13 +14,14 @@ from hivemind.utils.crypto import RSAPrivateKey
 from safetensors.numpy import save_file
 
 from coordinator.access.admin_key import load_admin_key
-from coordinator.access.notice_store import NoticeStore
+from coordinator.access.decisions import NoticeStore
 from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.context import RunStatus, ServiceContext
 from coordinator.http.app import make_app
 from coordinator.http.request_limits import JoinLimits
 from coordinator.http.server import Server
-from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
+from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ledger import Ledger, open_ledger
 from swarm.access.passes import load_authority
 from swarm.identity import peer_id_of
 from swarm.program import program_version

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.http.response_cache import CACHE_SECONDS
+from coordinator.http.responses import CACHE_SECONDS
 from coordinator.ledger.ledger import open_ledger
 from swarm.run_file import RunFile
 from tests.recorded_month.__main__ import State, record

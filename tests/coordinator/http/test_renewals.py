@@ -1,4 +1,4 @@
-"""Renewing over libp2p: the door's rules hold, and no token is needed where the Hub vouched for the peer lately."""
+"""Renewing over libp2p: the access policy holds, and no token is needed where the Hub has verified the user lately."""
 
 import asyncio
 import base64
@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hivemind.p2p import P2P, PeerID
 
+from app.join.pass_renewal import _ask_over_libp2p
+from coordinator.access.hub_identity import VERIFIED_FOR, Remembered
 from coordinator.access.renewals import ATTEMPTS, Renewals, open_renewals
-from coordinator.access.verified_users import VERIFIED_FOR, VerifiedUsers
 from swarm import clock
-from swarm.access import renewal
-from swarm.access.join_messages import Refused, Renewed
+from swarm.access.join_messages import LONGEST_RENEWAL, Refused, Renewed, renewal_handle
 from swarm.access.passes import COORDINATOR, check_pass, load_authority, read_pass
-from swarm.access.renewal import LONGEST
 from swarm.identity import load_identity, peer_id_of
 from tests.coordinator.http.conftest import Service, as_peer
 from tests.support.hub.stand_in import HubStandIn
@@ -71,6 +71,7 @@ def test_who_was_vouched_for_lately_needs_no_token(
     check_pass(read_pass(answer.pass_), context.authority.public_key, context.run.name, asha.peer_id)
     assert answer.notices and answer.initial_peers
     monkeypatch.setattr(clock, "now", lambda: now + VERIFIED_FOR + 1)
+    monkeypatch.setattr(context.verified_users, "_clock", clock.now)
     assert asha.refusal(shown=answer.pass_) == "token_missing", "a pass begets no passes for ever"
 
 
@@ -80,7 +81,7 @@ def test_the_hubs_word_is_for_one_peer_and_lost_at_a_restart(asha: Peer, public_
     stolen = context.authority.issue(context.run.name, "asha", another, 3600.0).to_bytes()
     theirs = as_peer(public_keys[1])
     assert asha.refusal(shown=stolen, caller=another, **theirs) == "token_missing"
-    after_restart = replace(context, verified_users=VerifiedUsers())
+    after_restart = replace(context, verified_users=Remembered(1, clock.now))
     asha.renewals = Renewals(after_restart)
     assert asha.refusal() == "token_missing"
 
@@ -135,7 +136,7 @@ def test_where_the_run_is_open_a_chosen_name_stays(serve: Serve, public_keys: li
 
 
 def test_junk_and_too_many_attempts_are_refused(asha: Peer):
-    for junk in (b"", b"{}", b"\xff" * 10, b" " * (LONGEST + 1)):
+    for junk in (b"", b"{}", b"\xff" * 10, b" " * (LONGEST_RENEWAL + 1)):
         answer = asha.renewals.answer(junk, asha.peer_id)
         assert isinstance(answer, Refused) and answer.error.value == "malformed"
     for _ in range(ATTEMPTS - 4):
@@ -155,13 +156,13 @@ def test_over_real_libp2p(serve: Serve, tmp_path: Path):
         first = [str(one) for one in await here.get_visible_maddrs()]
         trainer = await P2P.create(initial_peers=first, identity_path=str(identity.path), host_maddrs=[])
         stranger = await P2P.create(initial_peers=first, host_maddrs=[])
-        dht: Any = SimpleNamespace(replicate_p2p=lambda: P2P.replicate(here.daemon_listen_maddr))
+        dht: Any = SimpleNamespace(run_coroutine=lambda _: here.daemon_listen_maddr)
         opened = contextlib.ExitStack()
         await asyncio.to_thread(opened.enter_context, open_renewals(service.context, dht))
         try:
-            handle, coordinator = renewal.renewal_handle(service.context.run.name), str(here.peer_id)
+            handle, coordinator = renewal_handle(service.context.run.name), str(here.peer_id)
             nodes: list[Any] = [SimpleNamespace(p2p=one) for one in (trainer, stranger)]
-            return [await renewal._ask(None, node, coordinator, handle, body) for node in nodes]
+            return [await _ask_over_libp2p(Mock(), node, coordinator, handle, body) for node in nodes]
         finally:
             await asyncio.to_thread(opened.close)
             for one in (trainer, stranger, here):

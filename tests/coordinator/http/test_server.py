@@ -1,17 +1,27 @@
+"""The HTTP server and its connections: nobody is locked out, and nothing stays behind."""
+
 import signal
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from resource import RLIM_INFINITY
+from typing import Any, cast
 
 import httpx
 import pytest
 from fastapi import FastAPI
+from fastapi.responses import Response
 
 from coordinator.http import request_limits
-from coordinator.http.server import Server
+from coordinator.http import server as http_server
+from coordinator.http.server import MOST_CONNECTIONS, OPEN_FILES, Server, most_connections, to_close
 from swarm.errors import SwarmError
+from tests.access.attackers.crowd import HEAD, Crowd, crowd_at
 from tests.coordinator.http.conftest import Service
 from tests.support.waiting import PATIENCE
+
+ATTACKER, VOLUNTEER = "127.0.0.1", "127.0.0.2"
 
 
 def test_it_serves_until_it_is_stopped_and_leaves_signals_alone() -> None:
@@ -57,3 +67,128 @@ def test_a_request_that_does_not_arrive_is_given_up(
         garbler.sendall(b"\x00\xff nonsense\r\n\r\n")
         assert garbler.recv(100).startswith(b"HTTP/1.1 400")
     assert service.join(name="asha").status_code == 200
+
+
+@dataclass(frozen=True)
+class Held:
+    address: str
+    since: float
+    waits: bool = True
+
+
+@pytest.mark.parametrize("source", [ATTACKER, VOLUNTEER])
+def test_a_thousand_silent_sockets_of_one_address_shut_out_nobody(serve: Callable[..., Service], source: str) -> None:
+    service = serve(open=True)
+    with crowd_at(Crowd("127.0.0.1", service.server.port, ATTACKER)):
+        for number in range(20):  # each by a connection of its own, which the others could keep out
+            transport = httpx.HTTPTransport(local_address=source)
+            with httpx.Client(base_url=service.server.url, transport=transport, timeout=PATIENCE) as client:
+                assert client.get("/healthz").status_code == 200
+                assert client.post("/api/join", json=service.peer | {"name": f"v{number}"}).status_code == 200
+        assert len(_held(service.server)) <= MOST_CONNECTIONS
+
+
+def test_a_head_that_does_not_arrive_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "HEAD_PATIENCE", 0.5)
+    serving = Server(FastAPI(), "127.0.0.1", 0)
+    try:
+        whole = b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"
+        for begun in (b"", HEAD, whole + HEAD):  # the last one after an answer
+            with socket.create_connection(("127.0.0.1", serving.port)) as held:
+                held.settimeout(PATIENCE)
+                held.sendall(begun)
+                enough = threading.Event()
+                trickling = threading.Thread(target=_trickle, args=(held, enough), daemon=True)
+                if begun:
+                    trickling.start()
+                answer = _read_all(held)
+                enough.set()
+                assert answer.startswith(b"HTTP/1.1 200") == begun.startswith(whole)
+                assert b"408" not in answer
+    finally:
+        serving.stop()
+
+
+def test_an_answer_that_is_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "EXCHANGE_PATIENCE", 1.0)
+    app = FastAPI()
+    app.get("/large")(lambda: Response(bytes(1 << 26)))
+    serving = Server(app, "127.0.0.1", 0)
+    try:
+        with socket.create_connection(("127.0.0.1", serving.port)) as lazy:
+            lazy.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+            _wait_for(lambda: any(one.transport.get_write_buffer_size() for one in _held(serving)))
+            (unread,) = _held(serving)
+            unread.loop.call_soon_threadsafe(unread._check_deadline)  # else it looks when a head would have been due
+            _wait_for(lambda: not _held(serving))
+    finally:
+        serving.stop()
+
+
+def closed(connections: list[Held]) -> list[Any]:
+    return to_close(cast(Any, connections))
+
+
+def test_the_address_with_most_in_vain_makes_room_the_oldest_first() -> None:
+    crowd = [Held("crowd", 10.0 + number) for number in range(8)]
+    one = Held("volunteer", 0.0)
+    assert closed([*crowd, one]) == crowd[:3]
+    assert closed([one]) == [one]
+
+
+def test_requests_that_are_being_answered_are_not_closed() -> None:
+    at_work = [Held("proxy", float(number), waits=False) for number in range(8)]
+    newcomer = Held("proxy", 9.0)
+    assert closed([*at_work, newcomer]) == [newcomer]
+    assert closed([*at_work, newcomer, Held("other", 10.0)]) == [newcomer], "of addresses with as many, the older"
+
+
+@pytest.mark.parametrize(
+    ("limits", "raised", "most"),
+    [
+        ((1024, 524288), (OPEN_FILES, 524288), MOST_CONNECTIONS),
+        ((256, RLIM_INFINITY), (OPEN_FILES, RLIM_INFINITY), MOST_CONNECTIONS),
+        ((256, 256), None, 128),
+        ((RLIM_INFINITY, RLIM_INFINITY), None, MOST_CONNECTIONS),
+        ((20000, 20000), None, MOST_CONNECTIONS),
+    ],
+)
+def test_there_are_files_for_the_connections(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], raised: tuple[int, int] | None, most: int
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr("resource.getrlimit", lambda _: limits)
+    monkeypatch.setattr("resource.setrlimit", lambda _, wanted: asked.append(wanted))
+    assert most_connections() == most
+    assert asked == ([raised] if raised else [])
+
+
+def _held(serving: Server) -> list[Any]:
+    return list(serving._server.server_state.connections)
+
+
+def _trickle(held: socket.socket, enough: threading.Event) -> None:
+    while not enough.wait(0.05):
+        try:
+            held.sendall(b"x")
+        except OSError:
+            return
+
+
+def _read_all(held: socket.socket) -> bytes:
+    answer = b""
+    try:
+        while got := held.recv(65536):
+            answer += got
+    except ConnectionResetError:  # the last bytes came after the end
+        pass
+    return answer
+
+
+def _wait_for(condition: Callable[[], object]) -> None:
+    pause = threading.Event()
+    for _ in range(round(PATIENCE / 0.02)):
+        if condition():
+            return
+        pause.wait(0.02)
+    raise AssertionError("it did not happen")

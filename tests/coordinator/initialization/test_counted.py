@@ -7,9 +7,8 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.evaluation.held_out import evaluate
-from coordinator.evaluation.unigram import unigram_loss
-from coordinator.evaluation.unigram_count import count_tokens, masked_tokens, training_documents
+from coordinator.evaluation.evaluator import evaluate
+from coordinator.evaluation.unigram import count_tokens, masked_tokens, training_documents, unigram_loss
 from coordinator.initialization.counted import begin_with_counts, text_of
 from corpus.documents import open_documents
 from swarm.run_file import RunFile

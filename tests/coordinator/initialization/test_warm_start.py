@@ -11,7 +11,7 @@ import torch
 from transformers import AlbertConfig, AlbertModel, BertConfig, PreTrainedTokenizerFast
 
 from averaging.log.disk import LOG_FILE
-from averaging.log.log_file import LogFile, Record
+from averaging.log.entry_file import EntryFile, Record
 from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.initialization.initialize import is_new
@@ -229,7 +229,7 @@ def test_a_run_begins_once(make_run: MakeRun, tmp_path: Path):
     assert is_new(run, tmp_path, None)
     assert not is_new(run, tmp_path, checkpoint)
     (tmp_path / LOG).mkdir()
-    LogFile(tmp_path / LOG / LOG_FILE).append([Record(one, is_applied=True) for one in chain_of(1)])
+    EntryFile(tmp_path / LOG / LOG_FILE).append([Record(one, is_applied=True) for one in chain_of(1)])
     assert not is_new(run, tmp_path, None)
     groups = run.model_copy(update={"averaging": run.averaging.model_copy(update={"target_group_size": 4})})
     assert is_new(groups, tmp_path, None), "their log is for credit alone"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.ingest import day_of, seconds_here
-from coordinator.ledger.ledger import PRESENT_SECONDS, Ledger, SessionReport, open_ledger
+from coordinator.ledger.ingest import PRESENT_SECONDS, SessionReport, day_of, seconds_here
+from coordinator.ledger.ledger import Ledger, open_ledger
 
 Report = Callable[..., SessionReport]
 

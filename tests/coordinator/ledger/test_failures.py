@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from coordinator.ledger.ledger import LedgerError, SessionReport, open_ledger
-from coordinator.ledger.storage.database import _database_url, writing
+from coordinator.ledger.ingest import SessionReport
+from coordinator.ledger.ledger import open_ledger
+from coordinator.ledger.storage.database import LedgerError, _database_url, writing
 from swarm import secret_variables
 from tests.support.waiting import PATIENCE
 
@@ -21,7 +22,8 @@ WRITER = """
 import os, signal, sys
 from pathlib import Path
 from sqlalchemy import Engine, event
-from coordinator.ledger.ledger import Contribution, SessionReport, open_ledger
+from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ledger import open_ledger
 
 url, folder, first, statements = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 ledger = open_ledger(url, folder)

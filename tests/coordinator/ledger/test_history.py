@@ -5,14 +5,17 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.ledger.history import FilledSentence, spread
-from coordinator.ledger.ledger import Ledger, SessionReport
+from coordinator.ledger.answers import FilledSentence
+from coordinator.ledger.history import MinuteRecorder, spread
+from coordinator.ledger.ingest import SessionReport
+from coordinator.ledger.ledger import Ledger
+from coordinator.ledger.storage.database import LedgerError
 
 Report = Callable[..., SessionReport]
 
 
 def fills(word: str = "sea", probability: float = 0.5) -> list[FilledSentence]:
-    return [FilledSentence("To the [MASK].", ((word, probability), ("river", 0.25)))]
+    return [FilledSentence.of("To the [MASK].", ((word, probability), ("river", 0.25)))]
 
 
 def test_a_new_ledger_has_no_history(ledger: Ledger) -> None:
@@ -104,3 +107,51 @@ def test_of_many_fills_and_evaluations_some_are_told_the_newest_among_them(ledge
     assert [one.step for one in ledger.history.fills(4)] == [0, 3, 6, 9]
     assert [one.step for one in ledger.history.evaluations(4)] == [0, 3, 6, 9]
     assert spread([1, 2, 3], 3) == [1, 2, 3]
+
+
+def averaging(ledger: Ledger) -> list[tuple[int, float | None]]:
+    found = []
+    time = 0.0
+    while (minute := ledger.history.minute_after(time)) is not None:
+        found.append((minute.step, minute.averaging_seconds))
+        time = minute.time + 1
+    return found
+
+
+def follow(ledger: Ledger) -> tuple[MinuteRecorder, list[float], Callable[[float, int], None]]:
+    now = [600.0]
+    minutes = MinuteRecorder(ledger.history, lambda: now[0])
+
+    def note_at(time: float, step: int) -> None:
+        now[0] = time
+        minutes.note(step)
+
+    return minutes, now, note_at
+
+
+def test_one_row_a_minute_with_the_rounds_that_ended_before_it(ledger: Ledger) -> None:
+    minutes, _, note_at = follow(ledger)
+    note_at(600.0, 1)
+    minutes.round_ended(2.0)
+    minutes.round_ended(6.0)
+    note_at(659.0, 2)
+    note_at(660.0, 3)
+    note_at(721.0, 4)
+    assert averaging(ledger) == [(1, None), (3, 4.0), (4, None)]
+
+
+def test_rounds_are_not_lost_with_a_row_that_could_not_be_written(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minutes, _, note_at = follow(ledger)
+    minutes.round_ended(2.0)
+    with monkeypatch.context() as patched:
+
+        def fail(*_: object, **__: object) -> None:
+            raise LedgerError("locked")
+
+        patched.setattr(ledger.history, "note_minute", fail)
+        with pytest.raises(LedgerError):
+            note_at(600.0, 1)
+    note_at(601.0, 2)
+    assert averaging(ledger) == [(2, 2.0)]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.ledger import PRESENT_SECONDS, Contribution, Ledger, SessionReport, open_ledger
+from coordinator.ledger.ingest import PRESENT_SECONDS, Contribution, SessionReport
+from coordinator.ledger.ledger import Ledger, open_ledger
 
 Report = Callable[..., SessionReport]
 

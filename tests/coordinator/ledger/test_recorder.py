@@ -6,26 +6,42 @@ from typing import cast
 from unittest.mock import Mock
 
 import pytest
+from hivemind.p2p import PeerID
 from msgspec import structs
+from pydantic.v1 import ValidationError
 from sqlalchemy import select
 
 from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
+from averaging.log.entry_file import EntryFile, Place, Record, entries_after
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, HeaderKind, Part, Reset
-from averaging.log.log_file import LogFile, Place, Record, entries_after
 from coordinator.ledger import recorder
-from coordinator.ledger.ledger import Ledger, LedgerError, SessionReport, open_ledger
-from coordinator.ledger.minutes import MinuteRecorder
-from coordinator.ledger.recorder import Recorder, credited, ledger_id, seen_round, with_bound_id
-from coordinator.ledger.storage.database import reading
+from coordinator.ledger.history import MinuteRecorder
+from coordinator.ledger.ingest import SessionReport
+from coordinator.ledger.ledger import Ledger, open_ledger
+from coordinator.ledger.recorder import (
+    AdmittedRecord,
+    Recorder,
+    credited,
+    ledger_id,
+    reachable,
+    seen_round,
+    session_reports,
+    with_bound_id,
+)
+from coordinator.ledger.storage.database import LedgerError, reading
 from coordinator.ledger.tables import RoundRow
 from coordinator.replica import Applied, Replica
+from swarm import clock
+from swarm.dht.records import PRESENT_SECONDS, SessionRecord
 from swarm.run_file import RunFile
 from tests.averaging.log.headers import FIRST, chain_of, header, member
 from tests.coordinator.ledger.storage.test_backup import spoil
 
 NOW = 1_800_000_000.0
 ASHA, BELA = "asha.1", "bela.0"
+
+PEER = PeerID(b"\x12\x20" + bytes(32))
 
 
 def report(session: str, **fields: object) -> SessionReport:
@@ -67,7 +83,7 @@ class Log:
         self.path, self.read, self.steps = folder / LOG_FILE, 0, list[Applied]()
 
     def write(self, *headers: Header) -> None:
-        file = LogFile(self.path)
+        file = EntryFile(self.path)
         file.load()
         file.append([Record(Entry(one, Certificate(FIRST)), is_applied=True) for one in headers])
 
@@ -92,7 +108,7 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
 
     def make(ledger: Ledger) -> Recorder:
-        minutes = MinuteRecorder(ledger, lambda: 600.0)
+        minutes = MinuteRecorder(ledger.history, lambda: 600.0)
         return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), print, tmp_path / "peers.json")
 
     return make
@@ -208,7 +224,7 @@ def test_the_seconds_of_each_round_come_into_the_ledger(tmp_path: Path, log: Log
     log.steps = [Applied(one, 1.0, seconds) for one, seconds in zip(headers, (2.0, None, 6.0), strict=True)]
     one = record(ledger)
     one.bring_up_to_date()
-    one._minutes.note(3)
+    one.minutes.note(3)
     with reading(ledger._engine) as connection:
         found = connection.execute(select(RoundRow.step, RoundRow.seconds).order_by(RoundRow.step)).all()
     assert [tuple(row) for row in found] == [(0, 2.0), (1, None), (2, 6.0)]
@@ -248,7 +264,7 @@ def chain_headers(count: int) -> list[Header]:
 
 
 def write_log(path: Path, *entries: Entry) -> None:
-    LogFile(path).append([Record(entry, is_applied=True) for entry in entries])
+    EntryFile(path).append([Record(entry, is_applied=True) for entry in entries])
 
 
 def samples(ledger: Ledger) -> dict[str, int]:
@@ -305,3 +321,53 @@ def test_only_updates_are_rounds():
     assert seen_round(Applied(genesis.header, None, None)) is None
     seen = seen_round(Applied(update(3, ASHA, BELA), gradient_norm=2.0, seconds=1.5))
     assert seen is not None and (seen.step, seen.total, seen.gradient_norm, seen.seconds) == (2, 20, 2.0, 1.5)
+
+
+def signed_record(country: str = "") -> SessionRecord:
+    return SessionRecord(
+        session_id="0" * 32,
+        shown_pass=b"",
+        device="CPU",
+        country=country,
+        client_mode=False,
+        addresses=[],
+        started=1.0,
+        time=2.0,
+        step=3,
+        samples_per_second=10.0,
+        averaging_rounds=1,
+        averaging_failures=0,
+        data_wait_fraction=0.0,
+        left=False,
+    )
+
+
+@pytest.mark.parametrize(("said", "kept"), [("BD", "BD"), ("", None), ("XX", None)])
+def test_a_country_is_kept_if_it_is_one(said: str, kept: str | None):
+    (report,) = session_reports([(PEER, "asha", signed_record(country=said))])
+    assert report.country == kept
+
+
+@pytest.mark.parametrize("country", ["bd", "BGD", "B\n", "<b"])
+def test_a_record_with_anything_else_for_a_country_is_none(country: str):
+    with pytest.raises(ValidationError):
+        signed_record(country=country)
+
+
+def test_a_session_is_the_signers_whatever_it_says():
+    (report,) = session_reports([(PEER, "asha", signed_record())])
+    assert (report.peer_id, report.user) == (str(PEER), "asha")
+
+
+def test_newcomers_are_not_told_of_peers_that_left_or_are_silent():
+    def way_in(peer: PeerID, ago: float, *, left: bool = False) -> AdmittedRecord:
+        address = f"/ip4/127.0.0.1/tcp/31337/p2p/{peer}"
+        return (
+            peer,
+            "asha",
+            signed_record().copy(update={"time": clock.now() - ago, "left": left, "addresses": [address]}),
+        )
+
+    there, silent, gone = (PeerID(b"\x12\x20" + bytes([number] * 32)) for number in range(3))
+    records = [way_in(there, 10.0), way_in(silent, PRESENT_SECONDS + 10.0), way_in(gone, 10.0, left=True)]
+    assert reachable(records, loopback=True) == [f"/ip4/127.0.0.1/tcp/31337/p2p/{there}"]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from coordinator.ledger.flags import Flag, Kind, SeenRound
 from coordinator.ledger.ledger import Ledger, open_ledger
+from coordinator.ledger.rounds import LOSS, Flag, SeenRound
 
 
 def test_rounds_are_kept(ledger: Ledger, ledger_url: str, tmp_path: Path):
@@ -22,12 +22,12 @@ def test_a_round_that_is_done_again_replaces_the_first(ledger: Ledger):
 
 def test_flags_of_a_kind_are_one_with_a_count(ledger: Ledger):
     def flag(step: int, peer: str = "peer-e") -> Flag:
-        return Flag(Kind.LOSS, "~<b>eve</b>", peer, step, f"odd in step {step}")
+        return Flag(LOSS, "~<b>eve</b>", peer, step, f"odd in step {step}")
 
     ledger.rounds.write([], [flag(1), flag(2)], now=10.0)
     ledger.rounds.write([], [flag(7)], now=20.0)
     ledger.rounds.write([], [flag(4, "peer-f")], now=15.0)
     newest, older = ledger.rounds.flags()
-    assert (newest.kind, newest.user, newest.step, newest.what) == (Kind.LOSS, "~<b>eve</b>", 7, "odd in step 7")
+    assert (newest.kind, newest.user, newest.step, newest.what) == (LOSS, "~<b>eve</b>", 7, "odd in step 7")
     assert (newest.times, newest.first, newest.last) == (3, 10.0, 20.0)
     assert (older.peer_id, older.times) == ("peer-f", 1)

@@ -9,7 +9,8 @@ from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints.checkpoint import Checkpoint, TrainerState, list_checkpoints
 from coordinator.checkpoints.store import save_checkpoint
-from coordinator.ledger.ledger import Contribution, Ledger, SessionReport, open_ledger
+from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.public_run import for_everybody
 from swarm.run_file import RunFile, parse_run
 from swarm.run_file.fingerprint import Fingerprint

@@ -15,9 +15,9 @@ from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator
-from coordinator.evaluation.unigram_count import UnigramBaseline
+from coordinator.evaluation.unigram import UnigramBaseline
+from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.minutes import MinuteRecorder
 from coordinator.ledger.storage.database import LedgerBroken
 from coordinator.main_loop import CoordinatorLoop
 from coordinator.public_run import for_everybody
@@ -50,6 +50,7 @@ class Swarm:
     worries: list[int] = field(default_factory=list)
     abandoned: tuple[int, ...] = ()
     has_stopped: threading.Event = field(default_factory=threading.Event)
+    minutes: MinuteRecorder | None = None
 
     def __post_init__(self) -> None:
         self.has_stopped.set()
@@ -91,14 +92,12 @@ class Running:
 
     def __post_init__(self) -> None:
         context, tracker, stop = self.context, Tracker(), Asked()
-        run, minutes = context.run, MinuteRecorder(context.ledger)
+        run, self.swarm.minutes = context.run, MinuteRecorder(context.ledger.history)
         self.baseline = UnigramBaseline(run, self.tokenizer, self.held_out, context.say, stop)
         model = build_model(run, self.tokenizer)
         evaluator = Evaluator(context, model, self.tokenizer, self.held_out, [], self.baseline, tracker)
         swarm = self.swarm
-        loop = CoordinatorLoop(
-            context, swarm, swarm, minutes, evaluator, swarm, tracker, self.releaser, evaluated=-1, saved=-1
-        )
+        loop = CoordinatorLoop(context, swarm, swarm, evaluator, swarm, tracker, self.releaser, evaluated=-1, saved=-1)
         self.stop, self.thread = stop, threading.Thread(target=loop.work, args=(stop,))
 
     def __enter__(self) -> "Running":

@@ -1,10 +1,12 @@
+""""""
+
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from dashboard.api import client
-from dashboard.api.client import MOST_QUESTIONS, Away, Coordinator, NotThere
+from dashboard.api.client import MOST_QUESTIONS, Away, Coordinator, NotThere, is_private
 from tests.dashboard.coordinators import CountingServer
 from tests.support.waiting import PATIENCE, wait_until
 
@@ -56,7 +58,7 @@ def test_viewers_make_one_request_in_an_interval(
 ) -> None:
     monkeypatch.setattr(client, "WORTH_WAITING", PATIENCE)
     for moment in range(4 * 10 + 1):
-        clock.now = moment / 10 * INTERVAL * client.LEADERS.intervals
+        clock.now = moment / 10 * INTERVAL * 6  # refresh intervals for which a leaderboard is kept
         coordinator.leaders("day")
     assert server.asked["/api/leaderboard"] == 5
 
@@ -159,3 +161,10 @@ def test_questions_that_nobody_asks_any_more_are_forgotten(coordinator: Coordina
     for number in range(MOST_QUESTIONS + 50):
         coordinator.person(f"user-{number}")
     assert len(coordinator._questions) == MOST_QUESTIONS
+
+
+def test_the_key_travels_where_nobody_listens() -> None:
+    for private in ("https://run.example.org", "http://127.0.0.1:8080", "http://localhost:80", "http://[::1]:8080"):
+        assert is_private(private)
+    for open_to_all in ("http://run.example.org", "http://192.168.1.2:8080", "http://localhost.evil.org", ""):
+        assert not is_private(open_to_all)

@@ -6,10 +6,9 @@ import datasets
 import pytest
 
 from downstream.data.conll import read_conll
-from downstream.data.examples import Example, Split, TaskData
+from downstream.data.examples import Example, Split, TaskData, read_rows
 from downstream.data.hub_dataset import PRESETS, DatasetName, parse_name
 from downstream.data.loading import DataOptions, load_data, seen_in_training
-from downstream.data.rows import read_rows
 from downstream.tasks.classify import Classification
 from downstream.tasks.ner import NamedEntities
 from downstream.tasks.task import Columns

@@ -15,7 +15,7 @@ from experts.grid import all_uids
 from experts.remote.following import routes
 from swarm import clock
 from swarm.access.gate import Gate
-from swarm.dht.pass_validator import LONGEST_VALUE, PassValidator
+from swarm.dht.passes_in_dht import LONGEST_VALUE, PassValidator
 from swarm.identity import Identity, load_identity
 from tests.averaging.transport.peers import Guarded
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.access.admin_key import load_admin_key, read_admin_key
-from coordinator.ledger.flags import Flag, Kind
+from coordinator.ledger.rounds import LOSS, Flag
 from swarm.errors import SwarmError
 from tests.coordinator.http.conftest import Service
 from tests.support.hub.stand_in import HubStandIn
@@ -124,7 +124,7 @@ def test_flags_are_for_the_organizer_alone(serve: Serve) -> None:
     key = {"Authorization": f"Bearer {service.context.admin_key}"}
     assert service.client.get("/api/admin/flags").status_code == 401
     assert service.client.get("/api/admin/flags", headers=key).json() == []
-    flag = Flag(Kind.LOSS, "~eve", "peer-e", 4, "its training loss is 9.50, the others' about 6.20")
+    flag = Flag(LOSS, "~eve", "peer-e", 4, "its training loss is 9.50, the others' about 6.20")
     service.context.ledger.rounds.write([], [flag], now=50.0)
     answer = service.client.get("/api/admin/flags", headers=key)
     assert answer.headers["cache-control"] == "no-store"

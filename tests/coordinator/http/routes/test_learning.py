@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.http.routes.learning import planned_rates
-from coordinator.http.run_progress import describe_progress, expected_finish
-from coordinator.http.schemas.public import LastHourAnswer
-from coordinator.ledger.history import FilledSentence
-from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
+from coordinator.http.routes.public import describe_progress, expected_finish
+from coordinator.http.schemas import LastHourAnswer
+from coordinator.ledger.answers import FilledSentence
+from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ledger import Ledger
 from swarm.run_file import OptimizerSection
 from tests.coordinator.http.conftest import Service
 
@@ -138,7 +139,7 @@ def test_the_planned_learning_rate_rises_falls_and_ends_at_zero() -> None:
 def test_what_the_model_puts_for_masks_is_told_oldest_first(serve: Serve, ledger: Ledger) -> None:
     for step, word in ((8, "sea"), (4, "the")):
         guesses = ((word, 0.5), ("<i>boat", 0.25))
-        ledger.history.record_fills(step, [FilledSentence("To the [MASK].", guesses)], now=1000.0 + step)
+        ledger.history.record_fills(step, [FilledSentence.of("To the [MASK].", guesses)], now=1000.0 + step)
     first, second = serve(open=True).client.get("/api/fills").json()
     assert (first["step"], first["time"], second["step"]) == (4, 1004.0, 8)
     assert second["sentences"] == [

@@ -9,7 +9,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from coordinator.http.badges import badge, readable, thanks
-from coordinator.ledger.ledger import Contribution, Ledger, SessionReport
+from coordinator.ledger.ingest import Contribution, SessionReport
+from coordinator.ledger.ledger import Ledger
 from tests.coordinator.http.conftest import Service
 from tests.recorded_month.people import AWKWARD
 

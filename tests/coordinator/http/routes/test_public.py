@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from coordinator.http.metrics import data_wait
 from coordinator.http.routes.people import first_day
 from coordinator.http.routes.public import link
-from coordinator.http.schemas.people import Period
+from coordinator.http.schemas import Period
 from coordinator.ledger.ledger import Ledger
 from swarm.access.notices import read_notices
 from tests.coordinator.http.conftest import Service, make_run, small_checkpoint

@@ -11,7 +11,8 @@ from typing import BinaryIO
 import pytest
 from sqlalchemy import make_url
 
-from coordinator.ledger.ledger import Ledger, SessionReport, open_ledger
+from coordinator.ledger.ingest import SessionReport
+from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.storage.backup import backup_of
 from coordinator.ledger.storage.database import LedgerBroken
 from coordinator.ledger.storage.upgrade import VERSION_TABLE

@@ -12,7 +12,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 import coordinator.ledger.migrations
-from coordinator.ledger.ledger import LedgerError, open_ledger
+from coordinator.ledger.ledger import open_ledger
+from coordinator.ledger.storage.database import LedgerError
 from coordinator.ledger.storage.upgrade import VERSION_TABLE
 from coordinator.ledger.tables import Base
 from tests.support.waiting import PATIENCE

@@ -1,1 +1,0 @@
-"""What a peer's line carries, and what its volunteer lets the run take of it."""

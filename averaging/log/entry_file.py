@@ -1,0 +1,315 @@
+"""Entries of the log in a file that only grows, each with a mark, its length and a checksum.
+
+A coordinator writes down every header once it knows of it, of whatever chain: the headers that it has applied, and
+others for their credit. The chain is found by going back from the newest one that was applied. Where the disk has lost
+some bytes, the next mark tells where to go on.
+"""
+
+import bisect
+import itertools
+import logging
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec.structs import astuple
+
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Header
+from averaging.log.packing import Packed, pack, unpack
+from swarm.errors import StorageError
+from swarm.files import fsync, storage_errors
+
+logger = logging.getLogger(__name__)
+
+_MARK = b"\xf7log"
+_FRAME = struct.Struct("<4sII")  # mark, bytes of what follows, and a CRC-32 of these, of the place and of what follows
+_READ = 1 << 20  # bytes at a time, in search of a mark
+_LONGEST = 1 << 26  # bytes; a broken length may be any
+_TORN = 1 << 16  # bytes that a crash leaves of a log's first entries, at most
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the file has of an entry."""
+
+    entry: Entry
+    is_applied: bool  # the state is that after this header
+    gaps: tuple[Gap, ...] | None = None  # headers that are missing from now on; None: the same as before
+    is_proven: bool = True  # its certificate was checked; headers for their credit alone are believed by digest
+
+
+@dataclass(frozen=True)
+class Place:
+    """In the file: before it are the entries up to one with this digest."""
+
+    start: int  # of the frame of that entry, in bytes
+    digest: str
+
+
+def framed(content: bytes, place: int = 0) -> bytes:
+    """Bytes that can be told from ones that were cut short or garbled.
+
+    The checksum covers the place in the file, so that bytes of a header that look like a frame are
+    never read as one.
+    """
+    head = b"".join(number.to_bytes(8, "little") for number in (len(content), place))
+    return _FRAME.pack(_MARK, len(content), zlib.crc32(content, zlib.crc32(head))) + content
+
+
+def unframed(file: BinaryIO, place: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Where each whole frame from a place on begins, and what is in it. What is broken is passed over."""
+    while True:
+        file.seek(place)
+        if (content := _read_frame(file, place)) is not None:
+            yield place, content
+            place += _FRAME.size + len(content)
+        elif (found := _next_mark(file, place + 1)) is not None:
+            place = found
+        else:
+            return
+
+
+def _read_frame(file: BinaryIO, place: int) -> bytes | None:
+    """The content of the frame that begins where the file is, if there is one."""
+    head = file.read(_FRAME.size)
+    if len(head) < _FRAME.size or not head.startswith(_MARK):
+        return None
+    _, length, _ = _FRAME.unpack(head)
+    content = file.read(min(length, _LONGEST))
+    return content if framed(content, place) == head + content else None
+
+
+def _next_mark(file: BinaryIO, place: int) -> int | None:
+    """Where the next mark is, from a place on."""
+    file.seek(place)
+    while len(content := file.read(_READ)) >= len(_MARK):
+        if (found := content.find(_MARK)) >= 0:
+            return place + found
+        place += len(content) - len(_MARK) + 1
+        file.seek(place)
+    return None
+
+
+class EntryFile:
+    """All entries that a peer has learned of, in that order."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._starts: list[tuple[int, int]] = []  # step and first byte of the newest entries
+        self._end: int | None = None
+        self.whole: int | None = None  # records that were loaded before the first ones that were lost; None: none was
+
+    @property
+    def end(self) -> int:
+        """Bytes up to the end of the last whole entry; what a failed write has left behind it does not count.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        if self._end is None:
+            end = 0
+            for _, end, _ in _records(self._path, 0):  # noqa: B007  (the last one)
+                pass
+            self._broken_bytes(end)
+            self._end = end
+        return self._end
+
+    def _broken_bytes(self, end: int) -> int:
+        """After the last whole entry. Where there is none, a log that is not read must not be written over."""
+        size = self._path.stat().st_size if self._path.exists() else 0
+        if not end and size > _TORN:
+            raise StorageError(
+                f"{self._path}: none of its {size:,} bytes is an entry of a log; bring the folder back from a copy, or "
+                "move it away to begin without it"
+            )
+        return size - end
+
+    def load(self, start: int = 0) -> list[Record]:
+        """The records from a byte on. What follows the last whole one is cut off when the file is written next.
+
+        Raises:
+            StorageError: the file cannot be read, or is no log.
+        """
+        self._end, self.whole, self._starts = None, None, []
+        records: list[Record] = []
+        end = start
+        for begin, after, record in _records(self._path, start):
+            if begin > end:
+                _lost(self._path, end, begin)
+                self.whole = len(records) if self.whole is None else self.whole
+            records.append(record)
+            if record.is_proven:  # those for their credit alone are in no chain
+                self._starts.append((record.entry.header.step, begin))
+            end = after
+        broken, self._end = self._broken_bytes(end), end
+        if broken > 0 and (records or not start):
+            where = f"after step {records[-1].entry.header.step}" if records else "from the first step on"
+            logger.warning("%s: %d bytes %s are broken and were left out", self._path, broken, where)
+        return records
+
+    def since(self, step: int, start: int = 0) -> int:
+        """The byte from which on the file has the entries of this step and later ones, of those after another byte.
+
+        Earlier ones are not looked for again.
+        """
+        dropped = itertools.takewhile(lambda one: one[0] < step or one[1] < start, self._starts)
+        self._starts = self._starts[sum(1 for _ in dropped) :]
+        return self._starts[0][1] if self._starts else self.end
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Add records, and have them on the disk. A failure leaves those before them.
+
+        Raises:
+            StorageError: the disk is full or the file cannot be written.
+        """
+        if not records:
+            return
+        begin, frames, starts = self.end, b"", []
+        for record in records:
+            if record.is_proven:
+                starts.append((record.entry.header.step, begin + len(frames)))
+            frames += framed(_encode(record), begin + len(frames))
+        with storage_errors(self._path):
+            is_new = not self._path.exists()
+            if is_new:
+                self._path.touch(0o600)
+            with self._path.open("r+b") as file:
+                file.truncate(begin)  # what a longer write has left must not follow a shorter one
+                file.seek(begin)
+                file.write(frames)
+            fsync(self._path)
+            if is_new:
+                fsync(self._path.parent)
+        self._starts += starts
+        self._end = begin + len(frames)
+
+
+def chain_of(records: Sequence[Record]) -> list[Entry]:
+    """The entries up to the newest one that was applied, as far back as they are there and proven."""
+    known = {record.entry.header.digest: record.entry for record in records if record.is_proven}
+    digest = next((one.entry.header.digest for one in reversed(records) if one.is_applied), "")
+    found: list[Entry] = []
+    while digest in known:
+        found.append(known[digest])
+        digest = found[-1].header.previous
+    return found[::-1]
+
+
+def entries_after(
+    path: Path, place: Place | None, most: int, lost: Callable[[], None] = lambda: None
+) -> tuple[list[Entry], Place | None]:
+    """The next entries of the file, and the place after them. Another thread may write the file meanwhile.
+
+    They are those after `place`; the first ones of the file where it has no such place, since it is another file.
+
+    Args:
+        lost: is called where something between them is broken; `missing_in` tells what.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    end = 0 if place is None else place.start
+    records = _records(path, end)
+    if place is not None:
+        begin, end, first = next(records, (0, 0, None))
+        if first is None or (begin, first.entry.header.digest) != (place.start, place.digest):
+            return entries_after(path, None, most, lost)
+    entries: list[Entry] = []
+    for begin, after, record in itertools.islice(records, most):
+        if begin > end:
+            if next(_records(path, end), (end,))[0] != begin:
+                break  # it was being written, and is read the next time
+            _lost(path, end, begin)
+            lost()
+        entries.append(record.entry)
+        place, end = Place(begin, record.entry.header.digest), after
+    return entries, place
+
+
+def missing_in(path: Path) -> list[Gap]:
+    """Headers that others in the file name as those before them, and that it does not have.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    steps, named = dict[str, int](), dict[str, int]()
+    for _, _, record in _records(path, 0):
+        header = record.entry.header
+        steps[header.digest], named[header.previous] = header.step, header.step - 1
+    known = [0, *sorted(steps.values())]
+    gaps = [Gap(step, one, known[bisect.bisect_left(known, step) - 1]) for one, step in named.items() if step > 0]
+    return [gap for gap in gaps if gap.digest and gap.digest not in steps]
+
+
+def newest_step(path: Path) -> int | None:
+    """The step of the header that was applied last.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    newest = None
+    for _, _, record in _records(path, 0):
+        if record.is_applied:
+            newest = record.entry.header.step
+    return newest
+
+
+def _records(path: Path, start: int) -> Iterator[tuple[int, int, Record]]:
+    """Where each record begins and ends, and the record. What is broken is passed over."""
+    try:
+        with path.open("rb") as file:
+            for begin, content in unframed(file, start):
+                try:
+                    record = _decode(content)
+                except ValueError:
+                    continue  # a whole frame that is no record
+                yield begin, begin + _FRAME.size + len(content), record
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _lost(path: Path, begin: int, end: int) -> None:
+    what = "%s: bytes %d to %d are broken and were left out; other peers are asked for what was there. Check the disk"
+    logger.warning(what, path, begin, end - 1)
+
+
+def unreadable(path: Path, error: OSError) -> StorageError:
+    """What to say of a file that cannot be read."""
+    return StorageError(f"{path}: could not be read ({error.strerror}); make it readable or remove it")
+
+
+class _Entry(Packed, frozen=True):
+    """As it is in the file: the header in the bytes that its digest is of."""
+
+    header: bytes
+    ballot: Ballot
+    votes: tuple[str, ...]
+    goodbyes: tuple[Farewell, ...]
+    signatures: tuple[bytes, ...]
+
+
+class _Record(Packed, frozen=True):
+    """As it is in the file."""
+
+    entry: _Entry
+    is_applied: bool
+    gaps: tuple[Gap, ...] | None
+    is_proven: bool
+
+
+def _encode(record: Record) -> bytes:
+    entry = _Entry(record.entry.header.encoded, *astuple(record.entry.certificate))
+    return pack(_Record(entry, record.is_applied, record.gaps, record.is_proven))
+
+
+def _decode(encoded: bytes) -> Record:
+    found = unpack(_Record, encoded)
+    header, *certificate = astuple(found.entry)
+    return Record(
+        Entry(Header.decode(header), Certificate(*certificate)), found.is_applied, found.gaps, found.is_proven
+    )

@@ -1,0 +1,125 @@
+"""The list of peers: each session stores its contact in the DHT, and reads those of others."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+
+from hivemind.dht import DHT
+from hivemind.p2p import PeerID
+from hivemind.utils import get_logger
+
+from averaging.protocol.messages import Contact
+from averaging.transport.pass_credentials import is_admitted
+from averaging.transport.wire_format import is_session_of
+from swarm import clock
+from swarm.access.gate import Gate
+from swarm.access.passes import PassRefused, is_coordinators
+from swarm.dht.records import ContactRecord, read_contacts, store_contact
+from swarm.identity import Identity
+
+logger = get_logger(__name__)
+
+TELL_EVERY = 10.0  # seconds; a third of the time for which a record lives
+LOOK_EVERY = 5.0
+LOOK_AGAIN = 1.0  # between two looks for sessions that have connected
+
+
+class Listing:
+    """The sessions of a run. One that a look at the DHT has missed is listed until its record expires.
+
+    Args:
+        gate: knows who may take part, and under which name.
+        own: our session, which is not listed.
+    """
+
+    def __init__(self, gate: Gate, own: str):
+        self._gate, self._own = gate, own
+        self._newest: dict[str, tuple[PeerID, ContactRecord, float]] = {}  # by peer: it has one session at a time
+
+    def take(self, found: Iterable[tuple[PeerID, ContactRecord, float]]) -> None:
+        """Take in records, with their signers and when they expire; of each peer the newest counts."""
+        for peer_id, record, expires in found:
+            peer = peer_id.to_base58()
+            known = self._newest.get(peer)
+            if is_session_of(record.session, peer) and (known is None or expires > known[2]):
+                self._newest[peer] = peer_id, record, expires
+
+    def contacts(self, now: float) -> dict[str, Contact]:
+        """Those who are there, by session."""
+        self._newest = {peer: one for peer, one in self._newest.items() if one[2] > now}
+        contacts = [self._contact(peer_id, record) for peer_id, record, _ in self._newest.values() if not record.left]
+        return {one.session: one for one in contacts if one is not None and one.session != self._own}
+
+    def _contact(self, peer_id: PeerID, record: ContactRecord) -> Contact | None:
+        try:
+            user = self._gate.admit(peer_id, record.shown_pass).user
+        except PassRefused as error:
+            logger.debug(f"{record.session} is not listed: {error}")
+            return None
+        is_coordinator = record.is_coordinator and is_coordinators(record.shown_pass)
+        contact = Contact(record.session, user, record.reachable, is_coordinator, record.proof)
+        if not is_admitted(contact, self._gate.authority, self._gate.run_name):
+            logger.debug(f"{record.session} is not listed: others would not believe that it is {user}'s")
+            return None
+        return contact
+
+
+class Discovery:
+    """Tells others of our session, and us of theirs."""
+
+    def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate):
+        self._dht, self._run_name, self._identity, self._me, self._gate = dht, run_name, identity, me, gate
+        self._listing = Listing(gate, me.session)
+        self._listed: set[str] = set()  # sessions
+        self._is_called = asyncio.Event()  # by a session that is not listed
+
+    async def keep(self, heard: Callable[[dict[str, Contact]], object]) -> None:
+        """Go on for ever, and call back with all contacts after each look that was answered."""
+        told_at = float("-inf")
+        while True:
+            self._is_called.clear()
+            try:
+                if clock.now() >= told_at + TELL_EVERY:
+                    await self.tell()
+                    told_at = clock.now()
+                found = await self.look()
+            except Exception as error:  # no peer is there, or the DHT is slow: the next attempt will tell
+                logger.debug(f"no word from the DHT about contacts: {error!r}")
+            else:
+                self._listed = set(found)
+                heard(found)
+            await asyncio.sleep(LOOK_AGAIN)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._is_called.wait(), LOOK_EVERY - LOOK_AGAIN)
+
+    def connected(self, session: str) -> None:
+        """A session has opened a stream: look soon if it is a new one, which was listed a moment before."""
+        if session not in self._listed:
+            self._is_called.set()
+
+    async def tell(self) -> bool:
+        """Have our session listed for the next while; whether that could be stored."""
+        return await asyncio.to_thread(store_contact, self._dht, self._run_name, self._identity, self._record())
+
+    async def look(self) -> dict[str, Contact]:
+        """The others, by session."""
+        self._listing.take(await asyncio.to_thread(read_contacts, self._dht, self._run_name))
+        return self._listing.contacts(clock.now())
+
+    async def withdraw(self, timeout: float = 2.0) -> None:
+        """Have our session listed no longer, if that can be done in so many seconds. Before another session is told."""
+        gone = self._record(left=True)
+        try:
+            await asyncio.to_thread(store_contact, self._dht, self._run_name, self._identity, gone, timeout)
+        except Exception as error:  # leaving does not fail because nobody is there to hear it
+            logger.debug(f"the contact record was not withdrawn: {error!r}")
+
+    def _record(self, left: bool = False) -> ContactRecord:
+        return ContactRecord(
+            session=self._me.session,
+            shown_pass=self._gate.own.to_bytes(),
+            reachable=self._me.reachable,
+            is_coordinator=self._me.is_coordinator,
+            left=left,
+            proof=self._me.proof,
+        )

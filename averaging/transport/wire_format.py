@@ -1,0 +1,265 @@
+"""What goes over a stream: messages of the protocol as bytes, in frames, the first of which says who is there.
+
+Strict, because whatever arrives may have been made to do harm. A message is MessagePack: its name and the values of its
+fields in order, values within it as lists. Reading checks the types; what follows here checks how large numbers and how
+long lists are, and by the names of fields, which strings are digests and which are sessions.
+
+A frame is one byte that tells its kind, four bytes that tell the length of its body, and the body. A message is a frame
+that only tells its length, and frames with a slice of it each, so that what is urgent or small goes between them.
+"""
+
+import asyncio
+import hashlib
+import re
+import struct
+from enum import Enum, IntEnum
+from typing import Any, Union, cast
+
+from hivemind.p2p import PeerID
+
+from averaging.log import packing
+from averaging.log.header import Farewell
+from averaging.protocol.messages import Chunk, Headers, Log, Message, Piece
+from swarm.access.gate import Gate
+from swarm.access.passes import LONGEST as LONGEST_PASS
+from swarm.access.passes import PassRefused
+from swarm.access.refusals import is_blocked
+
+LONGEST_TEXT = 128  # characters of a string
+LONGEST_BYTES = 1200  # of a signature with its key, and a pass
+LARGEST_NUMBER = 2**63 - 1
+MOST_ITEMS = 4096  # in a list, if it is not one of those below
+MOST = {
+    **dict.fromkeys(("chunks", "digests", "exclusions", "missing"), 2**16),
+    **dict.fromkeys(("voters", "votes", "goodbyes", "signatures", "contacts"), 64),
+}
+DIGESTS = frozenset({"digest", "digests", "instance", "previous", "chunks"})
+_OF_SESSIONS = "session convener reducer voters votes goodbyes tie_breaker members clients missing resting"
+SESSIONS = frozenset(_OF_SESSIONS.split())
+MAY_BE_EMPTY = frozenset({"instance", "previous", "tie_breaker"})
+LEAST: dict[tuple[type, str], int] = {(Farewell, "step"): -1}  # of a peer without a state
+WITH_PAYLOAD = (Chunk, Piece)
+BULKY = (Chunk, Piece, Log, Headers)  # what must not hold up anything else
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_SESSION = re.compile(r"[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}")  # peer id in base58, and a random number
+_MESSAGES: Any = Union[tuple(Message.__subclasses__())]  # noqa: UP007  (made of a list)
+_LENGTH = struct.Struct(">I")
+
+VERSION = 2  # of everything that peers tell each other
+LONGEST_HELLO = 2048  # bytes
+LONGEST_RUN = 128  # characters
+LONGEST_SESSION = 80
+SLICE = 32 * 2**10  # bytes of a message that go at once, at most
+_HEAD, _TIME = struct.Struct(">BI"), struct.Struct(">Q")
+
+
+def pack(encoded: bytes, payload: bytes | None = None) -> bytes:
+    """An encoded message and the bytes that belong to it, which are those of a chunk or of a piece."""
+    return b"".join((_LENGTH.pack(len(encoded)), encoded, payload or b""))
+
+
+def unpack(packed: bytes) -> tuple[Message, bytes | None]:
+    """The message and its payload. Whether a payload has the digest that it is sent under, `fits` tells.
+
+    Raises:
+        ValueError: this is no message, in one line.
+    """
+    if len(packed) < _LENGTH.size:
+        raise ValueError(f"a message of {len(packed)} bytes")
+    (length,) = _LENGTH.unpack_from(packed)
+    end = _LENGTH.size + length
+    message = decode(packed[_LENGTH.size : end])
+    if end > len(packed) or isinstance(message, WITH_PAYLOAD) != (len(packed) > end):
+        raise ValueError(f"{type(message).__name__}: {len(packed) - end} bytes of payload")
+    return message, packed[end:] if len(packed) > end else None
+
+
+def fits(message: Message, payload: bytes | None) -> bool:
+    """Whether a chunk has the digest that it is sent under; true of all other messages."""
+    return not isinstance(message, Chunk) or hashlib.sha256(payload or b"").hexdigest() == message.digest
+
+
+def is_session_of(session: str, peer_id: str) -> bool:
+    """Whether a session is one of this peer; its id in base58."""
+    return _SESSION.fullmatch(session) is not None and session.partition(".")[0] == peer_id
+
+
+def decode(encoded: bytes) -> Message:
+    """The message with these bytes, which `packing.pack` has made.
+
+    Raises:
+        ValueError: there is none, in one line.
+    """
+    message = cast(Message, packing.unpack(_MESSAGES, encoded))
+    _check(message, type(message).__name__)
+    return message
+
+
+def _check(value: Any, name: str, least: int = 0) -> None:
+    """Raise a ValueError unless the value of a field, and all that is in it, is within its limits."""
+    if isinstance(value, packing.Packed):
+        for field in value.__struct_fields__:
+            _check(getattr(value, field), field, LEAST.get((type(value), field), 0))
+    elif isinstance(value, tuple):
+        if len(value) > MOST.get(name, MOST_ITEMS):
+            raise ValueError(f"{name}: a list of {len(value):,} items")
+        for item in value:
+            _check(item, name)
+    elif isinstance(value, str):
+        if not isinstance(value, Enum):
+            _check_text(value, name)
+    elif isinstance(value, bytes):
+        if len(value) > LONGEST_BYTES:
+            raise ValueError(f"{name}: {len(value):,} bytes")
+    elif value is not None and not least <= value <= LARGEST_NUMBER:  # nor is what is not a number
+        raise ValueError(f"{name}: {value!r:.40} is not from {least} to {LARGEST_NUMBER}")
+
+
+def _check_text(text: str, name: str) -> None:
+    if len(text) > LONGEST_TEXT or not text.isprintable():
+        raise ValueError(f"{name}: no printable text of at most {LONGEST_TEXT} characters")
+    expected = _DIGEST if name in DIGESTS else _SESSION if name in SESSIONS else None
+    is_empty = not text and name in MAY_BE_EMPTY
+    if expected is not None and not is_empty and not expected.fullmatch(text):
+        raise ValueError(f"{name}: {text!r:.40} is no {'digest' if expected is _DIGEST else 'session'}")
+
+
+class Lane(str, Enum):
+    """Votes are not to wait behind pieces, so peers have two streams."""
+
+    CONTROL = "control"
+    BULK = "bulk"
+
+
+class FrameKind(IntEnum):
+    """What a frame is."""
+
+    HELLO = 0  # who speaks; later on, with a renewed pass
+    MESSAGE = 1  # the length of one, whose slices follow
+    RECEIVED = 2  # the oldest slice that was not acknowledged has come, and when; in the bulk lane
+    OPEN_BULK = 3  # open a stream for bulk: I may not be able to reach you
+    PING = 4  # answer when you have taken in what was sent before
+    PONG = 5
+    SLICE = 6
+
+
+class FrameRefused(ValueError):
+    """A frame that no honest peer sends."""
+
+
+REFUSALS = (ValueError, PassRefused)  # of what a peer sends
+
+
+class Hello(packing.Packed, frozen=True, forbid_unknown_fields=False):
+    """Who speaks on a stream: the body of its first frame. Later versions may say more."""
+
+    version: int
+    run: str  # fingerprint
+    session: str
+    shown: bytes  # a pass
+
+
+def read_hello_body(body: bytes) -> Hello:
+    """Not checked yet but for its form.
+
+    Raises:
+        FrameRefused: it is none.
+    """
+    try:
+        hello = cast(Hello, packing.unpack(Hello, body))
+    except ValueError as error:
+        raise FrameRefused(f"no hello: {error}") from None
+    if len(hello.run) > LONGEST_RUN or len(hello.session) > LONGEST_SESSION or len(hello.shown) > LONGEST_PASS:
+        raise FrameRefused("a hello that is too long")
+    return hello
+
+
+def frame(kind: FrameKind, body: bytes = b"") -> bytes:
+    """A frame as it is sent."""
+    return _HEAD.pack(kind, len(body)) + body
+
+
+def message_head(size: int) -> bytes:
+    """The frame before the slices of a message of so many bytes."""
+    return _HEAD.pack(FrameKind.MESSAGE, size)
+
+
+def receipt(came: float) -> bytes:
+    """The frame for a slice that came at some time, in seconds of a clock of ours."""
+    return frame(FrameKind.RECEIVED, _TIME.pack(round(came * 1e6)))
+
+
+def read_receipt(body: bytes) -> float:
+    """When the slice came, in seconds of the receiver's clock.
+
+    Raises:
+        FrameRefused: it is none.
+    """
+    if len(body) != _TIME.size:
+        raise FrameRefused(f"a receipt of {len(body)} bytes")
+    return float(_TIME.unpack(body)[0] / 1e6)
+
+
+async def read_head(reader: asyncio.StreamReader) -> tuple[FrameKind, int]:
+    """The kind of the next frame, and the length of its body in bytes.
+
+    Raises:
+        FrameRefused: there is no such kind.
+        asyncio.IncompleteReadError: the stream has ended.
+    """
+    kind, size = _HEAD.unpack(await reader.readexactly(_HEAD.size))
+    try:
+        return FrameKind(kind), size
+    except ValueError:
+        raise FrameRefused(f"a frame of kind {kind}") from None
+
+
+async def read_hello(reader: asyncio.StreamReader) -> Hello:
+    """The first frame of a stream, which is read before anything is known of the other side.
+
+    Raises:
+        FrameRefused: it is another one.
+        asyncio.IncompleteReadError: the stream has ended.
+    """
+    kind, size = await read_head(reader)
+    if kind is not FrameKind.HELLO or size > LONGEST_HELLO:
+        raise FrameRefused(f"a stream that begins with {kind.name} of {size:,} bytes")
+    return read_hello_body(await reader.readexactly(size))
+
+
+class Greeting:
+    """Makes our hello, and checks those of others."""
+
+    def __init__(self, gate: Gate, run: str, session: str):
+        self._gate, self._run, self.session = gate, run, session
+        self._shown = self._own_pass()
+
+    @property
+    def hello(self) -> bytes:
+        """Ours, with the newest pass."""
+        return packing.pack(Hello(VERSION, self._run, self.session, self._own_pass()))
+
+    def is_renewed(self) -> bool:
+        """Whether our pass is another one than at the last question."""
+        before, self._shown = self._shown, self._own_pass()
+        return self._shown != before
+
+    def check(self, hello: Hello, peer_id: PeerID) -> None:
+        """Raises FrameRefused or PassRefused if this is no session of that peer in this run."""
+        if is_blocked(peer_id):
+            raise FrameRefused("it was refused too often")
+        if (hello.version, hello.run) != (VERSION, self._run):
+            theirs = f"version {hello.version} in run {hello.run!r:.80}"
+            raise FrameRefused(f"it speaks {theirs}, we speak {VERSION} in {self._run}")
+        if not is_session_of(hello.session, peer_id.to_base58()):
+            raise FrameRefused(f"session {hello.session!r:.80} is not its own")
+        if hello.session == self.session:
+            raise FrameRefused("it is this session itself")
+        self.admit(peer_id, hello.shown)
+
+    def admit(self, peer_id: PeerID, shown: bytes) -> None:
+        """Raises PassRefused if this pass is not good now."""
+        self._gate.admit(peer_id, shown)
+
+    def _own_pass(self) -> bytes:
+        return self._gate.own.to_bytes()

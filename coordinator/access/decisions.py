@@ -1,0 +1,201 @@
+"""What the organizer has decided: kept on the disk, signed as notices by the run's authority, and published."""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hivemind.dht import DHT
+from pydantic import BaseModel, ConfigDict, field_serializer
+
+from coordinator.state_folder import AUTHORITY, NOTICES
+from swarm import clock
+from swarm.access.gate import Gate
+from swarm.access.notices import Notices, sign_notices
+from swarm.access.passes import COORDINATOR, Authority, load_authority
+from swarm.dht.notices_in_dht import publish_notices
+from swarm.errors import StorageError, SwarmError
+from swarm.files import write_file
+from swarm.identity import Identity
+
+TICK = 1e-6  # seconds between two notices, at least: peers keep the later one
+MARK_EVERY = 60.0  # seconds between two writes of the time, in case the clock is set back before the next start
+
+logger = logging.getLogger(__name__)
+
+OWN_PASS = 365 * 86400.0  # seconds; the coordinator gives itself a new one at each start
+PUBLISH_EVERY = 20.0  # seconds between two publications when nothing was decided: they show that the coordinator lives
+POLL_EVERY = 1.0  # seconds; the longest time from a decision to its publication
+
+
+class Decisions(BaseModel):
+    """All decisions that hold now. `time` is that of the newest notices that the file knows of, in unix seconds."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    banned: frozenset[str] = frozenset()  # names as in passes, and peer ids
+    allowed: frozenset[str] = frozenset()  # Hub users who may join besides those of the run file
+    announcement: str = ""
+    paused: bool = False
+    stopped: bool = False
+    time: float = 0.0
+    pass_time: float = 0.0  # unix seconds: the time by which passes expire, when this was written
+
+    @field_serializer("banned", "allowed")
+    def _in_order(self, names: frozenset[str]) -> list[str]:
+        return sorted(names)
+
+
+class NoticeStore:
+    """The organizer's decisions, each on the disk before it takes effect. Threads may share a store."""
+
+    def __init__(self, folder: Path, authority: Authority, run_name: str):
+        """Read the decisions in the state folder, if there are any.
+
+        Raises:
+            SwarmError: the file there holds no decisions.
+        """
+        self._path = folder / NOTICES
+        self._authority, self._run_name = authority, run_name
+        self._lock = threading.Lock()
+        self._decided = _read(self._path)
+        self._last = self._decided.time
+        self.url = ""  # of the HTTP service, once it is open
+        self.coordinator = ""  # the coordinator's peer id
+        self.pass_time = self._decided.pass_time  # unix seconds: the time by which passes expire
+
+    @property
+    def decisions(self) -> Decisions:
+        """The decisions that hold now."""
+        return self._decided
+
+    def current(self) -> bytes:
+        """Signed notices of this moment. Their times increase, also over a restart."""
+        with self._lock:
+            self._last = max(clock.now(), self._last + TICK)
+            if self._last > self._decided.time + MARK_EVERY:
+                self._decided = self._decided.model_copy(update={"time": self._last, "pass_time": self.pass_time})
+                with contextlib.suppress(StorageError):  # a full disk must not silence the authority
+                    write_file(self._path, self._decided.model_dump_json(indent=1) + "\n")
+            return self._signed(self._decided)
+
+    def ban(self, *names: str) -> None:
+        """Ban users, by the names in their passes, or peers, by their ids."""
+        self._decide(banned=self._decided.banned | set(names))
+
+    def unban(self, name: str) -> None:
+        """Take back a ban, whatever the case of the name's letters."""
+        self._decide(banned=self._decided.banned - spellings(name, self._decided.banned))
+
+    def allow(self, name: str) -> None:
+        """Let a Hub user join who is not in the run file. This lifts no ban."""
+        self._decide(allowed=self._decided.allowed | {name})
+
+    def disallow(self, name: str) -> None:
+        """Take back an `allow`. A pass that the user has stays valid until it expires."""
+        self._decide(allowed=self._decided.allowed - spellings(name, self._decided.allowed))
+
+    def announce(self, text: str) -> None:
+        """Show this line to everybody; an empty one removes the last."""
+        self._decide(announcement=text)
+
+    def pause(self) -> None:
+        """Let no new peers join for now."""
+        self._decide(paused=True)
+
+    def resume(self) -> None:
+        """Take back a pause, or a stop."""
+        self._decide(paused=False, stopped=False)
+
+    def stop(self) -> None:
+        """End the run: trainers leave."""
+        self._decide(stopped=True)
+
+    def _decide(self, **changes: object) -> None:
+        """Write a decision to the disk, then let it take effect.
+
+        Raises:
+            SwarmError: the notices would be too long to publish.
+            StorageError: the disk cannot be written; nothing has changed.
+        """
+        with self._lock:
+            self._last = max(clock.now(), self._last + TICK)
+            now = {"time": self._last, "pass_time": self.pass_time}
+            decided = self._decided.model_copy(update=changes | now)
+            try:
+                self._signed(decided)
+            except ValueError as error:
+                raise SwarmError(f"{self._path}: {error}; unban peers that are long gone") from None
+            write_file(self._path, decided.model_dump_json(indent=1) + "\n")
+            self._decided = decided
+
+    def _signed(self, decided: Decisions) -> bytes:
+        notices = Notices(
+            time=self._last,
+            banned=decided.banned,
+            announcement=decided.announcement,
+            paused=decided.paused,
+            stopped=decided.stopped,
+            url=self.url,
+            coordinator=self.coordinator,
+            pass_time=self.pass_time,
+        )
+        return sign_notices(notices, self._authority, self._run_name)
+
+
+def spellings(name: str, known: Iterable[str]) -> set[str]:
+    """The spellings of a name in passes: peers compare names letter by letter, the Hub ignores case."""
+    return {one for one in known if one.casefold() == name.casefold()}
+
+
+def _read(path: Path) -> Decisions:
+    try:
+        found = Decisions.model_validate_json(path.read_bytes())
+        if found.model_fields_set != Decisions.model_fields.keys():
+            raise ValueError("some are missing")
+        return found
+    except FileNotFoundError:
+        return Decisions()
+    except (OSError, ValueError):
+        raise SwarmError(
+            f"{path}: no decisions of an organizer; restore the file, or remove it to forget all bans and announcements"
+        ) from None
+
+
+@dataclass(frozen=True)
+class AccessControl:
+    """What signs passes, what the organizer has decided, and what checks the passes of other peers."""
+
+    authority: Authority
+    notices: NoticeStore
+    gate: Gate
+
+
+def open_access_control(run_name: str, folder: Path, identity: Identity, lifetime: float) -> AccessControl:
+    """The access control of a coordinator with this state folder; passes last for `lifetime` seconds.
+
+    Raises:
+        SwarmError: the authority's key or the notices in the folder cannot be read.
+    """
+    authority = load_authority(folder / AUTHORITY)
+    notices = NoticeStore(folder, authority, run_name)
+    notices.coordinator = str(identity.peer_id)
+    own = authority.issue(run_name, COORDINATOR, identity.peer_id, OWN_PASS)
+    gate = Gate(folder, run_name, authority.public_key, own, notices.current(), lifetime)
+    return AccessControl(authority, notices, gate)
+
+
+def keep_publishing(access: AccessControl, dht: DHT, identity: Identity, stop: threading.Event) -> None:
+    """Publish the notices after each decision, and every `PUBLISH_EVERY` seconds, until `stop` is set."""
+    published, published_at = None, float("-inf")
+    while not stop.wait(POLL_EVERY):
+        decided = access.notices.decisions
+        if decided is not published or time.monotonic() - published_at >= PUBLISH_EVERY:
+            try:
+                publish_notices(dht, access.gate, identity, access.notices.current())
+            except StorageError as error:  # others have them; a full disk ends neither bans nor signs of life
+                logger.warning("%s", error)
+            published, published_at = access.notices.decisions, time.monotonic()

@@ -1,0 +1,139 @@
+"""Responses: answers that are found at most once in some seconds, however many clients ask, or why there is none."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
+
+from swarm.access.join_messages import Message, Refusal
+
+T = TypeVar("T")
+CACHE_SECONDS = 5
+LONG_CACHE_SECONDS = 60  # for what hardly changes
+
+
+def cache_headers(seconds: int) -> dict[str, str]:
+    """The headers of a response that any cache may store for so many seconds; 0: none may."""
+    keep = f"public, max-age={seconds}" if seconds else "no-store"
+    return {"Cache-Control": keep, "X-Content-Type-Options": "nosniff"}
+
+
+def json_response(answer: BaseModel, seconds: int, status: int = 200) -> Response:
+    """The answer as JSON, which caches may store for so many seconds."""
+    return _json(answer.model_dump_json().encode(), seconds, status)
+
+
+class Cached(Generic[T]):
+    """A value that is costly to find. While one thread finds it anew, the others get the old one."""
+
+    def __init__(self, find: Callable[[], T], seconds: float, clock: Callable[[], float] = time.monotonic):
+        self._find, self._seconds, self._clock = find, seconds, clock
+        self._lock = threading.Lock()
+        self._found: tuple[float, T] | None = None  # until when it is good
+
+    def __call__(self) -> T:
+        """The value, at most so many seconds old; an error is not cached."""
+        known = self._found
+        if known is not None and self._clock() < known[0]:
+            return known[1]
+        if not self._lock.acquire(blocking=known is None):
+            assert known is not None, "otherwise the lock was waited for"
+            return known[1]
+        try:
+            newest = self._found
+            if newest is not known and newest is not None:  # another thread found it while this one waited
+                return newest[1]
+            value = self._find()
+            self._found = (self._clock() + self._seconds, value)
+            return value
+        finally:
+            self._lock.release()
+
+
+class CachedJson:
+    """A response whose answer is found and written as JSON at most once in `CACHE_SECONDS`."""
+
+    def __init__(self, find: Callable[[], BaseModel | Sequence[BaseModel]]):
+        self._content = Cached(lambda: _content(find()), CACHE_SECONDS)
+
+    def __call__(self) -> Response:
+        """The response."""
+        return _json(self._content(), CACHE_SECONDS)
+
+
+def _content(answer: BaseModel | Sequence[BaseModel]) -> bytes:
+    if isinstance(answer, BaseModel):
+        return answer.model_dump_json().encode()
+    return b"[" + b",".join(one.model_dump_json().encode() for one in answer) + b"]"
+
+
+def _json(content: bytes, seconds: int, status: int = 200) -> Response:
+    return Response(content, status, headers=cache_headers(seconds), media_type="application/json")
+
+
+class Problem(str, Enum):
+    """Problems that have nothing to do with joining; those that have are a `Refusal`."""
+
+    NOT_FOUND = "not_found"
+    NOT_POSSIBLE = "not_possible"  # with a status of its own
+    UNAVAILABLE = "unavailable"
+
+
+STATUS = {
+    Problem.NOT_FOUND: 404,
+    Problem.UNAVAILABLE: 503,
+    Refusal.MALFORMED: 422,
+    Refusal.TOKEN_MISSING: 401,
+    Refusal.TOKEN_REJECTED: 401,
+    Refusal.NOT_ALLOWED: 403,
+    Refusal.BANNED: 403,
+    Refusal.WRONG_VERSION: 426,
+    Refusal.WRONG_FINGERPRINT: 409,
+    Refusal.PAUSED: 503,
+    Refusal.FINISHED: 410,
+    Refusal.TOO_MANY: 429,
+    Refusal.HUB_AWAY: 503,
+}
+RETRY_AFTER: dict[Problem | Refusal, int] = {Refusal.PAUSED: 60, Refusal.HUB_AWAY: 15}  # seconds, if waiting helps
+NO_STORE = cache_headers(0)
+
+
+class ProblemAnswer(Message):
+    """The JSON of every problem; `Refused` has the same shape."""
+
+    error: str
+    message: str = Field(description="one line for people")
+
+
+NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": ProblemAnswer}}
+UNAVAILABLE: dict[int | str, dict[str, Any]] = {503: {"model": ProblemAnswer}}
+
+
+def problem_response(
+    problem: Problem | Refusal, message: str, *, status: int | None = None, retry_after: int | None = None
+) -> JSONResponse:
+    """The response that says what the problem is; no cache may store it.
+
+    Args:
+        message: one line for people.
+        status: by default the one of the problem.
+        retry_after: seconds, by default those of the problem.
+    """
+    status = status or STATUS[problem]
+    retry_after = retry_after or RETRY_AFTER.get(problem)
+    headers = dict(NO_STORE)
+    if retry_after is not None:
+        headers["Retry-After"] = str(retry_after)
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": problem.value, "message": message}, status, headers)
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    """The token or key that a request shows, or None if it shows none."""
+    kind, _, shown = headers.get("authorization", "").strip().partition(" ")
+    return shown.strip() or None if kind.lower() == "bearer" else None

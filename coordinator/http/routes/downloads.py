@@ -1,0 +1,89 @@
+"""The routes for what volunteers download: the notebook, the program that it installs, and the tokenizer's files.
+
+They are held in memory: their digests stay true, and no request reads a path.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from coordinator.context import RunContext
+from coordinator.http.responses import LONG_CACHE_SECONDS, NOT_FOUND, Problem, cache_headers, problem_response
+from coordinator.http.routes.public import link, link_cache_seconds
+from coordinator.notebook.build import FILE_NAME, notebook_for
+from coordinator.notebook.wheel import this_program
+from swarm.access.join_messages import TokenizerFile
+from swarm.errors import TokenizerError
+
+
+@dataclass(frozen=True)
+class ServedFile:
+    """A file of the run's tokenizer."""
+
+    about: TokenizerFile
+    content: bytes
+
+
+def tokenizer_files(folder: Path) -> dict[str, ServedFile]:
+    """The files in a tokenizer's folder, by name.
+
+    Raises:
+        TokenizerError: there are none, or they cannot be read.
+    """
+    try:
+        paths = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
+        contents = {path.name: path.read_bytes() for path in paths}
+    except OSError as error:
+        raise TokenizerError(f"{folder}: the tokenizer cannot be read ({error.strerror})") from None
+    if not contents:
+        raise TokenizerError(f"{folder}: no tokenizer files; make them with `sahaj tokenizer train`")
+    return {
+        name: ServedFile(
+            TokenizerFile(name=name, sha256=hashlib.sha256(content).hexdigest(), size=len(content)), content
+        )
+        for name, content in contents.items()
+    }
+
+
+def download_routes(context: RunContext, tokenizer: dict[str, ServedFile]) -> APIRouter:
+    """GET only; what is served does not change while the coordinator runs."""
+    router = APIRouter(tags=["join"])
+    ours = this_program()  # as it is now: its files may change while the coordinator runs
+
+    @router.get(f"/{FILE_NAME}", response_class=Response)
+    def notebook(request: Request) -> Response:
+        """A notebook for Colab, Kaggle or Jupyter that joins this run."""
+        content = notebook_for(link(context.run, str(request.base_url)) or "", ours, run=context.run.name)
+        headers = cache_headers(link_cache_seconds(context.run)) | {
+            "Content-Disposition": f'attachment; filename="{FILE_NAME}"'
+        }
+        return Response(content, headers=headers, media_type="application/x-ipynb+json")
+
+    @router.get("/program/{name}", response_class=Response, responses=NOT_FOUND)
+    def program(name: str, request: Request) -> Response:
+        """The program of this coordinator, as a wheel for pip."""
+        if name != ours.file_name:
+            return problem_response(Problem.NOT_FOUND, f"the program of this run is {ours.file_name}")
+        return _file_response(ours.content, ours.sha256, "application/zip", request)
+
+    @router.get("/api/tokenizer/{name}", response_class=Response, responses=NOT_FOUND)
+    def tokenizer_file(name: str, request: Request) -> Response:
+        """One file of the run's tokenizer."""
+        file = tokenizer.get(name)
+        if file is None:
+            return problem_response(Problem.NOT_FOUND, "the run's tokenizer has no such file")
+        return _file_response(file.content, file.about.sha256, "application/octet-stream", request)
+
+    return router
+
+
+def _file_response(content: bytes, sha256: str, media_type: str, request: Request) -> Response:
+    """The file, or status 304 if the client has it."""
+    tag = f'"{sha256}"'
+    headers = cache_headers(LONG_CACHE_SECONDS) | {"ETag": tag}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type=media_type)

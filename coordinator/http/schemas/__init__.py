@@ -1,1 +1,0 @@
-"""The JSON that the routes answer with."""

@@ -1,0 +1,54 @@
+"""Spreads notices through the DHT: the coordinator stores them, and every peer looks for newer ones."""
+
+import threading
+
+from hivemind.dht import DHT
+from hivemind.utils import get_logger
+
+from swarm import clock
+from swarm.access.gate import Gate
+from swarm.access.notices import notices_key
+from swarm.dht.records import entries
+from swarm.identity import Identity
+
+logger = get_logger(__name__)
+
+LOOK_EVERY = 15.0  # seconds; a ban has to reach everybody within a minute
+LIFETIME = 120.0  # seconds until notices expire, unless the coordinator stores them again
+ANSWER_TIMEOUT = 10.0  # seconds
+
+
+def publish_notices(dht: DHT, gate: Gate, identity: Identity, signed: bytes) -> None:
+    """Put the newest notices where every peer finds them, and use them here; returns at once.
+
+    Raises:
+        StorageError: they are published, and could not be written for the processes of this peer.
+    """
+    dht.store(
+        key=notices_key(gate.run_name),
+        subkey=identity.subkey,
+        value=signed,
+        expiration_time=clock.now() + LIFETIME,
+        return_future=True,
+    )
+    gate.take_notice(signed)
+
+
+def follow_notices(dht: DHT, gate: Gate) -> None:
+    """Use newer notices for as long as the node lives."""
+    pause = threading.Event()
+    while dht.is_alive():
+        try:
+            _fetch(dht, gate)
+        except Exception as error:  # the DHT is closing or no peer answers; tried again
+            logger.debug(f"could not look for notices: {error!r}")
+        pause.wait(LOOK_EVERY)
+
+
+def _fetch(dht: DHT, gate: Gate) -> None:
+    """Use what is newer than what we know. Anybody may write under the key; only what the authority signed counts."""
+    for entry in entries(dht, notices_key(gate.run_name), ANSWER_TIMEOUT).values():
+        try:
+            gate.take_notice(entry.value)
+        except Exception as error:  # of another author; the next one may be the authority's
+            logger.debug(f"notices were ignored: {error!r}")

@@ -1,0 +1,319 @@
+"""The log on disk: what was acknowledged is there, and what is torn or garbled is not taken for an entry."""
+
+import os
+import stat
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+from unittest.mock import Mock
+
+import msgpack
+import pytest
+from msgspec.structs import replace
+
+from averaging.log import entry_file
+from averaging.log.entry_file import EntryFile, Record, chain_of, entries_after, framed, missing_in, unframed
+from averaging.log.header import Ballot, Certificate, Entry, Farewell, Gap, Part
+from swarm.errors import StorageError
+from tests.averaging.log.disk_faults import killed_after, small_disk
+from tests.averaging.log.headers import chain_of as headers_of
+
+LEFT = Farewell("c.2", "x", 3, Ballot(2, "a.0"), b"signed")
+CERTIFICATE = Certificate(Ballot(3, "b.1"), ("a.0", "b.1"), (LEFT,), (b"1", b"2"))
+ENTRIES = [Entry(entry.header, CERTIFICATE) for entry in headers_of(5, parts=(Part("a.0", ("x", "y")),))]
+RECORDS = [Record(entry, is_applied=True) for entry in ENTRIES]
+GAPS = (Gap(7, "digest", 3), Gap(2, "another", 0))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def written(path: Path) -> bytes:
+    EntryFile(path).append(RECORDS)
+    return path.read_bytes()
+
+
+def ends_of(content: bytes) -> list[int]:
+    """Bytes up to the end of no entry, of one, and so on."""
+    return [0, *(start + len(framed(one)) for start, one in unframed(BytesIO(content)))]
+
+
+def loaded(path: Path) -> list[Entry]:
+    return [record.entry for record in EntryFile(path).load()]
+
+
+def test_entries_are_found_again(path: Path) -> None:
+    log = EntryFile(path)
+    assert log.load() == []
+    log.append(RECORDS[:1])
+    log.append([])
+    log.append(RECORDS[1:3])
+    again = EntryFile(path)
+    assert again.load() == RECORDS[:3]
+    again.append(RECORDS[3:])
+    assert loaded(path) == ENTRIES
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_file_is_read_from_the_oldest_entry_that_is_needed(path: Path) -> None:
+    log = EntryFile(path)
+    log.append(RECORDS[:4])
+    start = log.since(2)
+    log.append([Record(ENTRIES[0], is_applied=False), *RECORDS[4:]])  # one that was missing
+    assert log.since(2) == start
+    again = EntryFile(path)
+    found = again.load(start)
+    assert [one.entry.header.step for one in found] == [2, 3, 0, 4]
+    assert chain_of(found) == ENTRIES[2:]
+    assert again.since(4) > start
+    again.append([])
+    assert EntryFile(path).load(again.end) == []
+
+
+def test_the_chain_is_that_of_the_newest_header_that_was_applied(path: Path) -> None:
+    """Two chains take the same step, and older headers come in between."""
+    other = [Entry(entry.header, CERTIFICATE) for entry in headers_of(4, run="another")]
+    log = EntryFile(path)
+    log.append([*RECORDS, *(Record(one, is_applied=False) for one in other[:3])])
+    assert chain_of(log.load()) == ENTRIES
+    log.append([Record(other[3], is_applied=True, gaps=GAPS)])
+    log.append([Record(ENTRIES[1], is_applied=False)])
+    assert chain_of(log.load()) == other
+    assert [one.gaps for one in log.load()][-2:] == [GAPS, None]
+
+
+def test_headers_that_are_there_for_their_credit_alone_are_in_no_chain(path: Path) -> None:
+    """Nobody has looked at their certificates, so they are not told to others as the run's."""
+    log = EntryFile(path)
+    log.append(RECORDS[3:])
+    log.append([Record(one, is_applied=False, is_proven=False) for one in ENTRIES[1:3]])
+    again = EntryFile(path).load()
+    assert [one.entry for one in again] == [*ENTRIES[3:], *ENTRIES[1:3]]
+    assert chain_of(again) == ENTRIES[3:]
+
+
+def test_entries_are_read_once_in_the_order_in_which_they_were_written(path: Path) -> None:
+    log = EntryFile(path)
+    assert entries_after(path, None, 3) == ([], None)
+    log.append(RECORDS[:4])
+    first, place = entries_after(path, None, 3)
+    second, place = entries_after(path, place, 3)
+    assert (first, second) == (ENTRIES[:3], ENTRIES[3:4])
+    assert entries_after(path, place, 3) == ([], place)
+    log.append(RECORDS[4:])
+    path.write_bytes(path.read_bytes() + b"half of an entry")
+    found, place = entries_after(path, place, 3)
+    assert found == ENTRIES[4:] and place is not None
+    path.unlink()
+    EntryFile(path).append([Record(one, is_applied=True) for one in ENTRIES[3:]])
+    assert entries_after(path, place, 3)[0] == ENTRIES[3:]  # it is another file
+
+
+@pytest.fixture
+def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of files are written, and no power is cut: the disk need not keep up."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.mark.usefixtures("no_fsync")
+def test_a_tail_that_is_torn_at_any_byte_is_left_out_and_written_over(path: Path) -> None:
+    content = written(path)
+    ends = ends_of(content)
+    for size in range(len(content)):
+        path.write_bytes(content[:size])
+        log = EntryFile(path)
+        whole = max(count for count in range(6) if ends[count] <= size)
+        assert log.load() == RECORDS[:whole]
+        log.append(RECORDS[whole : whole + 1])
+        assert path.read_bytes() == content[: ends[whole + 1]]
+
+
+@pytest.mark.parametrize(
+    "tail", [b"\x00" * 64, b"\xff" * 64, b"\xff\xff\xff\xff" + bytes(60), framed(b"no entry", 10**6)]
+)
+def test_what_a_crash_leaves_at_the_end_is_no_entry(path: Path, tail: bytes) -> None:
+    content = written(path)
+    path.write_bytes(content + tail)
+    assert loaded(path) == ENTRIES
+
+
+@pytest.mark.usefixtures("no_fsync")
+def test_a_bit_that_flips_costs_its_entry_and_no_other(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    content = written(path)
+    ends = ends_of(content)
+    for position in range(len(content)):
+        flipped = bytearray(content)
+        flipped[position] ^= 1 << position % 8
+        path.write_bytes(flipped)
+        lost = sum(end <= position for end in ends[1:])
+        assert loaded(path) == ENTRIES[:lost] + ENTRIES[lost + 1 :]
+        assert EntryFile(path).end == ends[-1 if lost < 4 else -2]
+    first = f"{path}: bytes 0 to {ends[1] - 1} are broken and were left out; other peers are asked for what was there"
+    assert caplog.messages[0].startswith(first)
+    assert caplog.messages[-1].endswith("bytes after step 3 are broken and were left out")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        3,
+        [],
+        ["header", 1, "a", [], []],
+        [b"header", 1, "a", [], []],
+        [[ENTRIES[1].header.encoded, 1, "a", 5, []], True, None, True],
+        [[ENTRIES[1].header.encoded, [1, "a"], [], [], []], True, 5, True],
+        [[ENTRIES[1].header.encoded, [1, "a"], [], [], []]],
+    ],
+)
+def test_a_whole_frame_that_is_no_entry_is_left_out(path: Path, values: object) -> None:
+    EntryFile(path).append(RECORDS[:1])
+    content = path.read_bytes()
+    path.write_bytes(content + framed(msgpack.packb(values), len(content)))
+    assert loaded(path) == ENTRIES[:1]
+
+
+def test_an_entry_within_an_entry_never_surfaces(path: Path) -> None:
+    """What a peer writes into its header is not found where a longer write that failed is written over."""
+    log = EntryFile(path)
+    log.append(RECORDS[:1])
+    forged = replace(ENTRIES[1].header, run="forged")
+    frame = framed(msgpack.packb([[forged.encoded, [0, "x"], [], [], []], True, None, True]))
+    garbage = framed(b"x" * 500 + frame * 20)[:-1]
+    path.write_bytes(path.read_bytes() + garbage)
+    assert loaded(path) == ENTRIES[:1] and EntryFile(path).end == log.end
+    log.append(RECORDS[1:2])
+    assert loaded(path) == ENTRIES[:2]
+    assert frame not in path.read_bytes()
+
+
+def test_frames_are_found_after_broken_ones_and_only_in_their_place() -> None:
+    empty, one, two = framed(b""), framed(b"one", 12), framed(b"two", 27)
+    frames = [(0, b""), (12, b"one"), (27, b"two")]
+    whole = empty + one + two
+    assert list(unframed(BytesIO(whole))) == frames
+    assert list(unframed(BytesIO(whole[:-1]))) == frames[:2]
+    assert list(unframed(BytesIO(whole[1:]))) == []
+    assert list(unframed(BytesIO(b""))) == []
+    assert list(unframed(BytesIO(empty + bytes(len(one)) + two))) == [frames[0], frames[2]]
+    assert list(unframed(BytesIO(b"?" * 12 + one + two), 5)) == frames[1:]
+
+
+def test_the_ledger_goes_on_after_an_entry_that_is_broken(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    content = written(path)
+    ends = ends_of(content)
+    for broken in (1, 2):
+        spoilt = bytearray(content)
+        spoilt[ends[broken] : ends[broken] + 90] = bytes(90)
+        path.write_bytes(spoilt)
+        told, found, place = Mock(), list[Entry](), None
+        while True:
+            some, place = entries_after(path, place, 2, told)
+            if not some:
+                break
+            found += some
+        assert found == ENTRIES[:broken] + ENTRIES[broken + 1 :] and told.call_count == 1
+        assert caplog.messages[-1].startswith(f"{path}: bytes {ends[broken]} to {ends[broken + 1] - 1} are broken")
+        lost = ENTRIES[broken].header
+        assert missing_in(path) == [Gap(lost.step, lost.digest, lost.step - 1)]
+    path.write_bytes(content)
+    assert missing_in(path) == []
+
+
+def test_an_entry_that_is_being_written_is_not_taken_for_a_broken_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = written(path)
+    ends, look = ends_of(content), entry_file._next_mark
+
+    def written_meanwhile(file: BinaryIO, place: int) -> int | None:
+        path.write_bytes(content)
+        return look(file, place)
+
+    path.write_bytes(content[: ends[1] + 5])
+    monkeypatch.setattr(entry_file, "_next_mark", written_meanwhile)
+    found, place = entries_after(path, None, 99)
+    assert found == ENTRIES[:1]
+    assert entries_after(path, place, 99)[0] == ENTRIES[1:]
+
+
+@pytest.mark.parametrize("read", [EntryFile.load, lambda log: log.append(RECORDS[:1])])
+def test_a_file_that_is_no_log_is_not_written_over(path: Path, read: Callable[[EntryFile], object]) -> None:
+    content = b"another format " * 10_000
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match="none of its 150,000 bytes is an entry of a log; bring the folder back"):
+        read(log := EntryFile(path))
+    with pytest.raises(StorageError):  # and when it is tried again
+        log.append(RECORDS[:1])
+    assert path.read_bytes() == content
+
+
+@pytest.mark.usefixtures("no_fsync")
+def test_the_end_is_found_without_reading_what_is_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = written(path)
+    monkeypatch.setattr(entry_file, "_READ", 64)
+    for tail in (b"", b"half", entry_file._MARK, entry_file._MARK[:3], framed(b"another place")):
+        path.write_bytes(content + tail)
+        assert EntryFile(path).end == len(content)
+    log = EntryFile(path)
+    log.append(RECORDS[:1])
+    assert loaded(path) == [*ENTRIES, ENTRIES[0]]
+
+
+def test_a_full_disk_leaves_the_entries_before(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 64) as disk:
+        entries = [Entry(entry.header, CERTIFICATE) for entry in headers_of(200, voters=("v" * 2000,))]
+        records = [Record(entry, is_applied=True) for entry in entries]
+        log = EntryFile(disk / "log")
+        (disk / "other").write_bytes(bytes(20_000))
+        with pytest.raises(StorageError) as caught:
+            for record in records:
+                log.append([record])
+        assert str(caught.value) == f"{disk}/log: could not be saved, the disk is full; free some space"
+        count = len(loaded(disk / "log"))
+        assert 5 < count < 100
+        assert loaded(disk / "log") == entries[:count]
+        with pytest.raises(StorageError, match="the disk is full"):
+            log.append(records[count : count + 50])
+        (disk / "other").unlink()
+        log.append(records[count : count + 1])
+        assert loaded(disk / "log") == entries[: count + 1]
+
+
+def test_a_place_that_cannot_be_read_or_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    with pytest.raises(StorageError, match=r"log: could not be read \(Is a directory\); "):
+        loaded(tmp_path / "log")
+    with pytest.raises(StorageError, match=r"none/log: could not be saved \(No such file or directory\); "):
+        EntryFile(tmp_path / "none" / "log").append(RECORDS)
+
+
+WRITER = """
+    import sys
+    from pathlib import Path
+    from averaging.log.entry_file import EntryFile, Record
+    from averaging.log.header import Entry, Certificate, Ballot, Header, HeaderKind
+
+    log, voters = EntryFile(Path(sys.argv[1])), ("v" * 5000,)
+    entries, ballot = [one.entry for one in log.load()], Ballot(0, "c.0")
+    step, previous = (entries[-1].header.step, entries[-1].header.digest) if entries else (-1, "")
+    while True:
+        batch = []
+        for _ in range(3):
+            step += 1
+            header = Header("run", step, HeaderKind.UPDATE, previous, ballot, voters=voters)
+            batch.append(Record(Entry(header, Certificate(ballot)), True))
+            previous = header.digest
+        log.append(batch)
+        print(step)
+"""
+
+
+def test_a_kill_at_any_moment_leaves_all_that_was_acknowledged(path: Path) -> None:
+    for lines in (1, 5, 40):
+        said = killed_after(WRITER, lines, path)
+        found = loaded(path)
+        assert [entry.header.step for entry in found] == list(range(len(found)))
+        assert int(said[-1]) <= found[-1].header.step <= int(said[-1]) + 3

@@ -1,0 +1,207 @@
+"""Who is listed: on whose word, for how long, and which of two sessions."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock, Mock
+
+import pytest
+from hivemind.p2p import PeerID
+
+from averaging.protocol.messages import Contact
+from averaging.transport.contacts_in_dht import LOOK_AGAIN, LOOK_EVERY, Discovery, Listing
+from averaging.transport.pass_credentials import PassCredentials
+from swarm.access.gate import Gate
+from swarm.access.passes import COORDINATOR
+from swarm.dht.node import Network, addresses, join_dht
+from swarm.dht.records import ContactRecord
+from swarm.identity import Identity, load_identity
+from tests.averaging.transport.peers import Guarded
+from tests.support.forked import runs_well
+from tests.support.virtual_time import in_virtual_time
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def amina(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    return load_identity(tmp_path_factory.mktemp("amina") / "identity.key")
+
+
+@pytest.fixture(scope="module")
+def bimal(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    return load_identity(tmp_path_factory.mktemp("bimal") / "identity.key")
+
+
+def record(peer: PeerID, number: int = 1, **changes: Any) -> ContactRecord:
+    plain: dict[str, Any] = {
+        "shown_pass": b"",
+        "reachable": True,
+        "is_coordinator": False,
+        "left": False,
+    }
+    return ContactRecord(**{"session": f"{peer.to_base58()}.{number:08x}", **plain, **changes})
+
+
+class Proven:
+    """A peer with a pass: its records, by number."""
+
+    def __init__(self, identity: Identity, gate: Gate):
+        self.peer_id, self._shown, self._credentials = identity.peer_id, gate.own, PassCredentials(identity, gate)
+
+    def contact(self, number: int = 1) -> Contact:
+        """Of one of its sessions."""
+        return self._credentials.introduced(Contact(f"{self.peer_id.to_base58()}.{number:08x}", self._shown.user, True))
+
+    def record(self, number: int = 1, **changes: Any) -> ContactRecord:
+        """That it stores for this session."""
+        proof = self.contact(number).proof
+        return record(self.peer_id, number, shown_pass=self._shown.to_bytes(), proof=proof, **changes)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Guarded:
+    return Guarded(tmp_path)
+
+
+def test_the_newest_session_of_a_peer_counts(amina: Identity, bimal: Identity, guarded: Guarded):
+    one = Proven(amina, guarded.gate("amina", amina.peer_id))
+    listing = Listing(guarded.gate("bimal", bimal.peer_id), "")
+    listing.take([(one.peer_id, one.record(2), 20.0), (one.peer_id, one.record(1), 10.0)])
+    listing.take([(one.peer_id, one.record(1), 11.0)])
+    assert list(listing.contacts(0.0)) == [one.contact(2).session]
+
+
+def test_a_session_is_listed_until_it_withdraws_or_its_record_expires(
+    amina: Identity, bimal: Identity, guarded: Guarded
+):
+    first, second = (Proven(one, guarded.gate(f"{one.peer_id}", one.peer_id)) for one in (amina, bimal))
+    listing = Listing(guarded.gate("chandra", amina.peer_id), "")
+    listing.take([(one.peer_id, one.record(), 10.0) for one in (first, second)])
+    listing.take([])
+    assert len(listing.contacts(9.9)) == 2
+    listing.take([(first.peer_id, first.record(left=True), 12.0)])
+    assert list(listing.contacts(9.9)) == [second.contact().session]
+    assert not listing.contacts(10.0)
+
+
+def test_nobody_is_listed_under_anothers_session_nor_beside_itself(amina: Identity, bimal: Identity, guarded: Guarded):
+    first, second = (Proven(one, guarded.gate(f"{one.peer_id}", one.peer_id)) for one in (amina, bimal))
+    listing = Listing(guarded.gate("chandra", amina.peer_id), first.contact().session)
+    listing.take([(second.peer_id, first.record(7), 10.0), (first.peer_id, first.record(), 10.0)])
+    assert not listing.contacts(0.0)
+
+
+@pytest.mark.parametrize("session", ["amina.00000001", "Qm.00000001", "x" * 1000, ""])
+def test_a_record_names_a_session(session: str):
+    with pytest.raises(ValueError):
+        ContactRecord(session=session, shown_pass=b"", reachable=True, is_coordinator=False, left=False)
+
+
+def test_the_pass_says_who_it_is(amina: Identity, bimal: Identity, tmp_path: Path):
+    guarded = Guarded(tmp_path)
+    gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
+    session = record(amina.peer_id).session
+    proven = PassCredentials(amina, gate).introduced(Contact(session, "amina", True))
+    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "proof": proven.proof}
+    listing = Listing(other, "")
+    listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
+    listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])  # with a pass that is not its own
+    assert listing.contacts(0.0) == {session: proven}
+    guarded.ban("amina")
+    assert not listing.contacts(0.0)
+
+
+def test_the_coordinator_is_who_has_its_pass(amina: Identity, bimal: Identity, tmp_path: Path):
+    guarded = Guarded(tmp_path)
+    gate, other = guarded.gate(COORDINATOR, bimal.peer_id), guarded.gate("amina", amina.peer_id)
+    session = record(bimal.peer_id).session
+    proof = PassCredentials(bimal, gate).introduced(Contact(session, COORDINATOR, True, True)).proof
+    shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "is_coordinator": True, "proof": proof}
+    listing = Listing(other, "")
+    listing.take([(bimal.peer_id, record(bimal.peer_id, **shown), 10.0)])
+    (contact,) = listing.contacts(0.0).values()
+    assert contact.is_coordinator and contact.user == COORDINATOR
+
+
+def test_who_has_no_proof_for_others_is_not_listed(amina: Identity, bimal: Identity, tmp_path: Path):
+    guarded = Guarded(tmp_path)
+    gate, other = guarded.gate("amina", amina.peer_id), guarded.gate("bimal", bimal.peer_id)
+    session = record(amina.peer_id).session
+    hidden = PassCredentials(amina, gate).introduced(Contact(session, "amina", False)).proof
+    for proof in (b"", b"x" * 600, hidden):  # the last one says that it accepts no connections
+        listing = Listing(other, "")
+        shown: dict[str, Any] = {"shown_pass": gate.own.to_bytes(), "proof": proof}
+        listing.take([(amina.peer_id, record(amina.peer_id, **shown), 10.0)])
+        assert not listing.contacts(0.0)
+
+
+def test_a_session_that_connects_is_looked_for_at_once_and_a_stranger_once_a_second(
+    amina: Identity, monkeypatch: pytest.MonkeyPatch
+):
+    async def course() -> None:
+        ann = Contact("ann.0", "ann", reachable=True)
+        listed: dict[str, Contact] = {}
+        looks: list[float] = []
+        heard: list[float] = []  # when ann was
+        loop = asyncio.get_running_loop()
+        discovery = Discovery(Mock(), "run", amina, ann, Mock())
+
+        async def look() -> dict[str, Contact]:
+            looks.append(loop.time())
+            return dict(listed)
+
+        def hear(found: dict[str, Contact]) -> None:
+            heard.extend([loop.time()] if found else [])
+
+        monkeypatch.setattr(discovery, "tell", AsyncMock())
+        monkeypatch.setattr(discovery, "look", look)
+        keeping = loop.create_task(discovery.keep(hear))
+        await asyncio.sleep(2 * LOOK_EVERY + 3.0)
+        assert len(looks) == 3
+        listed[ann.session] = ann
+        discovery.connected(ann.session)
+        await asyncio.sleep(0.1)
+        assert heard == [2 * LOOK_EVERY + 3.0]
+        discovery.connected(ann.session)  # who is known needs no look
+        before = len(looks)
+        for _ in range(40):
+            await asyncio.sleep(0.1)
+            discovery.connected("stranger.0")
+        assert len(looks) - before <= 4.1 / LOOK_AGAIN
+        keeping.cancel()
+
+    in_virtual_time(course)
+
+
+@pytest.mark.swarm
+def test_sessions_find_each_other_and_see_each_other_go(tmp_path: Path):
+    runs_well(meet_and_part, tmp_path)
+
+
+def meet_and_part(folder: Path) -> None:
+    """Two peers of a run with a DHT node each."""
+    guarded = Guarded(folder)
+    nodes, contacts = [], []
+    known: list[str] = []
+    for name in ("amina", "bimal"):
+        identity = load_identity(folder / f"{name}.key")
+        gate = guarded.gate(name, identity.peer_id)
+        node = join_dht("guarded-run", identity, Network(known, listen=("/ip4/127.0.0.1/tcp/0",)), gate)
+        known = known or addresses(node)
+        named = Contact(f"{identity.peer_id.to_base58()}.00000001", name, name == "amina")
+        me = PassCredentials(identity, gate).introduced(named)
+        nodes.append(node)
+        contacts.append(Discovery(node, "guarded-run", identity, me, gate))
+    amina, bimal = contacts
+
+    def others(one: Discovery) -> list[str]:
+        return [contact.user for contact in asyncio.run(one.look()).values()]
+
+    wait_until(lambda: asyncio.run(amina.tell()) and others(bimal) == ["amina"], "amina at bimal's", every=0.5)
+    wait_until(lambda: asyncio.run(bimal.tell()) and others(amina) == ["bimal"], "bimal at amina's", every=0.5)
+    (listed,) = asyncio.run(bimal.look()).values()
+    assert listed.reachable and not listed.is_coordinator
+    asyncio.run(amina.withdraw(60.0))
+    wait_until(lambda: not others(bimal), "end of amina's record", every=0.5)
+    for node in reversed(nodes):
+        node.shutdown()

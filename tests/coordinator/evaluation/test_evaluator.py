@@ -1,0 +1,83 @@
+import pytest
+import torch
+from transformers import AlbertForPreTraining
+
+from coordinator.evaluation import evaluator
+from coordinator.evaluation.evaluator import bfloat16_is_faster, evaluate
+from trainer.data import Batch
+from trainer.model import PretrainingModel
+
+
+def test_losses_are_means_over_all_positions_and_samples_however_they_are_grouped(
+    model: PretrainingModel, batches: list[Batch]
+) -> None:
+    token_losses, order_losses, hits = [], [], 0
+    model.eval()
+    for batch in batches:
+        with torch.no_grad():
+            scores = AlbertForPreTraining.forward(model, input_ids=batch.input_ids, token_type_ids=batch.token_type_ids)
+        tokens = scores.prediction_logits.flatten(0, 1)[batch.masked_positions]
+        for score, label in zip(tokens, batch.masked_labels, strict=True):
+            token_losses.append(-score.log_softmax(-1)[label])
+        for score, label in zip(scores.sop_logits, batch.sentence_order_label, strict=True):
+            order_losses.append(-score.log_softmax(-1)[label])
+            hits += int(score.argmax() == label)
+    found = evaluate(model, batches)
+    assert found.samples == 7
+    assert found.masked_lm_loss == pytest.approx(float(torch.stack(token_losses).mean()), rel=1e-5)
+    assert found.sentence_order_loss == pytest.approx(float(torch.stack(order_losses).mean()), rel=1e-5)
+    assert found.sentence_order_accuracy == hits / 7
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_left_as_it_was(model: PretrainingModel, batches: list[Batch], training: bool) -> None:
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.train(training)
+    threads = torch.get_num_threads()
+    evaluate(model, batches)
+    assert model.training == training
+    assert torch.get_num_threads() == threads
+    assert not model.sop_classifier._forward_hooks
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_dropout_does_not_blur_an_evaluation(model: PretrainingModel, batches: list[Batch]) -> None:
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.5
+    model.train()
+    assert evaluate(model, batches) == evaluate(model, batches)
+
+
+def test_a_model_that_fails_is_left_in_its_mode(model: PretrainingModel, batches: list[Batch]) -> None:
+    def broken() -> object:
+        yield batches[0]
+        raise OSError("the disk is gone")
+
+    model.train()
+    with pytest.raises(OSError, match="the disk is gone"):
+        evaluate(model, broken())  # type: ignore[arg-type]
+    assert model.training
+    assert not model.sop_classifier._forward_hooks
+
+
+def test_bfloat16_is_close_to_float32(model: PretrainingModel, batches: list[Batch]) -> None:
+    exact, rounded = evaluate(model, batches), evaluate(model, batches, autocast=True)
+    assert rounded.masked_lm_loss != exact.masked_lm_loss
+    assert rounded.masked_lm_loss == pytest.approx(exact.masked_lm_loss, rel=1e-2)
+
+
+def test_bfloat16_is_taken_only_where_it_saves_time(
+    model: PretrainingModel, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for knows_it, seconds, faster in ((True, 0.5, True), (True, 2.0, False), (False, 0.5, False)):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda knows_it=knows_it: knows_it)
+        monkeypatch.setattr(evaluator, "_seconds", lambda *_, seconds=seconds: seconds if _[2] else 1.0)
+        assert bfloat16_is_faster(model, batches[0]) is faster
+
+
+def test_an_evaluation_on_nothing_is_refused(model: PretrainingModel, batches: list[Batch]) -> None:
+    for nothing in ([], batches[2:]):
+        with pytest.raises(ValueError, match="no masked position"):
+            evaluate(model, nothing)
