@@ -1,8 +1,9 @@
 """Who will come: a table of volunteers, or numbers of machines of some kinds; and how fast they are with another model.
 
 A table's samples per second hold for one model, that of the run with which they were measured. For another one they are
-scaled by the operations of a sample, and by what small models reach of a machine's arithmetic (`REACHED`). A kind's
-speed is a third of what its data sheet promises, or what was measured on processors. Both are estimates.
+scaled by the operations of a sample: a core that computed 84 GFLOP/s with the model of 512 wide in `SIZES` had 68 with
+that of 128. GPUs lose more, so small models are slower there than this says. A kind's speed is a third of what its data
+sheet promises, or four or eight such cores. All of it is an estimate.
 """
 
 import csv
@@ -12,16 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from app.new.sizing import SizingError, Speed
 from app.plan.forecast import outlook
 from app.plan.table import MOST, Volunteers, read_table
 from swarm.run_file import RunFile
 from trainer.model_size import sample_flops
 
-# Of the arithmetic that a wide model reaches, by hidden_size: one processor core, forward and backward pass, float32
-REACHED = {128: 0.25, 256: 0.6, 512: 0.9, 768: 1.0}
 REFERENCE = Path(__file__).parents[2] / "runs" / "bengali.yaml"  # ALBERT-large, as the figures of runs/volunteers.csv
 DIGITS = 3  # of an estimated speed
 COORDINATOR = Volunteers(device="coordinator", samples_per_second=0.0, down=100.0, up=100.0)
@@ -40,8 +37,8 @@ class Kind:
 
 
 KINDS = {
-    "laptop": Kind(0.3, 50.0, 10.0, 8.0),  # its processor
-    "desktop": Kind(0.6, 50.0, 10.0, 8.0),  # its processor
+    "laptop": Kind(0.3, 50.0, 10.0, 8.0),  # four cores
+    "desktop": Kind(0.6, 50.0, 10.0, 8.0),  # eight cores
     "mac": Kind(1.5, 50.0, 10.0, 8.0),  # Apple silicon
     "rtx": Kind(17.0, 100.0, 20.0, 8.0),  # a gaming GPU: 51 TFLOP/s in 16 bits (RTX 3060)
     "t4": Kind(22.0, 200.0, 100.0, 8.0),  # a notebook on Colab or Kaggle: 65
@@ -63,7 +60,7 @@ def read_volunteers(answer: str, measured: RunFile) -> tuple[Volunteers, ...]:
     parts = [part.strip() for part in answer.split(",")]
     found = [MACHINES.fullmatch(part) for part in parts]
     if not all(found):
-        if not Path(answer).suffix and not Path(answer).exists():
+        if not Path(answer).suffix and not Path(answer).is_file():
             raise SizingError(f"{answer}: neither a table of volunteers nor machines such as `12 t4, 15 laptop`")
         rows = read_table(Path(answer))
     else:
@@ -80,7 +77,7 @@ def speed_of(rows: Sequence[Volunteers], measured: RunFile) -> Speed:
 
 def at_model(rows: Sequence[Volunteers], measured: RunFile, run: RunFile) -> tuple[Volunteers, ...]:
     """The same volunteers, with samples per second for the model of `run`."""
-    ratio = (sample_flops(measured) / _reached(measured)) / (sample_flops(run) / _reached(run))
+    ratio = sample_flops(measured) / sample_flops(run)
     return tuple(
         row.model_copy(update={"samples_per_second": float(f"{row.samples_per_second * ratio:.{DIGITS}g}")})
         for row in rows
@@ -107,7 +104,7 @@ def _row(count: int, name: str, measured: RunFile) -> Volunteers:
         raise SizingError(f"{name}: no such kind of machine; there are {', '.join(KINDS)}, or name a table")
     if not 0 < count <= MOST:
         raise SizingError(f"{count} {name}: must be 1 to {MOST:,} machines")
-    speed = kind.tflops * 1e12 / sample_flops(measured) * _reached(measured)
+    speed = kind.tflops * 1e12 / sample_flops(measured)
     return Volunteers(
         device=name,
         count=count,
@@ -117,11 +114,6 @@ def _row(count: int, name: str, measured: RunFile) -> Volunteers:
         client_mode=kind.client_mode,
         hours=kind.hours,
     )
-
-
-def _reached(run: RunFile) -> float:
-    """Of a machine's arithmetic, for the width of a run's model."""
-    return float(np.interp(np.log(run.model.hidden_size), np.log(list(REACHED)), list(REACHED.values())))
 
 
 def _cell(value: object) -> str:

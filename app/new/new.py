@@ -1,6 +1,7 @@
 """What `sahaj new` does with its answers: it chooses the run, and writes run file, volunteers and held-out text."""
 
 import json
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from swarm.run_file import DataSource, RunFile, parse_run
 
 FILES = RUN, TABLE = "run.yaml", "volunteers.csv"
 TEXT_FILES = TRAINING, HELD_OUT = "train.jsonl", "validation.jsonl"  # a local text, cut in two
+TITLE_WIDTH = 110  # characters of a line
 HELD_OUT_EVERY, MOST_HELD_OUT = 20, 2_000  # one document in so many is kept from training, as long as there are fewer
 
 
@@ -138,9 +140,10 @@ def _access(answers: Answers) -> Section:
 
 def _title(answers: Answers) -> str:
     machines = ", ".join(f"{row.count:,} {in_a_line(row.device)}" for row in answers.volunteers)
-    return (
-        f"Made by `sahaj new` for {answers.days:g} days with {machines}.\n"
-        f"Speeds are estimates: correct {TABLE}, ask `sahaj plan {TABLE}`, and change here what you know better."
+    return textwrap.fill(
+        f"Made by `sahaj new` for {answers.days:g} days with {machines}. "
+        f"Speeds are estimates: correct {TABLE}, ask `sahaj plan {TABLE}`, and change here what you know better.",
+        TITLE_WIDTH,
     )
 
 
@@ -153,6 +156,7 @@ def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
         f"{counted.tokens_per_word:.2f} tokens a word: {_tokens(counted)}.",
         f"The model is {size.width} x {size.layers} with {course.vocabulary:,} tokens. {course.samples:,} samples in "
         f"{course.steps:,} global steps of {course.batch:,} take {course.days:,.1f} days, by estimate.",
+        f"Why no larger one: {choice.why_size()}.",
         f"Wrote {folder / RUN}, each line with its reason, and {folder / TABLE}, the volunteers with this model.",
         "",
         "Next:",

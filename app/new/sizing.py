@@ -54,9 +54,10 @@ class Choice:
 
     def settings(self) -> dict[str, Section]:
         """The run file's sections with a reason for each value; those of `data` lack the sources."""
-        return settings(self.course, self._why_size(), self._why_steps())
+        return settings(self.course, self.why_size(), self._why_steps())
 
-    def _why_size(self) -> str:
+    def why_size(self) -> str:
+        """What stood in the way of a larger model."""
         if self.larger is None:
             return "ALBERT-large, the largest here"
         needed, read = tokens_needed(self.larger), self.larger.tokens

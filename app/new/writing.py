@@ -1,10 +1,13 @@
 """Settings that carry their reasons, and the run file that they become: YAML with a comment in every line."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
+
+from swarm.run_file.strict_yaml import read_yaml
 
 INDENT = "  "
 
@@ -59,6 +62,7 @@ def _lines(key: str, entry: Setting | Section, indent: str) -> list[str]:
 
 
 def _scalar(value: Any) -> str:
-    """A value in one line, quoted where YAML needs it."""
+    """A value in one line, quoted where a run file needs it: there 1e3 is a number, unlike in PyYAML."""
     text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=float("inf"))
-    return text.removesuffix("...\n").strip()
+    text = text.removesuffix("...\n").strip()
+    return text if read_yaml(text) == value else json.dumps(value, ensure_ascii=False)
