@@ -39,7 +39,7 @@ class Kind:
 KINDS = {
     "laptop": Kind(0.3, 50.0, 10.0, 8.0),  # four cores
     "desktop": Kind(0.6, 50.0, 10.0, 8.0),  # eight cores
-    "mac": Kind(1.5, 50.0, 10.0, 8.0),  # Apple silicon
+    "mac": Kind(1.2, 50.0, 10.0, 8.0),  # Apple silicon: 3.6 in 32 bits (M2)
     "rtx": Kind(17.0, 100.0, 20.0, 8.0),  # a gaming GPU: 51 TFLOP/s in 16 bits (RTX 3060)
     "t4": Kind(22.0, 200.0, 100.0, 8.0),  # a notebook on Colab or Kaggle: 65
     "l4": Kind(40.0, 500.0, 500.0, 24.0),  # 121

@@ -139,9 +139,11 @@ def _access(answers: Answers) -> Section:
 
 
 def _title(answers: Answers) -> str:
-    machines = ", ".join(f"{row.count:,} {in_a_line(row.device)}" for row in answers.volunteers)
+    machines = ", ".join(
+        f"{row.count:,} {in_a_line(row.device)}" for row in answers.volunteers if row.samples_per_second
+    )
     return textwrap.fill(
-        f"Made by `sahaj new` for {answers.days:g} days with {machines}. "
+        f"Made by `sahaj new` for {machines}, days: {answers.days:g}. "
         f"Speeds are estimates: correct {TABLE}, ask `sahaj plan {TABLE}`, and change here what you know better.",
         TITLE_WIDTH,
     )
@@ -155,15 +157,15 @@ def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
         f"The text has {amount(seen.characters)} characters in {seen.documents:,} documents{rest}, and "
         f"{counted.tokens_per_word:.2f} tokens a word: {_tokens(counted)}.",
         f"The model is {size.width} x {size.layers} with {course.vocabulary:,} tokens. {course.samples:,} samples in "
-        f"{course.steps:,} global steps of {course.batch:,} take {course.days:,.1f} days, by estimate.",
+        f"{course.steps:,} global steps of {course.batch:,} take {course.duration}, by estimate.",
         f"Why no larger one: {choice.why_size()}.",
         f"Wrote {folder / RUN}, each line with its reason, and {folder / TABLE}, the volunteers with this model.",
         "",
         "Next:",
         f"  cd {folder}",
-        f"  sahaj plan {TABLE}             what would help most",
-        "  sahaj tokenizer train run.yaml",
-        "  sahaj coordinator run.yaml          opens the run and prints the link to share",
+        f"  sahaj plan {TABLE}        # what would help most",
+        f"  sahaj tokenizer train {RUN}",
+        f"  sahaj coordinator {RUN}       # opens the run, and prints the link to share",
     ]
     if seen.source.hub is None:
         lines.append(

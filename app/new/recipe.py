@@ -92,6 +92,11 @@ class Course:
         """Of the whole run, without stops."""
         return self.steps * self.step_seconds / 86_400
 
+    @property
+    def duration(self) -> str:
+        """The same for people."""
+        return f"{self.days:,.1f} days" if self.days >= 1 else f"{self.days * 24:,.1f} hours"
+
 
 def learning_rate(size: Size, batch: int, steps: int) -> float:
     """The peak learning rate, with two digits.
@@ -134,9 +139,7 @@ def _model(course: Course, why: str) -> Section:
         "num_attention_heads": Setting(size.heads, f"each {size.width // size.heads} wide"),
         "intermediate_size": Setting(4 * size.width, "four times hidden_size, as in ALBERT"),
         "embedding_size": Setting(128, "ALBERT's at all widths (Lan et al. 2020, table 3)"),
-        "initializer_range": Setting(
-            began, "0.08 was measured 128 wide; it falls with the root of the width" if small else "ALBERT's"
-        ),
+        "initializer_range": Setting(began, _from_measured("0.08", size) if small else "ALBERT's"),
     }
     return Section(f"ALBERT, {size.parameters / 1e6:,.1f} million parameters with each use of a layer counted", entries)
 
@@ -175,13 +178,13 @@ def _optimizer(course: Course, why_steps: str) -> Section:
     size, few = course.size, course.steps <= FEW_STEPS
     rate = learning_rate(size, course.batch, course.steps)
     if size.recipe is LAMB:
-        name = Setting("lamb", "sahajBERT's; Muon's exact step takes a core a second at 512 wide, and eight at 1024")
+        name = Setting("lamb", "sahajBERT's; Muon's exact step takes a core 0.9 s at 512 wide, and more here")
         why_rate = "ALBERT's 1.76e-3 for a batch of 4,096, times the root of the batch's ratio"
         betas = Setting([0.9, 0.999], "as in ALBERT")
         momentum: dict[str, Setting] = {}
     else:
         name = Setting("muon", "measured: it learns most from few steps")
-        why_rate = f"{'1.2e-2' if few else '8e-3'} was measured 128 wide; it falls with the root of the width"
+        why_rate = _from_measured("1.2e-2" if few else "8e-3", size)
         betas = Setting([0.9, 0.95] if few else [0.9, 0.98], "Adam's, of what is no matrix; as measured")
         momentum = {"momentum": Setting(0.9 if few else 0.95, "Muon's; as measured")}
     entries = {
@@ -193,6 +196,12 @@ def _optimizer(course: Course, why_steps: str) -> Section:
         "total_steps": Setting(course.steps, why_steps),
     }
     return Section("linear warm-up, then linear decay to zero at the last step", entries)
+
+
+def _from_measured(value: str, size: Size) -> str:
+    if size.width == MUON_WIDTH:
+        return "measured at this width"
+    return f"{value} was measured {MUON_WIDTH} wide; it falls with the root of the width"
 
 
 def _averaging(course: Course) -> Section:

@@ -20,7 +20,7 @@ PREDICTED = 20
 PASSES = 110
 DAY = 86_400.0  # seconds
 USED = 0.8  # of the time: some volunteers come late, some rounds fail
-SHORTEST_STEP = 2.0  # seconds, over the Internet
+SHORTEST_STEP = 2.0  # seconds, over the Internet; it is one between peers on one machine
 ENOUGH = 0.8  # of what the largest batch could compute
 FEWEST_STEPS, MOST_STEPS = 80, 125_000  # of the demo; of ALBERT and sahajBERT
 VOCABULARIES = (32_000, 16_000, 8_000, 4_000, 2_000)
@@ -68,7 +68,7 @@ class Choice:
 
     def _why_steps(self) -> str:
         course = self.course
-        why = f"{course.samples:,} samples, {course.days:,.1f} days of all volunteers"
+        why = f"{course.samples:,} samples, {course.duration} of all volunteers"
         ends = {
             "text": f"; this text {PASSES} times",
             "days": "; a fifth of the time is reserve",

@@ -1,7 +1,9 @@
 """Looking at a text: what there is of it, where it may be, and what is too little."""
 
+import json
 import math
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import pytest
 
@@ -19,9 +21,14 @@ def test_a_local_text_is_counted_whole(tmp_path: Path):
     assert len(seen.sample) == 60
     counted = count_tokens(seen, "en")
     assert counted.text.vocabulary == 2000
-    assert 1.0 <= counted.tokens_per_word < 2.0
     assert counted.text.tokens == pytest.approx(counted.tokens_per_word * seen.words, rel=0.1)
     assert counted.text.tokens_per_document == pytest.approx(counted.text.tokens / 60)
+
+
+def test_words_of_english_are_one_to_two_tokens(tmp_path: Path):
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in topics.values()))
+    counted = count_tokens(look(source_of(str(tmp_path / "text.jsonl"), "text")), "en")
+    assert 1.2 < counted.tokens_per_word < 2.5
 
 
 @pytest.mark.parametrize("told, tokens", [(6_000.0, "a hundred times"), (math.inf, "endless")])
