@@ -84,7 +84,7 @@ def new(
         check_apart(Path(str(seen.source.path)), folder, TEXT_FILES)
         _may_replace(folder, TEXT_FILES, overwrite=overwrite)
     code = _ask("language", "Language", language, guess_language("".join(seen.sample)), _language)
-    who = f"Who will come (a table, or numbers of {', '.join(KINDS)})"
+    who = f"Who will come (as 12 t4, 15 laptop; there are {', '.join(KINDS)}; or a table)"
     rows = _ask("volunteers", who, volunteers, "10 laptop", rows_of)
     number = _ask("days", "For how many days", days, "10", _days)
     called = _ask("name", "Name of the run", name, _as_name(folder.absolute().name) or code, _name)

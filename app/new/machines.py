@@ -20,6 +20,7 @@ from swarm.run_file import RunFile
 from trainer.model_size import sample_flops
 
 REFERENCE = Path(__file__).parents[2] / "runs" / "bengali.yaml"  # ALBERT-large, as the figures of runs/volunteers.csv
+PREPARED = 250_000  # tokens a second that a peer makes samples of, with one core (measured)
 DIGITS = 3  # of an estimated speed
 COORDINATOR = Volunteers(device="coordinator", samples_per_second=0.0, down=100.0, up=100.0)
 MACHINES = re.compile(r"(\d+) *x? *([a-z][a-z0-9-]*)", re.IGNORECASE)
@@ -78,10 +79,11 @@ def speed_of(rows: Sequence[Volunteers], measured: RunFile) -> Speed:
 def at_model(rows: Sequence[Volunteers], measured: RunFile, run: RunFile) -> tuple[Volunteers, ...]:
     """The same volunteers, with samples per second for the model of `run`."""
     ratio = sample_flops(measured) / sample_flops(run)
-    return tuple(
-        row.model_copy(update={"samples_per_second": float(f"{row.samples_per_second * ratio:.{DIGITS}g}")})
-        for row in rows
-    )
+
+    def at_most(speed: float) -> float:
+        return float(f"{min(speed, PREPARED / run.data.max_length):.{DIGITS}g}")
+
+    return tuple(row.model_copy(update={"samples_per_second": at_most(row.samples_per_second * ratio)}) for row in rows)
 
 
 def to_csv(rows: Sequence[Volunteers], name: str) -> str:

@@ -25,10 +25,10 @@ def test_a_local_text_is_counted_whole(tmp_path: Path):
     assert counted.text.tokens_per_document == pytest.approx(counted.text.tokens / 60)
 
 
-def test_words_of_english_are_one_to_two_tokens(tmp_path: Path):
+def test_words_of_english_are_a_few_tokens(tmp_path: Path):
     (tmp_path / "text.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in topics.values()))
     counted = count_tokens(look(source_of(str(tmp_path / "text.jsonl"), "text")), "en")
-    assert 1.2 < counted.tokens_per_word < 2.5
+    assert 1.2 < counted.tokens_per_word < 3.5
 
 
 @pytest.mark.parametrize("told, tokens", [(6_000.0, "a hundred times"), (math.inf, "endless")])

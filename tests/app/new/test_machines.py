@@ -66,6 +66,11 @@ def test_speeds_are_those_of_the_model(large: RunFile, small: RunFile):
     assert back[1].samples_per_second == pytest.approx(rows[1].samples_per_second, rel=0.01)
 
 
+def test_no_peer_computes_more_than_it_prepares(large: RunFile, small: RunFile):
+    (_, gpu) = at_model(read_volunteers("1 h100", large), large, small)
+    assert gpu.samples_per_second == pytest.approx(250_000 / 64, rel=0.01)
+
+
 def test_all_together_are_as_fast_as_a_plan_says(large: RunFile):
     one, two = (speed_of(read_volunteers(f"{count} h100", large), large)(large) for count in (1, 2))
     assert 0 < one < two

@@ -149,10 +149,10 @@ def test_vocabularies_grow_with_text_and_alphabet():
 def test_reasons_say_what_stood_in_the_way():
     course = choose(text(1e6), speed(GPUS), 10.0)
     size = course.settings()["model"].entries["hidden_size"]
-    assert "this text gives" in size.reason  # type: ignore[union-attr]
+    assert "this text gives" in size.reason
     course = choose(text(math.inf), speed(LAPTOPS), 10.0)
     size = course.settings()["model"].entries["hidden_size"]
-    assert "these volunteers compute" in size.reason  # type: ignore[union-attr]
+    assert "these volunteers compute" in size.reason
 
 
 @pytest.mark.parametrize("number, said", [(320e6, "320 million"), (1.24e10, "12 billion"), (950.0, "950")])

@@ -5,7 +5,7 @@ import pytest
 from app.new.writing import Section, Setting, content, to_yaml
 from swarm.run_file.strict_yaml import read_yaml
 
-TREE = {
+TREE: dict[str, Setting | Section] = {
     "name": Setting("a-run", "it is called so"),
     "data": Section(
         "the text",
