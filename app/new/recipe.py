@@ -206,7 +206,7 @@ def _from_measured(value: str, size: Size) -> str:
 
 def _averaging(course: Course) -> Section:
     recipe, batch = course.size.recipe, course.batch
-    why = "the smallest whose rounds cost these volunteers little time"
+    why = "the smallest that the days suffice for: small steps teach more"
     if batch > recipe.measured_batch:
         why += f"; beyond the measured {recipe.measured_batch:,}"
     small = recipe is MUON

@@ -17,7 +17,7 @@ from swarm.errors import SahajError
 from swarm.run_file import RunFile, parse_run
 
 PREDICTED = 20
-PASSES = 110
+PASSES = 100
 DAY = 86_400.0  # seconds
 USED = 0.8  # of the time: some volunteers come late, some rounds fail
 SHORTEST_STEP = 2.0  # seconds, over the Internet; it is one between peers on one machine
@@ -81,7 +81,7 @@ def choose(text: Text, speed: Speed, days: float) -> Choice:
     """The run for a text and volunteers.
 
     Raises:
-        SizingError: nobody can average, or even the smallest model would have too few steps.
+        SizingError: nobody can average, or the smallest model would have too few steps.
     """
     larger = None
     for size in reversed(SIZES):
@@ -90,9 +90,12 @@ def choose(text: Text, speed: Speed, days: float) -> Choice:
             break
         larger = course
     if course.steps < FEWEST_STEPS:
+        of, more = f"these volunteers compute in {days:g} days", "days or machines"
+        if course.limit == "text":
+            of, more = f"{amount(text.tokens)} tokens of text give in {PASSES} passes", "text"
         raise SizingError(
-            f"{days:g} days: these volunteers compute {course.samples:,} samples of the smallest model, at least "
-            f"{FEWEST_STEPS * course.batch:,} are needed; give more days or machines"
+            f"{course.samples:,} samples is what {of}; the smallest model needs {FEWEST_STEPS * course.batch:,}, "
+            f"so give more {more}"
         )
     return Choice(course, larger)
 
@@ -103,7 +106,7 @@ def tokens_needed(course: Course) -> float:
 
 
 def best_course(size: Size, text: Text, speed: Speed, days: float) -> Course:
-    """The course with the smallest batch that costs little: small steps teach more for each sample.
+    """The course with the smallest batch that reads nearly as much in the days: small steps teach more for each sample.
 
     Raises:
         SizingError: nobody can average.

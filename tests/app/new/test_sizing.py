@@ -114,9 +114,11 @@ def test_rounds_that_wait_for_lines_get_a_larger_batch():
     assert fast.batch == fast.size.recipe.batches[0] < slow.batch
 
 
-def test_too_few_volunteers_or_none_that_average_are_told():
-    with pytest.raises(SizingError, match="these volunteers compute 6,080 samples of the smallest model"):
+def test_too_few_volunteers_too_little_text_or_none_that_average_are_told():
+    with pytest.raises(SizingError, match=r"6,080 samples is what these volunteers compute in 0\.9 days"):
         choose(text(math.inf), lambda run: 0.1, 0.9)
+    with pytest.raises(SizingError, match=r"samples is what 10,000 tokens of text give in .* so give more text"):
+        choose(text(1e4), speed(GPUS), 10.0)
     with pytest.raises(SizingError, match="no volunteer could average"):
         choose(text(math.inf), lambda run: 0.0, 10.0)
 
