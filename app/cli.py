@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands import finetuning, joining, notebook, release
+from app.commands import finetuning, joining, new, notebook, release
 from app.join.peer_folder import cache_folder
 from app.options import AnnounceOption, ListenOption, LogLevelOption, PeersOption, RunArgument, VerboseOption
 from app.startup import INTERRUPTED, say_stopped, set_verbosity, start_peer
@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(new.new)
 tokenizers = typer.Typer(help="Make the run's tokenizer.", no_args_is_help=True)
 app.add_typer(tokenizers, name="tokenizer")
 

@@ -1,4 +1,4 @@
-"""The size of the run's model without building it, for plans made before there is a tokenizer or text."""
+"""The size of the run's model and the cost of a sample, without building it: for plans made before there is text."""
 
 from swarm.run_file import RunFile
 
@@ -20,3 +20,18 @@ def tensor_sizes(run: RunFile) -> list[int]:
     pooler, order = linear(width, width), linear(width, 2)
     scores = [vocabulary, *linear(width, narrow), *norm(narrow)]  # the projection is that of the embeddings
     return [*embeddings, *linear(narrow, width), *layer, *pooler, *scores, *order]
+
+
+def sample_flops(run: RunFile) -> float:
+    """Floating-point operations in the matrix products of a sample's forward and backward pass, at its full length.
+
+    The last feed-forward block and the vocabulary are computed where a head reads them (`trainer/model.py`).
+    """
+    model, tokens = run.model, run.data.max_length
+    width, inner, narrow = model.hidden_size, model.intermediate_size, model.embedding_size
+    read = run.data.masked_fraction * tokens
+    attention = model.num_hidden_layers * tokens * (4 * width * width + 2 * tokens * width)
+    feed_forward = ((model.num_hidden_layers - 1) * tokens + read + 1) * 2 * width * inner
+    vocabulary = read * narrow * (width + run.tokenizer.vocab_size)
+    # two operations for each product and its sum; the backward pass has twice the products of the forward pass
+    return 6.0 * (attention + feed_forward + vocabulary + tokens * narrow * width + width * width)

@@ -98,6 +98,11 @@ def forecast(run: RunFile, rows: Sequence[Volunteers]) -> Forecast:
     )
 
 
+def outlook(run: RunFile, rows: Sequence[Volunteers]) -> Outlook:
+    """The run as it would be planned, and nothing else."""
+    return _outlook(run, rows, global_step(run), make_plan)[0]
+
+
 def global_step(run: RunFile) -> GlobalStep:
     """What is averaged in a global step."""
     grid, averaging = Grid(sum(tensor_sizes(run))), run.averaging

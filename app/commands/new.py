@@ -1,0 +1,162 @@
+"""The questions of `sahaj new`. Each has a flag; without it, it is asked at a terminal, or its default is taken."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from app.startup import set_verbosity
+from swarm.errors import SahajError
+
+if TYPE_CHECKING:
+    from swarm.run_file import DataSource
+
+Answer = TypeVar("Answer")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]+)*")
+LONGEST_DAYS = 3650.0
+EVERYBODY = "everybody"
+
+
+class AnswerError(SahajError):
+    """An answer that cannot be one."""
+
+    exit_status = 2
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="where the run's files are written")] = Path(),
+    text: Annotated[
+        str | None, typer.Option(help="a file, a folder, or a dataset on the Hub as owner/name:config")
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="the column or key that holds the text")] = "text",
+    held_out: Annotated[
+        str | None,
+        typer.Option(help="text to measure on; by default validation.jsonl beside the text, a split or a part of it"),
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="code of the text's language, as bn")] = None,
+    volunteers: Annotated[
+        str | None, typer.Option(help="machines, as '12 t4, 15 laptop', or a table as runs/volunteers.csv")
+    ] = None,
+    measured_with: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="with whose model a table's speeds were measured; runs/bengali.yaml if absent"
+        ),
+    ] = None,
+    days: Annotated[str | None, typer.Option(help="for how long they will come")] = None,
+    name: Annotated[str | None, typer.Option(help="of the run; by default the folder's")] = None,
+    organizations: Annotated[
+        list[str], typer.Option("--organization", help="on the Hub, whose members may join; may be repeated")
+    ] = [],  # noqa: B006  (Typer reads the default; it is never changed)
+    users: Annotated[list[str], typer.Option("--user", help="of the Hub, who may join; may be repeated")] = [],  # noqa: B006
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace files that are there")] = False,
+) -> None:
+    """Write a run file that fits your text, the volunteers who will come, and the days that they have."""
+    set_verbosity(verbose=False)
+    from rich.console import Console
+
+    from app.demo.corpus import guess_language
+    from app.new.looking import Seen, look
+    from app.new.machines import KINDS, REFERENCE, read_volunteers
+    from app.new.new import FILES, TEXT_FILES, Answers, check_apart, make
+    from app.new.sources import source_of
+    from app.plan.table import Volunteers
+    from swarm.run_file import load_run
+
+    console = Console()
+    _may_replace(folder, FILES, overwrite=overwrite)
+    measured = load_run(measured_with or REFERENCE)
+
+    def look_at(answer: str) -> Seen:
+        return look(source_of(answer, text_column), console)
+
+    def rows_of(answer: str) -> tuple[Volunteers, ...]:
+        check_apart(Path(answer), folder, FILES)
+        return read_volunteers(answer, measured)
+
+    seen = _ask("text", "Text (a file, a folder, or owner/name:config on the Hub)", text, None, look_at)
+    kept = _held_out(seen.source, held_out)
+    if kept is None:
+        check_apart(Path(str(seen.source.path)), folder, TEXT_FILES)
+        _may_replace(folder, TEXT_FILES, overwrite=overwrite)
+    code = _ask("language", "Language", language, guess_language("".join(seen.sample)), _language)
+    who = f"Who will come (as 12 t4, 15 laptop; there are {', '.join(KINDS)}; or a table)"
+    rows = _ask("volunteers", who, volunteers, "10 laptop", rows_of)
+    number = _ask("days", "For how many days", days, "10", _days)
+    called = _ask("name", "Name of the run", name, _as_name(folder.absolute().name) or code, _name)
+    if not (organizations or users):
+        asked = _ask("organization", "Organization on the Hub whose members may join", None, EVERYBODY, str.strip)
+        organizations = [] if asked == EVERYBODY else [asked]
+    make(Answers(folder, called, code, seen, kept, rows, measured, number, users, organizations), console)
+
+
+def _ask(flag: str, question: str, given: str | None, default: str | None, check: Callable[[str], Answer]) -> Answer:
+    """What `check` makes of the flag's value or, without one, of what is typed until it is right, or of the default."""
+    if given is None and _has_terminal():
+        while True:
+            try:
+                return check(typer.prompt(question, default=default))
+            except SahajError as error:
+                typer.echo(str(error))
+    answer = default if given is None else given
+    if answer is None:
+        raise AnswerError(f"--{flag} is missing, and there is no terminal to ask at")
+    return check(answer)
+
+
+def _held_out(source: "DataSource", given: str | None) -> "DataSource | None":
+    """Text to measure on; None: a part of the text, which is local."""
+    from app.new.sources import documents_of, held_out_file, held_out_split, source_of
+
+    def read(answer: str) -> "DataSource":
+        found = source_of(answer, source.text_column)
+        if next(iter(documents_of(found)), None) is None:
+            raise AnswerError(f"{answer}: no document in it; name other held-out text")
+        return found
+
+    if given is None and source.hub is None:
+        return held_out_file(source)
+    found = held_out_split(source) if given is None else None
+    return found or _ask("held-out", f"Held-out text ({source.name} has no split for it)", given, None, read)
+
+
+def _may_replace(folder: Path, names: tuple[str, ...], *, overwrite: bool) -> None:
+    if overwrite or not (there := [str(folder / name) for name in names if (folder / name).exists()]):
+        return
+    if not (_has_terminal() and typer.confirm(f"{' and '.join(there)}: replace?")):
+        raise AnswerError(f"{' and '.join(there)}: already there; name another folder, or replace with --overwrite")
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _language(answer: str) -> str:
+    if not LANGUAGE.fullmatch(answer):
+        raise AnswerError(f"{answer}: not the code of a language, such as bn or pt-BR")
+    return answer
+
+
+def _days(answer: str) -> float:
+    try:
+        days = float(answer)
+    except ValueError:
+        days = 0.0
+    if not 0.0 < days <= LONGEST_DAYS:
+        raise AnswerError(f"{answer}: days must be a number above 0 and at most {LONGEST_DAYS:g}")
+    return days
+
+
+def _name(answer: str) -> str:
+    if not NAME.fullmatch(answer):
+        raise AnswerError(f"{answer}: a run's name has lower case letters, digits and dashes, 63 at most")
+    return answer
+
+
+def _as_name(text: str) -> str:
+    """A text as a run's name, as far as it can be one."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].rstrip("-")

@@ -1,0 +1,180 @@
+"""What `sahaj new` does with its answers: it chooses the run, and writes run file, volunteers and held-out text."""
+
+import json
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from app.new.looking import Counted, Seen, count_tokens
+from app.new.machines import at_model, speed_of, to_csv
+from app.new.sizing import Choice, SizingError, amount, choose, run_of
+from app.new.sources import as_entries, documents_of
+from app.new.writing import Section, Setting, content, to_yaml
+from app.plan.table import Volunteers
+from swarm.errors import in_a_line
+from swarm.files import whole_file, write_file
+from swarm.run_file import DataSource, RunFile, parse_run
+
+FILES = RUN, TABLE = "run.yaml", "volunteers.csv"
+TEXT_FILES = TRAINING, HELD_OUT = "train.jsonl", "validation.jsonl"  # a local text, cut in two
+TITLE_WIDTH = 110  # characters of a line
+HELD_OUT_EVERY, MOST_HELD_OUT = 20, 2_000  # one document in so many is kept from training, as long as there are fewer
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the organizer said."""
+
+    folder: Path
+    name: str
+    language: str
+    text: Seen
+    held_out: DataSource | None  # None: a part of the text, which is local
+    volunteers: Sequence[Volunteers]
+    measured: RunFile  # with whose model the volunteers' samples per second were measured
+    days: float
+    users: Sequence[str] = ()
+    organizations: Sequence[str] = ()  # without them and users, everybody may join
+
+
+def make(answers: Answers, console: Console) -> None:
+    """Choose the run, write its files, and say what comes next.
+
+    Raises:
+        SizingError: no run fits.
+        DataError, TokenizerError, StorageError: the text cannot be read, or a file not be written.
+    """
+    folder = answers.folder
+    counted = count_tokens(answers.text, answers.language)
+    with console.status("planning"):
+        choice = choose(counted.text, speed_of(answers.volunteers, answers.measured), answers.days)
+    settings = run_settings(answers, choice)
+    run = parse_run(content(settings), folder / RUN)  # before anything is written
+    if answers.held_out is None:
+        hold_out(answers.text.source, folder)
+    rows = at_model(answers.volunteers, answers.measured, run_of(choice.course))
+    write_file(folder / TABLE, to_csv(rows, run.name))
+    write_file(folder / RUN, to_yaml(_title(answers), settings))
+    for line in _summary(answers, counted, choice):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def run_settings(answers: Answers, choice: Choice) -> dict[str, Setting | Section]:
+    """The whole run file with its reasons."""
+    chosen = choice.settings()
+    data = Section(chosen["data"].reason, {**_sources(answers), **chosen["data"].entries})
+    return {
+        "name": Setting(answers.name, "peers, files and pages call the run so"),
+        "description": Setting(f"A language model for {answers.language}.", "on pages and in the model card: say more"),
+        "language": Setting(answers.language, "says where sentences end, and what the tokenizer makes uniform"),
+        **{name: data if name == "data" else section for name, section in chosen.items()},
+        "access": _access(answers),
+    }
+
+
+def hold_out(source: DataSource, folder: Path) -> None:
+    """Write a local text as two JSONL files, with one document in `HELD_OUT_EVERY` in the second.
+
+    Raises:
+        DataError, StorageError: it cannot be read, or they cannot be written.
+    """
+    with (
+        whole_file(folder / TRAINING) as training,
+        whole_file(folder / HELD_OUT) as held_out,
+        training.open("w", encoding="utf-8") as most,
+        held_out.open("w", encoding="utf-8") as few,
+    ):
+        for number, text in enumerate(documents_of(source), start=1):
+            kept = number % HELD_OUT_EVERY == 0 and number <= HELD_OUT_EVERY * MOST_HELD_OUT
+            (few if kept else most).write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
+
+
+def check_apart(given: Path, folder: Path, names: Sequence[str]) -> None:
+    """Refuse a text or table that lies where files of these names are written.
+
+    Raises:
+        SizingError: it does.
+    """
+    if any((folder / name).resolve().is_relative_to(given.resolve()) for name in names):
+        raise SizingError(f"{given}: {' and '.join(names)} would be written there; name another folder for the run")
+
+
+def _sources(answers: Answers) -> dict[str, Section]:
+    folder = answers.folder.absolute()
+    if answers.held_out is None:
+        training, held_out = {"path": TRAINING}, {"path": HELD_OUT}
+        why = f"one document in {HELD_OUT_EVERY} of the text, kept from training"
+    else:
+        training, held_out = as_entries(answers.text.source, folder), as_entries(answers.held_out, folder)
+        why = "what losses are measured on"
+    local = "only this machine can read it: put it on the Hub and write `hub: owner/name`"
+    reasons = {"hub": "volunteers stream it from there", "path": local}
+
+    def section(reason: str, entries: dict[str, str], reasons: dict[str, str]) -> Section:
+        settings = {key: Setting(value, reasons.get(key, "of the dataset")) for key, value in entries.items()}
+        return Section(reason, settings, in_list=True)
+
+    return {
+        "train": section("more sources may stand here, each with a weight", training, reasons),
+        "validation": section(why, held_out, {"path": "the coordinator alone reads it", "hub": "as above"}),
+    }
+
+
+def _access(answers: Answers) -> Section:
+    if not (answers.users or answers.organizations):
+        entries = {"open": Setting(True, "everybody, under any name: a real run lists users or organizations")}
+    else:
+        entries = {
+            key: Setting(list(names), f"{who} of the Hugging Face Hub, who show a token")
+            for key, names, who in (
+                ("users", answers.users, "users"),
+                ("organizations", answers.organizations, "members of organizations"),
+            )
+            if names
+        }
+    return Section("who may join; `url` here is the address that others use (docs/organizing.md)", entries)
+
+
+def _title(answers: Answers) -> str:
+    machines = ", ".join(
+        f"{row.count:,} {in_a_line(row.device)}" for row in answers.volunteers if row.samples_per_second
+    )
+    return textwrap.fill(
+        f"Made by `sahaj new` for {machines}, days: {answers.days:g}. "
+        f"Speeds are estimates: correct {TABLE}, ask `sahaj plan {TABLE}`, and change here what you know better.",
+        TITLE_WIDTH,
+    )
+
+
+def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
+    seen, course, folder = answers.text, choice.course, answers.folder
+    size = course.size
+    rest = "" if seen.all_documents == seen.documents else ", of its beginning"
+    lines = [
+        f"The text has {amount(seen.characters)} characters in {seen.documents:,} documents{rest}, and "
+        f"{counted.tokens_per_word:.2f} tokens a word: {_tokens(counted)}.",
+        f"The model is {size.width} x {size.layers} with {course.vocabulary:,} tokens. {course.samples:,} samples in "
+        f"{course.steps:,} global steps of {course.batch:,} take {course.duration}, by estimate.",
+        f"Why no larger one: {choice.why_size()}.",
+        f"Wrote {folder / RUN}, each line with its reason, and {folder / TABLE}, the volunteers with this model.",
+        "",
+        "Next:",
+        f"  cd {folder}",
+        f"  sahaj plan {TABLE}        # what would help most",
+        f"  sahaj tokenizer train {RUN}",
+        f"  sahaj coordinator {RUN}       # opens the run, and prints the link to share",
+    ]
+    if seen.source.hub is None:
+        lines.append(
+            "Before you invite others, put the training text into a dataset on the Hub and name it under data.train: "
+            "they cannot read this disk."
+        )
+    return lines
+
+
+def _tokens(counted: Counted) -> str:
+    tokens = counted.text.tokens
+    return f"{amount(tokens)} tokens" if tokens < float("inf") else "more tokens than the run can read"

@@ -1,0 +1,108 @@
+"""Looking at a text: what there is of it, where it may be, and what is too little."""
+
+import json
+import math
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import pytest
+
+from app.new import looking, sources
+from app.new.looking import count_tokens, look
+from app.new.sources import as_entries, held_out_file, source_of, told_documents
+from swarm.errors import DataError
+from swarm.run_file import DataSource
+from tests.app.new.texts import write_text
+
+
+def test_a_local_text_is_counted_whole(tmp_path: Path):
+    seen = look(source_of(str(write_text(tmp_path / "text.jsonl")), "text"))
+    assert (seen.documents, seen.all_documents, seen.words) == (60, 60, 60 * 250)
+    assert len(seen.sample) == 60
+    counted = count_tokens(seen, "en")
+    assert counted.text.vocabulary == 2000
+    assert counted.text.tokens == pytest.approx(counted.tokens_per_word * seen.words, rel=0.1)
+    assert counted.text.tokens_per_document == pytest.approx(counted.text.tokens / 60)
+
+
+def test_words_of_english_are_a_few_tokens(tmp_path: Path):
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in topics.values()))
+    counted = count_tokens(look(source_of(str(tmp_path / "text.jsonl"), "text")), "en")
+    assert 1.2 < counted.tokens_per_word < 3.5
+
+
+@pytest.mark.parametrize("told, tokens", [(6_000.0, "a hundred times"), (math.inf, "endless")])
+def test_of_a_large_text_only_the_beginning_is_read(told, tokens, tmp_path, monkeypatch):
+    source = source_of(str(write_text(tmp_path / "text.jsonl")), "text")
+    whole = count_tokens(look(source), "en").text.tokens
+    monkeypatch.setitem(looking.MOST_CHARACTERS, "here", 60_000)
+    monkeypatch.setattr(looking, "told_documents", lambda source: told)
+    seen = look(source)
+    assert seen.documents < 60
+    found = count_tokens(seen, "en").text.tokens
+    assert found == (math.inf if tokens == "endless" else pytest.approx(100 * whole, rel=0.1))
+
+
+@pytest.mark.parametrize("documents, words", [(19, 900), (60, 20)])
+def test_too_little_text_is_refused(documents: int, words: int, tmp_path: Path):
+    source = source_of(str(write_text(tmp_path / "text.jsonl", documents, words)), "text")
+    with pytest.raises(DataError, match=f"{documents} documents with .* characters are too little text"):
+        look(source)
+
+
+def test_where_a_text_may_be(tmp_path: Path):
+    assert source_of("owner/name", "body") == DataSource(hub="owner/name", text_column="body")
+    assert source_of("owner/name:20231101.bn", "text").config == "20231101.bn"
+    assert source_of("owner/name::test", "text") == DataSource(hub="owner/name", split="test")
+    (tmp_path / "texts").mkdir()
+    assert source_of(str(tmp_path / "texts"), "text").path == str(tmp_path / "texts")
+
+
+@pytest.mark.parametrize("answer", ["missing.jsonl", "texts/missing.jsonl", "name", "a/b:c:d:e", "/no/such/folder", ""])
+def test_what_is_no_text_ends_in_one_line(answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    with pytest.raises(DataError) as told:
+        look(source_of(answer, "text"))
+    assert "\n" not in str(told.value)
+
+
+def test_the_run_file_says_no_more_of_a_source_than_it_must(tmp_path: Path):
+    assert as_entries(source_of("owner/name:bn", "text"), tmp_path) == {"hub": "owner/name", "config": "bn"}
+    beside = write_text(tmp_path / "text.jsonl")
+    assert as_entries(source_of(str(beside), "text"), tmp_path) == {"path": "text.jsonl"}
+    assert as_entries(source_of(str(beside), "text"), tmp_path / "run") == {"path": str(beside)}
+
+
+def test_a_validation_file_beside_the_text_is_found(tmp_path: Path):
+    source = source_of(str(write_text(tmp_path / "train.jsonl")), "text")
+    assert held_out_file(source) is None
+    write_text(tmp_path / "validation.jsonl")
+    found = held_out_file(source)
+    assert found is not None and found.path == str(tmp_path / "validation.jsonl")
+    assert held_out_file(found) is None
+
+
+def test_what_the_hub_does_not_know_is_endless(monkeypatch: pytest.MonkeyPatch):
+    datasets = pytest.importorskip("datasets")
+
+    def unknown(*_: object) -> object:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", unknown)
+    monkeypatch.setattr(datasets, "get_dataset_split_names", unknown)
+    assert told_documents(DataSource(hub="owner/name")) == math.inf
+    with pytest.raises(DataError, match="owner/name: its splits are not known"):
+        sources.held_out_split(DataSource(hub="owner/name"))
+
+
+@pytest.mark.parametrize(
+    "splits, found", [(["train", "test", "validation"], "validation"), (["train", "test"], "test")]
+)
+def test_held_out_text_is_a_split_of_the_dataset(splits, found, monkeypatch: pytest.MonkeyPatch):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_: splits)
+    source = sources.held_out_split(DataSource(hub="owner/name", config="bn"))
+    assert source == DataSource(hub="owner/name", config="bn", split=found)
+    monkeypatch.setattr(datasets, "get_dataset_split_names", lambda *_: ["train"])
+    assert sources.held_out_split(DataSource(hub="owner/name")) is None
