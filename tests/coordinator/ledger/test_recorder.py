@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
 from hivemind.p2p import PeerID
 from msgspec import structs
 from pydantic.v1 import ValidationError
-from sqlalchemy import select
+from sqlalchemy import Connection, select
+from sqlalchemy.orm import DeclarativeBase
 
 from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
@@ -29,8 +30,8 @@ from coordinator.ledger.recorder import (
     session_reports,
     with_bound_id,
 )
-from coordinator.ledger.storage.database import LedgerError, reading
-from coordinator.ledger.tables import RoundRow
+from coordinator.ledger.storage.database import LedgerError, reading, upsert
+from coordinator.ledger.tables import PlaceRow, RoundRow
 from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.dht.records import PRESENT_SECONDS, SessionRecord
@@ -150,8 +151,14 @@ def test_what_a_ledger_that_failed_has_missed_is_entered_without_a_restart(
     one = record(ledger)
     log.write(*headers[:2])
     log.steps = [Applied(headers[1], 2.0, 1.5)]
+
+    def upsert_all_but_the_place(connection: Connection, kind: type[DeclarativeBase], *rows: Any, **how: Any) -> None:
+        if kind is PlaceRow:
+            raise LedgerError("the disk is full")
+        upsert(connection, kind, *rows, **how)
+
     with monkeypatch.context() as patched, pytest.raises(LedgerError):
-        patched.setattr("coordinator.ledger.ledger.write_place", Mock(side_effect=LedgerError("the disk is full")))
+        patched.setattr("coordinator.ledger.ledger.upsert", upsert_all_but_the_place)
         one.bring_up_to_date()
     assert samples(ledger) == {}  # neither the headers nor the place
     log.write(*headers[2:])
