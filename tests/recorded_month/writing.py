@@ -185,7 +185,7 @@ def _fills(run: RunFile, training: Training) -> list[Row]:
             "step": int(training.numbers[position]),
             "time": float(training.times[position]),
             "sentences": [
-                {"text": one.text, "guesses": [list(guess) for guess in one.guesses]}
+                {"text": one.text, "guesses": [[guess.token, guess.probability] for guess in one.guesses]}
                 for one in filled(run.coordinator.probes, position)
             ],
         }

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
-from hivemind.p2p import PeerID
 from msgspec import structs
-from pydantic.v1 import ValidationError
-from sqlalchemy import select
+from sqlalchemy import Connection, select
+from sqlalchemy.orm import DeclarativeBase
 
 from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
@@ -20,28 +19,21 @@ from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.ledger.recorder import (
-    AdmittedRecord,
     Recorder,
     credited,
     ledger_id,
-    reachable,
     seen_round,
-    session_reports,
     with_bound_id,
 )
-from coordinator.ledger.storage.database import LedgerError, reading
-from coordinator.ledger.tables import RoundRow
+from coordinator.ledger.storage.database import LedgerError, reading, upsert
+from coordinator.ledger.tables import PlaceRow, RoundRow
 from coordinator.replica import Applied, Replica
-from swarm import clock
-from swarm.dht.records import PRESENT_SECONDS, SessionRecord
 from swarm.run_file import RunFile
 from tests.averaging.log.headers import FIRST, chain_of, header, member
 from tests.coordinator.ledger.storage.test_backup import spoil
 
 NOW = 1_800_000_000.0
 ASHA, BELA = "asha.1", "bela.0"
-
-PEER = PeerID(b"\x12\x20" + bytes(32))
 
 
 def report(session: str, **fields: object) -> SessionReport:
@@ -150,8 +142,14 @@ def test_what_a_ledger_that_failed_has_missed_is_entered_without_a_restart(
     one = record(ledger)
     log.write(*headers[:2])
     log.steps = [Applied(headers[1], 2.0, 1.5)]
+
+    def upsert_all_but_the_place(connection: Connection, kind: type[DeclarativeBase], *rows: Any, **how: Any) -> None:
+        if kind is PlaceRow:
+            raise LedgerError("the disk is full")
+        upsert(connection, kind, *rows, **how)
+
     with monkeypatch.context() as patched, pytest.raises(LedgerError):
-        patched.setattr("coordinator.ledger.ledger.write_place", Mock(side_effect=LedgerError("the disk is full")))
+        patched.setattr("coordinator.ledger.ledger.upsert", upsert_all_but_the_place)
         one.bring_up_to_date()
     assert samples(ledger) == {}  # neither the headers nor the place
     log.write(*headers[2:])
@@ -321,53 +319,3 @@ def test_only_updates_are_rounds():
     assert seen_round(Applied(genesis.header, None, None)) is None
     seen = seen_round(Applied(update(3, ASHA, BELA), gradient_norm=2.0, seconds=1.5))
     assert seen is not None and (seen.step, seen.total, seen.gradient_norm, seen.seconds) == (2, 20, 2.0, 1.5)
-
-
-def signed_record(country: str = "") -> SessionRecord:
-    return SessionRecord(
-        session_id="0" * 32,
-        shown_pass=b"",
-        device="CPU",
-        country=country,
-        client_mode=False,
-        addresses=[],
-        started=1.0,
-        time=2.0,
-        step=3,
-        samples_per_second=10.0,
-        averaging_rounds=1,
-        averaging_failures=0,
-        data_wait_fraction=0.0,
-        left=False,
-    )
-
-
-@pytest.mark.parametrize(("said", "kept"), [("BD", "BD"), ("", None), ("XX", None)])
-def test_a_country_is_kept_if_it_is_one(said: str, kept: str | None):
-    (report,) = session_reports([(PEER, "asha", signed_record(country=said))])
-    assert report.country == kept
-
-
-@pytest.mark.parametrize("country", ["bd", "BGD", "B\n", "<b"])
-def test_a_record_with_anything_else_for_a_country_is_none(country: str):
-    with pytest.raises(ValidationError):
-        signed_record(country=country)
-
-
-def test_a_session_is_the_signers_whatever_it_says():
-    (report,) = session_reports([(PEER, "asha", signed_record())])
-    assert (report.peer_id, report.user) == (str(PEER), "asha")
-
-
-def test_newcomers_are_not_told_of_peers_that_left_or_are_silent():
-    def way_in(peer: PeerID, ago: float, *, left: bool = False) -> AdmittedRecord:
-        address = f"/ip4/127.0.0.1/tcp/31337/p2p/{peer}"
-        return (
-            peer,
-            "asha",
-            signed_record().copy(update={"time": clock.now() - ago, "left": left, "addresses": [address]}),
-        )
-
-    there, silent, gone = (PeerID(b"\x12\x20" + bytes([number] * 32)) for number in range(3))
-    records = [way_in(there, 10.0), way_in(silent, PRESENT_SECONDS + 10.0), way_in(gone, 10.0, left=True)]
-    assert reachable(records, loopback=True) == [f"/ip4/127.0.0.1/tcp/31337/p2p/{there}"]
