@@ -18,6 +18,7 @@ def set_verbosity(*, verbose: bool, log_level: logs.Level = logs.Level.INFO) -> 
     os.environ.setdefault("HIVEMIND_LOGLEVEL", "INFO" if verbose else "CRITICAL")
     os.environ.setdefault("GOLOG_LOG_LEVEL", "error")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "info" if verbose else "error")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "info" if verbose else "error")  # it tells of each retry
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     if not verbose:
         import warnings

@@ -112,6 +112,7 @@ def best_course(size: Size, text: Text, speed: Speed, days: float) -> Course:
         SizingError: nobody can average.
     """
     courses = [_course(size, batch, text, speed, days) for batch in size.recipe.batches]
+    courses = [course for course in courses if course.steps >= FEWEST_STEPS] or courses[:1]
     most = max(course.samples for course in courses)
     return next(course for course in courses if course.samples >= ENOUGH * most)
 

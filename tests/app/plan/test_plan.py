@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from app.plan.forecast import DAY, MEGABIT, Forecast, forecast, global_step
+from app.plan.forecast import DAY, MEGABIT, Forecast, forecast, global_step, outlook
 from app.plan.forecast_report import plan, render
 from app.plan.picture import svg
 from app.plan.table import TableError, Volunteers, read_table
@@ -60,6 +60,7 @@ def test_the_forecast_is_the_plan_of_a_round(run: RunFile):
     assert found.planned.days == pytest.approx(run.optimizer.total_steps * made.step_seconds / DAY)
     assert sum(row.parts for row in found.rows) == pytest.approx(1.0)
     assert sum(row.samples for row in found.rows) == pytest.approx(1.0)
+    assert outlook(run, rows) == found.planned
 
 
 def test_who_comes_for_half_of_the_day_brings_half_as_much(run: RunFile):
