@@ -2,7 +2,7 @@
 
 The largest model of `SIZES` is taken that gets enough to read: `PREDICTED` tokens to predict for each parameter that a
 token passes through. Hoffmann et al. 2022 find 20 for models that predict each token; a masked model predicts the
-masked ones. The hour of docs/results.md had 32 for each (15 % masked), the demo has 1.5. Text may be read `PASSES`
+masked ones. The hour of docs/results.md had 21 for each (30 % masked), the demo has 1.5. Text may be read `PASSES`
 times, as often as in that hour.
 """
 
@@ -20,7 +20,7 @@ PREDICTED = 20
 PASSES = 100
 DAY = 86_400.0  # seconds
 USED = 0.8  # of the time: some volunteers come late, some rounds fail
-SHORTEST_STEP = 2.0  # seconds, over the Internet; it is one between peers on one machine
+SHORTEST_STEP = 2.0  # seconds, over the Internet; half of one between peers on one machine
 ENOUGH = 0.8  # of what the largest batch could compute
 FEWEST_STEPS, MOST_STEPS = 80, 125_000  # of the demo; of ALBERT and sahajBERT
 VOCABULARIES = (32_000, 16_000, 8_000, 4_000, 2_000)

@@ -285,7 +285,7 @@ MUTANTS = (
     Mutant("coordinator forgets what it proposed", 6, (_tie_breaker_forgets,)),
     Mutant("promises are forgotten", 24, (_promises_are_forgotten,)),
     Mutant("accept without parts", 1, (_accepts_without_parts,)),
-    Mutant("goodbye without content", 2, (_empty_goodbye,)),
+    Mutant("goodbye without content", 7, (_empty_goodbye,)),
     Mutant("goodbye counts despite a higher promise", 7, (_goodbyes_despite_promises,)),
     Mutant("any proposal is believed", 5, (lambda: patch.object(components, "objection", lambda *known: ""),)),
     Mutant("contacts do not come with proposals", 3, (lambda: patch.object(Contacts, "evidence", lambda *header: ()),)),
