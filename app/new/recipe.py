@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app.new.writing import Section, Setting
 
-FEW_STEPS = 200  # in which a higher rate and shorter averages teach more: the demo has 80
+FEW_STEPS = 200  # in which a higher rate and shorter averages teach more: the demo has 160
 WARM_UP = 0.04  # of the steps: 5,000 of 125,000 (ALBERT), 40 of 1,500 and 20 of 240 here
 MUON_RATE, MUON_RATE_OF_FEW = 8e-3, 1.2e-2  # measured 128 wide
 MUON_WIDTH = 128
