@@ -189,9 +189,8 @@ def network(run: RunFile, options: CoordinatorOptions) -> Network:
     """Where this peer listens, and by whom it finds the swarm."""
     return Network(
         initial_peers=options.initial_peers,
-        earlier_peers=remembered_peers.recall(
-            options.state_folder / PEERS
-        ),  # they go on elsewhere if this is a new machine
+        # they go on elsewhere if this is a new machine
+        earlier_peers=remembered_peers.recall(options.state_folder / PEERS),
         listen=options.listen or tuple(run.coordinator.listen),
         announce=options.announce or tuple(run.coordinator.announce),
     )

@@ -151,10 +151,8 @@ def _is_full(folder: Path) -> bool:
 def keep_private(folder: Path) -> str | None:
     """Let only its owner read the folder of a peer: what is in it, and what the peer writes from now on.
 
-    Takes the rights of others from all files and folders in `folder`, and give none to files written later.
-
-    The latter is for this process and its helpers as a whole: libraries write into the folder, too. Links in it are
-    not followed.
+    All other rights to its files and folders are taken away, and files written later give none. The latter holds for
+    this process and its helpers as a whole: libraries write into the folder, too. Links in it are not followed.
 
     Returns:
         In one line what others can still read, or None.

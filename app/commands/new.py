@@ -47,7 +47,7 @@ def new(
             metavar="RUN", help="with whose model a table's speeds were measured; runs/bengali.yaml if absent"
         ),
     ] = None,
-    days: Annotated[str | None, typer.Option(help="for how long they will come")] = None,
+    days: Annotated[str | None, typer.Option(help="how many days the run may take")] = None,
     name: Annotated[str | None, typer.Option(help="of the run; by default the folder's")] = None,
     organizations: Annotated[
         list[str], typer.Option("--organization", help="on the Hub, whose members may join; may be repeated")
@@ -62,9 +62,10 @@ def new(
     from app.demo.corpus import guess_language
     from app.new.looking import Seen, look
     from app.new.machines import KINDS, REFERENCE, read_volunteers
-    from app.new.new import FILES, TEXT_FILES, Answers, check_apart, make
+    from app.new.new import FILES, Answers, check_apart, make
     from app.new.sources import source_of
     from app.plan.table import Volunteers
+    from corpus.held_out import TEXT_FILES
     from swarm.run_file import load_run
 
     console = Console()

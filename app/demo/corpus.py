@@ -11,12 +11,11 @@ from itertools import chain, islice
 from pathlib import Path
 
 from corpus.documents import open_documents
+from corpus.held_out import EVERY, HELD_OUT, hold_out
 from swarm.errors import DataError
-from swarm.files import write_file
 from swarm.run_file import DataSource, RunFile
 from trainer.data.sentences import split_sentences
 
-HELD_OUT_EVERY = 20  # one document in so many is kept from training
 MOST_CHARACTERS = 100_000_000  # of a corpus that the demo copies; it trains on a fraction of that
 SHORTEST = 200  # characters of a document of Python's own text; shorter ones are hardly prose
 LANGUAGES = {  # scripts by the first word of their letters' Unicode names; what is not here counts as English
@@ -33,22 +32,20 @@ LANGUAGES = {  # scripts by the first word of their letters' Unicode names; what
 
 
 def prepare_corpus(run: RunFile, corpus: Path | None, folder: Path) -> str:
-    """Write `train.jsonl` and `validation.jsonl` into `folder`; returns the language of the text.
+    """Write the text's two files into `folder`; returns the language of the text.
 
     Raises:
         DataError: the corpus is missing, empty, binary, or too small to hold something out.
     """
     documents = list(_limited(python_documentation() if corpus is None else _read(run, corpus)))
-    held_out = documents[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
+    held_out = documents[EVERY - 1 :: EVERY]
     if not held_out:
         raise DataError(
-            f"{corpus}: {len(documents)} documents are too few, at least {HELD_OUT_EVERY} are needed "
+            f"{corpus}: {len(documents)} documents are too few, at least {EVERY} are needed "
             "to keep some for the evaluation; add text (a text file of 200 KB is enough), or give it as JSONL with one "
             "document a line"
         )
-    training = [text for number, text in enumerate(documents, 1) if number % HELD_OUT_EVERY]
-    write_file(folder / "train.jsonl", _lines(training))
-    write_file(folder / "validation.jsonl", _lines(held_out))
+    hold_out(documents, folder)
     return guess_language("".join(text[:1000] for text in held_out))
 
 
@@ -102,13 +99,9 @@ def _prose(text: str) -> str:
     return prose if len(prose) >= SHORTEST else ""
 
 
-def _lines(documents: Iterable[str]) -> str:
-    return "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in documents)
-
-
 def sample_sentences(folder: Path, language: str, count: int) -> list[str]:
     """Held-out sentences that fit on the screen, spread over as many documents as there are."""
-    with (folder / "validation.jsonl").open(encoding="utf-8") as lines:
+    with (folder / HELD_OUT).open(encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for line in islice(lines, 10 * count)]
     fitting = [[one for one in split_sentences(text, language) if 50 <= len(one) <= 140] for text in texts]
     fitting = [sentences for sentences in fitting if sentences]

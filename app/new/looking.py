@@ -36,7 +36,7 @@ class Seen:
     characters: int
     words: int
     sample: tuple[str, ...]  # beginnings of documents, drawn at random from those that were read
-    all_documents: float  # of the whole text; infinite: more than were read, and nobody knows how many
+    all_documents: float  # of the whole text; infinite: more than were read, and not known
 
 
 @dataclass(frozen=True)

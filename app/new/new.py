@@ -1,6 +1,5 @@
 """What `sahaj new` does with its answers: it chooses the run, and writes run file, volunteers and held-out text."""
 
-import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +13,14 @@ from app.new.sizing import Choice, SizingError, amount, choose, run_of
 from app.new.sources import as_entries, documents_of
 from app.new.writing import Section, Setting, content, to_yaml
 from app.plan.table import Volunteers
+from corpus.held_out import EVERY, HELD_OUT, TRAINING, hold_out
 from swarm.errors import in_a_line
-from swarm.files import whole_file, write_file
+from swarm.files import write_file
 from swarm.run_file import DataSource, RunFile, parse_run
 
 FILES = RUN, TABLE = "run.yaml", "volunteers.csv"
-TEXT_FILES = TRAINING, HELD_OUT = "train.jsonl", "validation.jsonl"  # a local text, cut in two
 TITLE_WIDTH = 110  # characters of a line
-HELD_OUT_EVERY, MOST_HELD_OUT = 20, 2_000  # one document in so many is kept from training, as long as there are fewer
+MOST_HELD_OUT = 2_000  # documents of a local text that are kept from training
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def make(answers: Answers, console: Console) -> None:
     settings = run_settings(answers, choice)
     run = parse_run(content(settings), folder / RUN)  # before anything is written
     if answers.held_out is None:
-        hold_out(answers.text.source, folder)
+        hold_out(documents_of(answers.text.source), folder, most=MOST_HELD_OUT)
     rows = at_model(answers.volunteers, answers.measured, run_of(choice.course))
     write_file(folder / TABLE, to_csv(rows, run.name))
     write_file(folder / RUN, to_yaml(_title(answers), settings))
@@ -67,29 +66,12 @@ def run_settings(answers: Answers, choice: Choice) -> dict[str, Setting | Sectio
     chosen = choice.settings()
     data = Section(chosen["data"].reason, {**_sources(answers), **chosen["data"].entries})
     return {
-        "name": Setting(answers.name, "peers, files and pages call the run so"),
+        "name": Setting(answers.name, "the name of the run on pages and in files"),
         "description": Setting(f"A language model for {answers.language}.", "on pages and in the model card: say more"),
         "language": Setting(answers.language, "says where sentences end, and what the tokenizer makes uniform"),
         **{name: data if name == "data" else section for name, section in chosen.items()},
         "access": _access(answers),
     }
-
-
-def hold_out(source: DataSource, folder: Path) -> None:
-    """Write a local text as two JSONL files, with one document in `HELD_OUT_EVERY` in the second.
-
-    Raises:
-        DataError, StorageError: it cannot be read, or they cannot be written.
-    """
-    with (
-        whole_file(folder / TRAINING) as training,
-        whole_file(folder / HELD_OUT) as held_out,
-        training.open("w", encoding="utf-8") as most,
-        held_out.open("w", encoding="utf-8") as few,
-    ):
-        for number, text in enumerate(documents_of(source), start=1):
-            kept = number % HELD_OUT_EVERY == 0 and number <= HELD_OUT_EVERY * MOST_HELD_OUT
-            (few if kept else most).write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
 
 
 def check_apart(given: Path, folder: Path, names: Sequence[str]) -> None:
@@ -106,7 +88,7 @@ def _sources(answers: Answers) -> dict[str, Section]:
     folder = answers.folder.absolute()
     if answers.held_out is None:
         training, held_out = {"path": TRAINING}, {"path": HELD_OUT}
-        why = f"one document in {HELD_OUT_EVERY} of the text, kept from training"
+        why = f"one document in {EVERY} of the text, kept from training"
     else:
         training, held_out = as_entries(answers.text.source, folder), as_entries(answers.held_out, folder)
         why = "what losses are measured on"

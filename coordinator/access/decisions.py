@@ -21,11 +21,10 @@ from swarm.errors import StorageError, SwarmError
 from swarm.files import write_file
 from swarm.identity import Identity
 
-TICK = 1e-6  # seconds between two notices, at least: peers keep the later one
-MARK_EVERY = 60.0  # seconds between two writes of the time, in case the clock is set back before the next start
-
 logger = logging.getLogger(__name__)
 
+TICK = 1e-6  # seconds between two notices, at least: peers keep the later one
+MARK_EVERY = 60.0  # seconds between two writes of the time, in case the clock is set back before the next start
 OWN_PASS = 365 * 86400.0  # seconds; the coordinator gives itself a new one at each start
 PUBLISH_EVERY = 20.0  # seconds between two publications when nothing was decided: they show that the coordinator lives
 POLL_EVERY = 1.0  # seconds; the longest time from a decision to its publication

@@ -22,9 +22,8 @@ from trainer.data import Batch
 from trainer.data.batch import NOT_COUNTED
 from trainer.data.sentences import tokenized_documents
 
-FINISH_SECONDS = (
-    2.0  # for the thread to end: were it in the tokenizers library at Python's end, the process would abort
-)
+# for the thread to end: were it in the tokenizers library at Python's end, the process would abort
+FINISH_SECONDS = 2.0
 COUNTED = 2_000_000  # tokens, a few seconds' work; more would change little
 
 

@@ -44,7 +44,7 @@ class Convening:
     def new_step(self) -> None:
         """A header was applied."""
         self.round, self._no_quorum_since, self.waited_before = None, None, 0.0
-        self._began_at = -1e9  # only a ballot that decided nothing is waited after
+        self._began_at = -1e9  # the pause is for ballots that decided nothing
 
     def rolled_back(self, snapshot: str) -> None:
         """A header has taken the state of a snapshot."""

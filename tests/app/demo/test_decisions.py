@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.demo.corpus import HELD_OUT_EVERY, guess_language, prepare_corpus, python_documentation, sample_sentences
+from app.demo.corpus import guess_language, prepare_corpus, python_documentation, sample_sentences
 from app.demo.summary import PeerSummary, Summary, problems
+from corpus.held_out import EVERY
 from swarm.errors import DataError
 from swarm.run_file import RunFile, parse_run
 
@@ -86,15 +87,13 @@ def test_the_script_tells_the_language(text: str, language: str):
 
 def test_python_carries_megabytes_of_prose():
     documents = list(python_documentation())
-    assert len(documents) >= 20 * HELD_OUT_EVERY
+    assert len(documents) >= 20 * EVERY
     assert sum(map(len, documents)) > 1_000_000
     assert all(document.strip() for document in documents)
 
 
 def test_some_documents_are_kept_from_training(run: RunFile, tmp_path: Path):
-    texts = [
-        f"Document {number} tells of the wide river and of all the boats on it." for number in range(2 * HELD_OUT_EVERY)
-    ]
+    texts = [f"Document {number} tells of the wide river and of all the boats on it." for number in range(2 * EVERY)]
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     assert prepare_corpus(run, corpus, tmp_path / "out") == "en"
@@ -139,8 +138,8 @@ def test_a_single_held_out_document_gives_several_sentences(tmp_path: Path):
 
 def test_too_few_documents_are_refused_before_anything_is_written(run: RunFile, tmp_path: Path):
     corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text('{"text": "A document on its own."}\n' * (HELD_OUT_EVERY - 1))
-    with pytest.raises(DataError, match=f"{HELD_OUT_EVERY - 1} documents are too few, at least {HELD_OUT_EVERY}"):
+    corpus.write_text('{"text": "A document on its own."}\n' * (EVERY - 1))
+    with pytest.raises(DataError, match=f"{EVERY - 1} documents are too few, at least {EVERY}"):
         prepare_corpus(run, corpus, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

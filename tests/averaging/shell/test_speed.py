@@ -26,3 +26,19 @@ def test_a_newcomer_is_there_within_seconds_whatever_number_of_updates_it_has_to
         await village.end()
 
     in_virtual_time(course)
+
+
+def test_a_step_does_not_wait_for_a_second_after_the_one_before(tmp_path: Path) -> None:
+    """That pause is for ballots that decided nothing."""
+
+    async def course() -> None:
+        village = Village(tmp_path, snapshot_every=1000)
+        village.add("coordinator", begins=True)
+        village.train(village.add("asha"), tokens=village.target, seconds=0.1)
+        await village.until(lambda: len(village.entries) > 1)
+        began, first = asyncio.get_running_loop().time(), len(village.entries)
+        await village.until(lambda: len(village.entries) >= first + 10)
+        assert asyncio.get_running_loop().time() < began + 10 * village.settings.timing.resend
+        await village.end()
+
+    in_virtual_time(course)
