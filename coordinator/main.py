@@ -15,7 +15,8 @@ from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import LoadedCheckpoint, newest_that_fits
 from coordinator.context import RunContext, RunStatus
-from coordinator.evaluation.evaluator import Evaluator, held_out_batches
+from coordinator.evaluation.evaluator import Evaluator
+from coordinator.evaluation.held_out import read_held_out
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.initialization.initialize import initialize, is_new
@@ -77,7 +78,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     # What the run file names has to be there and to fit, before anything is begun.
     tokenizer = load_tokenizer(run)
     ours = fingerprint(run, tokenizer_digest(tokenizer))
-    held_out = held_out_batches(run, tokenizer)
+    held_out = read_held_out(run, tokenizer)
     probes = read_probes(run, tokenizer)
 
     # Where the run goes on: from the newest checkpoint, here or at the Hub, or from a new model.

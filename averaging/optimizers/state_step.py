@@ -14,6 +14,7 @@ from torch import Tensor
 from averaging.log.state import Layout, State
 from averaging.optimizers.lamb import move_tensor, norm
 from averaging.optimizers.muon import move_matrix
+from averaging.optimizers.schedule import learning_rate_at
 from swarm.run_file import OptimizerSection
 
 
@@ -82,14 +83,6 @@ class StateOptimizer:
                     weight_decay=self.settings.weight_decay if parameter.dim() > 1 else 0.0,
                 )
         state.step, state.updates = state.step + 1, state.updates + 1
-
-
-def learning_rate_at(settings: OptimizerSection, step: int) -> float:
-    """Of a global step, counted from 0: linear warm-up, then linear decay to zero, as sahajBERT had it."""
-    if step < settings.warmup_steps:
-        return settings.learning_rate * (step + 1) / settings.warmup_steps
-    left = (settings.total_steps - step) / (settings.total_steps - settings.warmup_steps)
-    return settings.learning_rate * max(0.0, left)
 
 
 def gradient_scale(gradients: Iterable[Tensor], largest: float) -> float:

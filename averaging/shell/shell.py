@@ -28,6 +28,7 @@ from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piec
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
+from averaging.protocol.staleness import has_use, is_fresh
 from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.shell.exchange import Exchange
 from averaging.shell.locked_machine import LockedMachine, Machine
@@ -38,7 +39,6 @@ from averaging.transport.loop import Tasks
 logger = logging.getLogger(__name__)
 
 TICK = 0.25  # seconds
-STALENESS = 1  # steps that may be taken between the state of a gradient and the one that it is applied to
 
 
 class Network(Protocol):
@@ -187,17 +187,14 @@ class Shell:
 
         Without overlap it is to count in the next step, as in one process; batches of up to `Timing.batch` seconds do.
         """
-        target = self.settings.target_samples
-        most = 2 * target if overlap else target  # of this step, which is being averaged, and of the next one
         with self._locked.lock:
             machine, loaded, state = self._machine, self.replay.loaded, self.replay.state
-            buffers = machine.buffers
             if state is None or machine.head is None or machine.is_behind or loaded != self._locked.loads:
                 return False
-            if machine.resting.rests or buffers.open_samples >= target or buffers.samples >= most:
+            if machine.resting.rests or not has_use(machine.buffers, self.settings, overlap=overlap):
                 return False
             if overlap:
-                return machine.head.step <= state.step + STALENESS
+                return is_fresh(state.step, machine.head.step)
             return state.step == machine.head.step and not machine.in_round(self._loop.time())
 
     def progress(self) -> Progress:
@@ -240,8 +237,8 @@ class Shell:
         with self._locked.lock:
             step, loaded = self._batch
             machine, counts = self._machine, False
-            is_fresh = machine.head is not None and machine.head.step <= step + STALENESS
-            is_useful = is_fresh and loaded == self._locked.loads and not machine.is_behind
+            is_timely = machine.head is not None and is_fresh(step, machine.head.step)
+            is_useful = is_timely and loaded == self._locked.loads and not machine.is_behind
             try:
                 if gradient is not None and is_useful and machine.buffers.has_room(samples):
                     self._locked.gradients.add(machine.buffers.open_number, gradient, tokens)

@@ -11,13 +11,14 @@ import torch
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from coordinator.evaluation.evaluator import evaluate
+from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.unigram import count_tokens, masked_tokens, training_documents, unigram_loss
 from coordinator.initialization.initialize import initialize
 from corpus.documents import open_documents
 from swarm.run_file import RunFile
 from tokenizer.loading import load_tokenizer, save_tokenizer
 from tokenizer.training import train_tokenizer
-from trainer.data import Batch, BatchPrefetcher, validation_batches
+from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel, build_model
 
 MICRO_BATCH = 32  # samples
@@ -59,7 +60,7 @@ class HeldOut:
     def __init__(self, run: RunFile):
         tokenizer = load_tokenizer(run)
         documents = open_documents(run, run.data.validation, seed=0, repeat=False, shuffle=False)
-        self._batches = validation_batches(run, documents, tokenizer, HELD_OUT_BATCH)
+        self._batches = held_out_batches(run, documents, tokenizer, HELD_OUT_BATCH)
         counts = count_tokens(training_documents(run), tokenizer, run.language)
         self.unigram = unigram_loss(counts, masked_tokens(self._batches))
 

@@ -27,7 +27,7 @@ from rich.table import Table
 from averaging.log.moment_codec import SIGNED, rebase, round_moment
 from averaging.log.snapshot import write_snapshot
 from averaging.log.state import State
-from averaging.optimizers.state_step import learning_rate_at
+from averaging.optimizers.schedule import learning_rate_at
 from benchmarks import command
 from benchmarks.learning.lamb import Lamb
 from corpus.documents import open_documents

@@ -18,13 +18,10 @@ from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.answers import below_unigram, compared
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker
-from corpus.documents import open_documents
 from swarm import clock
-from swarm.run_file import RunFile
-from trainer.data import Batch, validation_batches
+from trainer.data import Batch
 from trainer.model import PretrainingModel
 
-BATCH = 16  # samples: little memory, and enough to keep the processor busy
 LARGEST_EXPONENT = 700.0  # the exponential of more is no float
 
 
@@ -41,14 +38,6 @@ class Evaluation:
     def perplexity(self) -> float:
         """Perplexity of a masked token; infinite where the loss has exploded."""
         return perplexity(self.masked_lm_loss)
-
-
-def held_out_batches(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> list[Batch]:
-    """The batches of the held-out evaluation; none if the run file names no held-out text."""
-    if not run.data.validation:
-        return []
-    documents = open_documents(run, run.data.validation, seed=0, repeat=False, shuffle=False)
-    return validation_batches(run, documents, tokenizer, BATCH)
 
 
 def perplexity(loss: float) -> float:
@@ -81,7 +70,7 @@ def evaluate(model: PretrainingModel, batches: Iterable[Batch], *, autocast: boo
 
     Args:
         model: on any device; batches are moved to it.
-        batches: masked samples, as `trainer.data.validation_batches` gives them.
+        batches: masked samples, as `coordinator.evaluation.held_out` gives them.
         autocast: compute in bfloat16 where torch considers it safe; losses are still float32.
 
     Raises:

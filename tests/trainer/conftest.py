@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from coordinator.evaluation.held_out import held_out_batches
 from swarm.run_file import RunFile, parse_run
 from tokenizer.training import train_tokenizer
-from trainer.data import Batch, validation_batches
+from trainer.data import Batch
 from trainer.data.batch import Collator
 from trainer.data.instances import Instance
 
@@ -54,5 +55,5 @@ def full(run: RunFile, documents: list[str], tokenizer: PreTrainedTokenizerFast)
 @pytest.fixture(scope="session")
 def padded(run: RunFile, documents: list[str], tokenizer: PreTrainedTokenizerFast) -> Batch:
     """A batch in which some samples are padded."""
-    batches = validation_batches(run, [document[:150] for document in documents], tokenizer, 8)
+    batches = held_out_batches(run, [document[:150] for document in documents], tokenizer, 8)
     return next(batch for batch in batches if batch.tokens < batch.input_ids.numel())

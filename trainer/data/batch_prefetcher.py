@@ -17,7 +17,6 @@ from trainer.data.sentences import tokenized_documents
 
 BATCHES_READY = 16  # batches in the queue
 MOST_UNUSABLE = 10_000  # documents without a single sample among them, after which the text is given up
-HELD_OUT_FRACTION = 0.15  # of held-out tokens are masked, as BERT does
 POOL = 8  # batches whose instances are sorted by length together, so that most batches need no padding
 
 
@@ -148,30 +147,6 @@ class BatchPrefetcher:
             raise DataError(
                 f"data.train: no usable text in {self.unusable:,} documents; give sources with longer documents"
             )
-
-
-def validation_batches(
-    run: RunFile, documents: Iterable[str], tokenizer: PreTrainedTokenizerFast, batch_size: int
-) -> list[Batch]:
-    """The held-out batches, always the same: fixed order, fixed masks, no short samples.
-
-    15 % of the tokens are masked whatever the share in training, so that losses of different runs compare.
-
-    Raises:
-        DataError: the held-out sources have no usable text.
-    """
-    settings = run.data.model_copy(update={"short_sample_probability": 0.0, "masked_fraction": HELD_OUT_FRACTION})
-    rng = np.random.default_rng(0)
-    instances: list[Instance] = []
-    for sentences in tokenized_documents(documents, tokenizer, run.language):
-        instances.extend(make_instances(sentences, settings, rng))
-        if len(instances) >= settings.validation_samples:
-            break
-    if not instances:
-        raise DataError("data.validation: no usable text; give sources with longer documents")
-    collator = Collator(tokenizer, settings)
-    kept = instances[: settings.validation_samples]
-    return [collator(chunk, rng) for chunk in _chunks(kept, batch_size)]
 
 
 def _by_length(pool: list[Instance], size: int, rng: np.random.Generator) -> list[list[Instance]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from averaging.log.header import Header
 from averaging.protocol.messages import Contact
-from averaging.protocol.settings import Timing
+from averaging.protocol.timing import Timing
 
 
 class ConvenerChoice:

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from averaging.optimizers.state_step import learning_rate_at
+from averaging.optimizers.schedule import learning_rate_at
 from coordinator.context import RunContext
 from coordinator.http.responses import UNAVAILABLE, CachedJson
 from coordinator.http.schemas import HistoricEvaluationAnswer, HistoryAnswer, LearningRateAnswer

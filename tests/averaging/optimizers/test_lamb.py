@@ -8,7 +8,7 @@ import pytest
 import torch
 from hivemind.optim.state_averager import dump_optimizer_state, load_optimizer_state
 
-from averaging.optimizers.state_step import learning_rate_at
+from averaging.optimizers.schedule import learning_rate_at
 from benchmarks.learning.lamb import Lamb
 from swarm.run_file import OptimizerSection
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from averaging.log.state import Layout, State
-from averaging.optimizers.state_step import StateOptimizer, initial_state, learning_rate_at
+from averaging.optimizers.schedule import learning_rate_at
+from averaging.optimizers.state_step import StateOptimizer, initial_state
 from benchmarks.learning.lamb import Lamb
 from swarm.run_file import OptimizerSection
 

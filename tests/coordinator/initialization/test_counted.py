@@ -8,12 +8,12 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.evaluation.evaluator import evaluate
+from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.unigram import count_tokens, masked_tokens, training_documents, unigram_loss
 from coordinator.initialization.counted import begin_with_counts, text_of
 from corpus.documents import open_documents
 from swarm.run_file import RunFile
 from tests.coordinator.initialization.conftest import MakeRun
-from trainer.data import validation_batches
 from trainer.model import PretrainingModel, build_model
 
 
@@ -29,7 +29,7 @@ def begun(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> tuple[Pretraining
 
 
 def test_it_begins_near_the_loss_of_a_table_of_frequencies(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
-    held_out = validation_batches(run, open_documents(run, run.data.train, seed=0, repeat=False), tokenizer, 8)
+    held_out = held_out_batches(run, open_documents(run, run.data.train, seed=0, repeat=False), tokenizer, 8)
     table = unigram_loss(count_tokens(training_documents(run), tokenizer, run.language), masked_tokens(held_out))
     drawn = evaluate(build_model(run, tokenizer), held_out).masked_lm_loss
     model, said = begun(run, tokenizer)

@@ -15,6 +15,7 @@ from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator
+from coordinator.evaluation.held_out import held_out_batches
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import Ledger
@@ -37,7 +38,7 @@ from tests.support.hub.repositories import Line
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.waiting import PATIENCE, wait_until
-from trainer.data import Batch, validation_batches
+from trainer.data import Batch
 from trainer.model import PretrainingModel, build_model
 
 
@@ -187,7 +188,7 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
     run = run.model_copy(update={"coordinator": settings})
     said = list[str]()
     swarm: Any = Swarm(build_model(run, tokenizer), step=1)
-    held_out = validation_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
+    held_out = held_out_batches(run, [" ".join(SENTENCES)] * 20, tokenizer, 4)
     context = RunContext(run, OURS, tmp_path, ledger, said.append)
     swarm.roll_back_if_bad = lambda loss: False
     with Running(context, swarm, tokenizer, held_out) as running:

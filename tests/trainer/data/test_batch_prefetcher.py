@@ -1,4 +1,4 @@
-"""The background worker, and the held-out batches."""
+"""The background worker."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from swarm.errors import DataError
 from swarm.run_file import RunFile
 from tests.support.waiting import PATIENCE, wait_until
-from trainer.data import Batch, BatchPrefetcher, validation_batches
+from trainer.data import Batch, BatchPrefetcher
 from trainer.data.batch_prefetcher import BATCHES_READY, MOST_UNUSABLE
 
 MakePrefetcher = Callable[..., BatchPrefetcher]
@@ -174,18 +174,3 @@ def test_closing_waits_for_no_source(make: MakePrefetcher, documents: list[str],
     assert feed._thread.is_alive() == (moment == "while a source hangs")
     released.set()
     wait_until(lambda: not feed._thread.is_alive(), "end of the thread")
-
-
-def test_held_out_batches_are_the_same_for_everyone(
-    run: RunFile, documents: list[str], tokenizer: PreTrainedTokenizerFast
-) -> None:
-    first, again = (validation_batches(run, documents, tokenizer, 16) for _ in range(2))
-    assert [batch.samples for batch in first] == [16, 16, 8]
-    for one, other in zip(first, again, strict=True):
-        for field in ("input_ids", "token_type_ids", "sentence_order_label", "masked_positions", "masked_labels"):
-            assert torch.equal(getattr(one, field), getattr(other, field))
-
-
-def test_held_out_sources_without_text_are_an_error(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
-    with pytest.raises(DataError, match=r"data\.validation"):
-        validation_batches(run, ["", "Hi."], tokenizer, 16)

@@ -5,7 +5,7 @@ import pytest
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Contact
 from averaging.protocol.rounds.convener_choice import ConvenerChoice, succession
-from averaging.protocol.settings import Timing
+from averaging.protocol.timing import Timing
 from tests.averaging.log.headers import header
 
 COORDINATOR = Contact("coordinator.0", "coordinator", reachable=True, is_coordinator=True)
