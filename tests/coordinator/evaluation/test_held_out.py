@@ -44,13 +44,10 @@ def test_they_are_the_same_for_everyone(run: RunFile, tokenizer: PreTrainedToken
             assert torch.equal(getattr(one, field), getattr(other, field))
 
 
-def test_they_are_long_and_15_percent_masked_whatever_is_trained_on(
-    run: RunFile, tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_15_percent_are_masked_whatever_is_trained_on(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
     batches = held_out_batches(run, DOCUMENTS, tokenizer, 16)
-    tokens = sum(batch.tokens for batch in batches)
-    assert sum(batch.masked for batch in batches) == pytest.approx(0.15 * tokens, rel=0.1)
-    assert tokens > 0.9 * 40 * 64
+    masked, tokens = sum(batch.masked for batch in batches), sum(batch.tokens for batch in batches)
+    assert masked == pytest.approx(0.15 * tokens, rel=0.1)
 
 
 def test_sources_without_text_are_an_error(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> None:
