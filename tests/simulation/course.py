@@ -107,7 +107,7 @@ def _begin(world: World, oracle: Oracle, draw: random.Random, speeds: list[int],
         world.other_bits.add(coordinator.user)
     disk = first_disk(world.settings.run, coordinator.session)
     first = Process(world, oracle, coordinator, speed=0, disk=disk)
-    oracle.began(disk.log[0].entry, first.state)
+    oracle.began(disk.log[0].entry, first.replay.state)
     for number, speed in enumerate(speeds):
         reachable = all_reachable or (not everybody_hides and draw.random() < 0.7)
         contact = Contact(f"user{number:02d}.000", f"user{number:02d}", reachable)
@@ -151,7 +151,7 @@ def _check_peace(world: World, oracle: Oracle, faults: Faults) -> None:
         if process.contact.is_coordinator:
             oracle.check_whole_ledger(process, world.living())
     same = [one for one in world.living() if one.contact.user not in world.other_bits]
-    if len({digest_of(one.state) for one in same}) > 1:
+    if len({digest_of(one.replay.state) for one in same}) > 1:
         raise Violation("peers at the same header have different states")
 
 

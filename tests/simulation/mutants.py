@@ -28,10 +28,10 @@ from averaging.protocol.resting import Resting
 from averaging.protocol.rounds.meeting import Meeting
 from averaging.protocol.settings import Settings
 from tests.simulation.course import Course, run
+from tests.simulation.exchange import Exchange
 from tests.simulation.ledger import Ledger
-from tests.simulation.process import Process
 from tests.simulation.signatures import Credentials, Signatures
-from tests.simulation.state import State
+from tests.simulation.state import Replay, State
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _lowest_accepted() -> Any:
 
 @contextlib.contextmanager
 def _merged_buffers() -> Iterator[None]:
-    offer, batches_in = Buffers.offer, Process.batches_in
+    offer, batches_in = Buffers.offer, Exchange.batches_in
 
     @dataclass
     class Merged(Buffer):
@@ -170,13 +170,13 @@ def _merged_buffers() -> Iterator[None]:
             self.closed = {merged.number: merged}
         return offer(self)
 
-    def of_all(self: Process, number: int) -> list[Any]:
-        merged = self.machine.buffers.closed.get(number)
+    def of_all(self: Exchange, buffers: Buffers, number: int) -> list[Any]:
+        merged = buffers.closed.get(number)
         if not isinstance(merged, Merged):
-            return batches_in(self, number)
+            return batches_in(self, buffers, number)
         return [batch for one in sorted(set(merged.of)) for batch in self._batches[one]]
 
-    with patch.object(Buffers, "offer", offers_one), patch.object(Process, "batches_in", of_all):
+    with patch.object(Buffers, "offer", offers_one), patch.object(Exchange, "batches_in", of_all):
         yield
 
 
@@ -194,7 +194,7 @@ def _longest_chain_wins() -> Iterator[None]:
 
 
 def _mixed_chunks() -> Any:
-    def whatever_came_first(self: Process, entry: Header) -> tuple[Any, ...]:
+    def whatever_came_first(self: Replay, entry: Header) -> tuple[Any, ...]:
         found = []
         for digest in entry.chunks:
             instance, chunk, _ = self.contents[digest]
@@ -204,7 +204,7 @@ def _mixed_chunks() -> Any:
             found.append(same[0])
         return tuple(found)
 
-    return patch.object(Process, "update_of", whatever_came_first)
+    return patch.object(Replay, "update_of", whatever_came_first)
 
 
 def _full_credit() -> Any:
@@ -228,7 +228,7 @@ def _ledger_by_step() -> Iterator[None]:
 
 
 def _only_newcomers_rebase() -> Any:
-    return patch.object(Process, "rebase", lambda self, state: state)
+    return patch.object(Replay, "rebase", lambda self, state: state)
 
 
 def _goodbyes_of_others() -> Any:

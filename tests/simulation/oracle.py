@@ -77,7 +77,7 @@ class Oracle:
         if instance != accepted.header.previous:
             raise Violation(f"{process.session} voted in another decision than the one that it was asked about")
         for digest in _needed(accepted.header):
-            if digest not in process.contents:
+            if digest not in process.replay.contents:
                 raise Violation(f"{process.session} voted for step {accepted.header.step} without holding {digest}")
         if process.session not in process.world.cheats:
             self._check_voters(process, accepted.header)
@@ -125,7 +125,7 @@ class Oracle:
         self.check_committed(entry)
         if header.kind is not HeaderKind.RESET:
             self._note_chosen(header)
-        self.check_state(header, process.state)
+        self.check_state(header, process.replay.state)
         if header.digest not in self.headers:
             self.headers[header.digest] = header
             self.commits += 1
@@ -147,7 +147,7 @@ class Oracle:
         """A peer has loaded a snapshot instead of applying headers."""
         if entry.header.digest not in self.headers:
             raise Violation("a snapshot belongs to a header that was never applied")
-        self.check_state(entry.header, process.state)
+        self.check_state(entry.header, process.replay.state)
 
     def rejoins(self, process: "Process", log: Log) -> None:
         """A peer leaves its chain for another: where they part, its own one was reset."""
@@ -174,7 +174,7 @@ class Oracle:
 
     def _check_batches(self, process: "Process", header: Header) -> None:
         included: dict[str, list[tuple[int, ...]]] = {}  # batches of each sender, a tuple for each chunk that has it
-        for content in process.update_of(header):
+        for content in process.replay.update_of(header):
             _, _, pieces = content
             for sender, batches in pieces:
                 included.setdefault(sender, []).append(batches)
@@ -215,7 +215,8 @@ class Oracle:
 
     def check_ledger(self, process: "Process", header: Header) -> None:
         """The coordinator's ledger has what a header credits, whatever else was credited for that step."""
-        entered = process.ledger.of_header(header.digest)
+        assert process.journal is not None
+        entered = process.journal.ledger.of_header(header.digest)
         expected = {one.session: one.tokens for one in credit.contributions(header)}
         if entered != expected:
             raise Violation(f"the ledger has {entered} of a header of step {header.step} that credits {expected}")
@@ -223,9 +224,9 @@ class Oracle:
     def check_whole_ledger(self, process: "Process", living: Collection["Process"]) -> None:
         """A coordinator has credited every header of its chain, as far back as somebody can tell it."""
         chains = [one.machine.log.chain for one in living]
-        assert process.disk is not None
+        assert process.journal is not None
         held = {entry.header.digest for chain in chains if chain is not None for entry in chain.since(0)}
-        held.update(record.entry.header.digest for record in process.disk.log)
+        held.update(record.entry.header.digest for record in process.journal.disk.log)
         assert process.machine.head is not None
         for header in self._ancestors(process.machine.head.digest):
             if header.digest not in held:
@@ -271,12 +272,13 @@ class Oracle:
     def check_bounds(self, process: "Process") -> None:
         """Memory does not grow with the length of a run."""
         fetching, chain, most = process.machine.fetching, process.machine.log.chain, self._most_held
-        if len(fetching.held) > most or len(process.contents) > most:
-            raise Violation(f"{process.session} holds {len(process.contents)} chunks, {most} at most are allowed")
+        contents, aside = process.replay.contents, process.stepping.aside
+        if len(fetching.held) > most or len(contents) > most:
+            raise Violation(f"{process.session} holds {len(contents)} chunks, {most} at most are allowed")
         if len(fetching.wanted) > most + 64 * self._chunks:
             raise Violation(f"{process.session} asks for {len(fetching.wanted)} chunks")
-        if sum(isinstance(action, Apply | Load) for action in process.aside) > AHEAD:
-            raise Violation(f"{process.session} lets {len(process.aside)} actions pile up before a disk that hangs")
+        if sum(isinstance(action, Apply | Load) for action in aside) > AHEAD:
+            raise Violation(f"{process.session} lets {len(aside)} actions pile up before a disk that hangs")
         if chain is not None and len(chain) > 4 * self._snapshot_every + 60:
             raise Violation(f"{process.session} holds {len(chain)} headers")
         self._check_forgotten(process)

@@ -18,13 +18,7 @@ from coordinator.ledger import recorder
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import Ledger, open_ledger
-from coordinator.ledger.recorder import (
-    Recorder,
-    credited,
-    ledger_id,
-    seen_round,
-    with_bound_id,
-)
+from coordinator.ledger.recorder import Recorder, credited, ledger_id, seen_round, with_bound_id
 from coordinator.ledger.storage.database import LedgerError, reading, upsert
 from coordinator.ledger.tables import PlaceRow, RoundRow
 from coordinator.replica import Applied, Replica

@@ -163,8 +163,9 @@ class Faults:
 
     def _coordinator_restarts(self, process: Process, steps: int = 0) -> None:
         if not self._coordinators():
-            assert process.disk is not None
-            disk = process.disk.aged(steps) if process.disk.log else Disk()
+            assert process.journal is not None
+            disk = process.journal.disk
+            disk = disk.aged(steps) if disk.log else Disk()
             restarted(process, disk)
 
     def bring_back_coordinator_now(self) -> None:
@@ -175,9 +176,9 @@ class Faults:
     def _second_incarnation(self) -> None:
         """The old process is alive, and the organizer has started another from a copy of the disk."""
         for process in self._coordinators()[:1]:
-            assert process.disk is not None
-            if process.disk.log:
-                another = restarted(process, process.disk.aged(self._random.randint(0, 2)))
+            assert process.journal is not None
+            if process.journal.disk.log:
+                another = restarted(process, process.journal.disk.aged(self._random.randint(0, 2)))
                 victim = self._random.choice([process, another])
                 self._world.after(self.seconds(60.0), partial(self._end_one, victim))
 
@@ -295,14 +296,13 @@ class Faults:
 
     def _disk_full(self) -> None:
         for process in self._coordinators():
-            disk = process.disk
-            assert disk is not None
-            disk.is_full = True
-            self._world.after(self.seconds(60.0), process.disk_has_room)
+            assert process.journal is not None
+            process.journal.disk.is_full = True
+            self._world.after(self.seconds(60.0), process.stepping.disk_has_room)
 
     def _disk_hangs(self) -> None:
         for process in self._coordinators():
-            process.disk_hangs(self.seconds(240.0))
+            process.stepping.hang(self.seconds(240.0))
 
     # -- the end
 
@@ -315,6 +315,6 @@ class Faults:
         self.is_over = world.is_honest = True
         for process in world.living():
             process.dies_in = None
-            if process.disk is not None:
-                process.disk_goes_on_now()
-                process.disk_has_room()
+            if process.journal is not None:
+                process.stepping.go_on_now()
+                process.stepping.disk_has_room()
