@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from experts.expert import Expert, new_expert
 from experts.grid import Grid, Uid
+from swarm.run_file import RunFile
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,13 @@ class HostLimits:
     strangers_of_a_peer: int = 2  # ... and of one peer
     hello: float = 15.0  # to show it
     stall: float = 60.0  # for a request to arrive once it has begun, and for an answer to be taken
+
+
+def settings_of(run: RunFile) -> ExpertSettings | None:
+    """What the run file says; None if the run has no experts."""
+    section = run.experts
+    if section is None:
+        return None
+    return ExpertSettings(
+        tuple(section.grid), section.width, section.hidden, section.learning_rate, seed=run.model.seed
+    )
