@@ -18,6 +18,7 @@ from coordinator.context import RunContext, RunStatus
 from coordinator.evaluation.evaluator import Evaluator, held_out_batches
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram import UnigramBaseline
+from coordinator.expert_states import open_expert_states
 from coordinator.initialization.initialize import initialize, is_new
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
@@ -110,6 +111,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         ):
             watch = DHTWatch(dht, say, asked_to_leave.fail)
             releaser = open_releaser(context)
+            experts = open_expert_states(context, dht, identity, access.gate)
             rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
 
             # How others join: by the link of the HTTP service.
@@ -141,6 +143,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 Rollback(context, replica, rollback_orders),
                 tracker,
                 releaser,
+                experts,
                 evaluated=max((one.step for one in context.ledger.evaluations()), default=-1),
                 saved=min(newest.trainer_state.step, replica.step) if newest else -1,
             )
@@ -158,6 +161,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
 
             # The end: what was begun is finished, and only then does the peer leave.
             tracker.finish(timeout=1.0)
+            if experts:
+                experts.finish()
             if releaser:
                 releaser.finish()
             if not asked_to_leave.status:

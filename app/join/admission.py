@@ -114,17 +114,20 @@ class Admitted:
             )
         return self._remember(current)
 
-    def renewal(self, say: Say) -> "Renewal":
-        """Keeps the pass fresh; where this peer may not go on, that is said, and the process gets a SIGINT."""
+    def renewal(self, say: Say, work: str = "training") -> "Renewal":
+        """Keeps the pass fresh; where this peer may not go on, that is said, and the process gets a SIGINT.
+
+        Args:
+            work: what this peer does.
+        """
         from app.join.pass_renewal import Renewal
 
         def ended(message: str) -> None:
             say(message)
             os.kill(os.getpid(), signal.SIGINT)  # the peer leaves as on Ctrl-C: the others are told
 
-        return Renewal(
-            self.contact, self.gate, self.identity.peer_id, say=say, ended=ended, renewed=self._remember_newer
-        )
+        peer_id, newer = self.identity.peer_id, self._remember_newer
+        return Renewal(self.contact, self.gate, peer_id, say=say, ended=ended, renewed=newer, work=work)
 
     def _remember_newer(self, answer: Renewed) -> None:
         with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop

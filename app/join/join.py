@@ -46,9 +46,7 @@ def join(url: str, options: JoinOptions) -> None:
         _train(admitted, client_mode, options, timer, view)
 
 
-def _enter(
-    client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say
-) -> tuple[Admitted, bool]:
+def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say) -> tuple[Admitted, bool]:
     """Get a pass and the run's files, and check that this machine fits the run; also whether it needs client mode."""
     token, name = identify(
         client,
@@ -74,9 +72,7 @@ def _enter(
     return admitted, client_mode
 
 
-def _train(
-    admitted: Admitted, client_mode: bool, options: JoinOptions, timer: StartupTimer, view: ConsoleView
-) -> None:
+def _train(admitted: Admitted, client_mode: bool, options: JoinOptions, timer: StartupTimer, view: ConsoleView) -> None:
     with timer("loading the libraries of training"):
         from app.join.spot_notice import SpotNotice
         from trainer.train import train

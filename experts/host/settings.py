@@ -21,6 +21,11 @@ class ExpertSettings:
     seed: int = 0
 
     @property
+    def parameters(self) -> int:
+        """Of each expert."""
+        return self.width * (2 * self.hidden + 3) + self.hidden
+
+    @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that differ when anything here does."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]

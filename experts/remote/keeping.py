@@ -86,7 +86,7 @@ class Keeping:
                 logger.info(str(error))
                 return frozenset()
             serving = servers([host.holdings for host in listed])
-            copying.wanted = (self._newer(listed) | copying.wanted) & serving.keys()  # of one that is gone, nothing comes
+            copying.wanted = (self._newer(listed) | copying.wanted) & serving.keys()  # nothing comes of what is gone
             copying.follow(listed, serving)
             await copying.wait()
             if copying.wanted <= copying.came:
