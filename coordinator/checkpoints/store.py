@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as as_safetensors
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -88,7 +89,7 @@ def save_checkpoint(
         mixture, trunk = _parts(model.state_dict())
         model.save_pretrained(partial, state_dict=trunk)
         if mixture:
-            save_file(mixture, partial / MIXTURE)
+            (partial / MIXTURE).write_bytes(as_safetensors(mixture))
         _name_public_architecture(model, partial)
         tokenizer.save_pretrained(partial)
         # through memory: torch's own writer does not say that the disk is full
