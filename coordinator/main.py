@@ -42,6 +42,7 @@ from swarm.logging import logs
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
 from tokenizer.loading import load_tokenizer, tokenizer_digest
+from trainer.experts import open_experts
 from trainer.model import build_model
 
 SHUTDOWN_TIMEOUT = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
@@ -134,7 +135,16 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
             minutes, tracker = MinuteRecorder(context.ledger.history), open_tracker(run, folder)
             baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
-            evaluator = Evaluator(context, build_model(run, tokenizer), tokenizer, held_out, probes, baseline, tracker)
+            evaluator = Evaluator(
+                context,
+                build_model(run, tokenizer),
+                tokenizer,
+                held_out,
+                probes,
+                baseline,
+                tracker,
+                open_experts(run, ours.digest, dht, access.gate),
+            )
             loop = CoordinatorLoop(
                 context,
                 replica,
@@ -163,6 +173,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             tracker.finish(timeout=1.0)
             if experts:
                 experts.finish()
+            evaluator.close()
             if releaser:
                 releaser.finish()
             if not asked_to_leave.status:

@@ -1,38 +1,47 @@
-"""The experts of a run as a trainer reaches them: a table of who has which, kept up to date, and calls."""
+"""The experts of a run as a peer that has the model reaches them: a table of who has which, and calls."""
 
 import contextlib
 from concurrent.futures import TimeoutError as NoAnswer
 
-from averaging.shell.connection import Membership
+from hivemind.dht import DHT
+
 from averaging.transport.loop import LoopThread, join_daemon
 from experts.directory.records import Directory
 from experts.grid import size
 from experts.host.settings import ExpertSettings, settings_of
 from experts.remote.following import follow
 from experts.remote.remote_experts import RemoteExperts
+from swarm.access.gate import Gate
+from swarm.run_file import RunFile
 
 CLOSING = 2.0  # seconds for the connection to libp2p's daemon to end
 
 
-def open_experts(membership: Membership) -> "ReachedExperts | None":
+def open_experts(run: RunFile, fingerprint: str, dht: DHT, gate: Gate) -> "ReachedExperts | None":
     """Begin to look for hosts, if the run has experts; hivemind's processes must have been forked before."""
-    settings, section = settings_of(membership.run), membership.run.experts
-    if settings is None or section is None:
+    settings = settings_of(run)
+    if settings is None or run.experts is None:
         return None
-    return ReachedExperts(membership, settings, section.timeout)
+    directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
+    return ReachedExperts(directory, fingerprint, settings, run.experts.timeout, dht, gate)
 
 
 class ReachedExperts:
-    """Calls have an event loop of their own, so that they and the averaging do not hold each other up."""
+    """Calls have an event loop of their own, so that they and the averaging do not hold each other up.
 
-    def __init__(self, membership: Membership, settings: ExpertSettings, timeout: float):
-        dht, gate = membership.dht, membership.gate
+    Args:
+        fingerprint: of the run.
+        timeout: seconds that a forward or a backward waits for hosts.
+    """
+
+    def __init__(
+        self, directory: Directory, fingerprint: str, settings: ExpertSettings, timeout: float, dht: DHT, gate: Gate
+    ):
         self._size = size(settings.grid)
         self._loop = LoopThread("experts")
         self._loop.start()
         self._p2p = self._loop.call(join_daemon(dht))
-        self.caller = RemoteExperts(self._loop, self._p2p, gate, membership.fingerprint, settings, timeout)
-        directory = Directory(dht, membership.run.name, gate, settings.grid, settings.fingerprint)
+        self.caller = RemoteExperts(self._loop, self._p2p, gate, fingerprint, settings, timeout)
         self._loop.begin(follow(directory, self.caller))
 
     @property

@@ -61,7 +61,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             caps = Caps(chosen.max_upload, chosen.max_download)
             membership = Membership(run, ours.digest, dht, identity, gate, caps=caps)
             optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
-            experts = open_experts(membership)
+            experts = open_experts(run, ours.digest, dht, gate)
         credit = CreditTracker(run.data.masked_fraction)
         session = SessionPublisher(
             run.name,
