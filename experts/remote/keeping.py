@@ -5,6 +5,7 @@ A host asks for them before it serves an expert (`experts/remote/recovering.py`)
 
 import asyncio
 from collections.abc import Set
+from concurrent.futures import TimeoutError as SlowDHT
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from experts.remote.copying import Copying, CopyTimes
 from experts.remote.greeting import Greeting
 from experts.remote.hosting import Swarm
 from experts.remote.service import ExpertService
+from swarm.errors import SwarmError
 
 logger = get_logger(__name__)
 
@@ -67,6 +69,9 @@ class Keeping:
         Args:
             patience: seconds for all of it.
             look_again: seconds until hosts are asked again for what did not come.
+
+        Raises:
+            SwarmError: our own peer of the DHT does not answer.
         """
         before, copying = self.files.versions, self._copying(patience)
         try:
@@ -85,6 +90,8 @@ class Keeping:
             except NoAnswer as error:
                 logger.info(str(error))
                 return frozenset()
+            except SlowDHT:
+                raise SwarmError("the DHT did not answer, so no states of experts were collected") from None
             serving = servers([host.holdings for host in listed])
             copying.wanted = (self._newer(listed) | copying.wanted) & serving.keys()  # nothing comes of what is gone
             copying.follow(listed, serving)
