@@ -91,8 +91,8 @@ class HostConsole:
 
     @contextlib.contextmanager
     def _showing(self) -> Iterator[None]:
-        """When the terminal is gone, the host goes on without it."""
-        with contextlib.suppress(OSError):
+        """When the terminal or pipe is gone, the host goes on without it; Rich would end the program."""
+        with contextlib.suppress(OSError, SystemExit):
             yield
 
 
