@@ -10,7 +10,7 @@ from app.join.admission import Admitted
 from averaging.transport.loop import LoopThread, join_daemon
 from experts.directory.records import Directory
 from experts.host.settings import ExpertSettings
-from experts.remote.hosting import Hosting, Swarm
+from experts.remote.hosting import Hosting, HostingTimes, Swarm
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, join_dht
 from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
@@ -18,6 +18,7 @@ from trainer.organizer_notices import OrganizerNotices
 
 STATES = "experts"  # folder of states
 LOOK_EVERY = 0.5  # seconds
+TIMES = HostingTimes()
 PATIENCE = 60.0  # seconds from the signal to the end; states of many experts take a while to write
 
 
@@ -69,7 +70,7 @@ def serve(
 
 
 async def _begin(swarm: Swarm, settings: ExpertSettings, capacity: int, folder: Path) -> Hosting:
-    hosting = Hosting(swarm, settings, capacity, folder)
+    hosting = Hosting(swarm, settings, capacity, folder, times=TIMES)
     await hosting.start()
     return hosting
 
