@@ -12,11 +12,11 @@ from torch import nn
 from transformers import AlbertConfig, AlbertForPreTraining, PreTrainedTokenizerFast
 from transformers.masking_utils import create_bidirectional_mask
 
+from experts.layer.expert_term import ExpertTerm
 from swarm.errors import TokenizerError
 from swarm.run_file import ExpertsSection, RunFile
 from trainer.attention import ATTENTION
 from trainer.data.batch import NOT_COUNTED, Batch
-from trainer.expert_term import ExpertTerm
 
 LONGEST_WAVE = 10_000  # period of the slowest sinusoid, in positions, divided by 2 pi
 

@@ -36,13 +36,13 @@ from coordinator.checkpoints.checkpoint import (
     read_state,
 )
 from coordinator.checkpoints.checksums import check_sums, write_sums
+from experts.layer import expert_term
 from swarm.errors import StorageError
 from swarm.files import remove_partials, whole_directory
 from swarm.logging.logs import silence_hugging_face
 from swarm.run_file import RunFile, dump_run, load_run
 from swarm.run_file.fingerprint import Fingerprint, differences, fingerprint
 from tokenizer.loading import read_tokenizer, tokenizer_digest
-from trainer import expert_term
 
 # what the readers of tensors raise when a file is cut short, garbled or of another kind
 _UNREADABLE = (

@@ -10,10 +10,10 @@ from transformers import PreTrainedTokenizerFast
 from averaging.log.state import Layout
 from experts.expert import new_expert
 from experts.grid import Uid, all_uids
+from experts.layer.expert_term import ExpertTerm
 from experts.layer.local import LocalExperts
 from swarm.run_file import ExpertsSection, RunFile
 from trainer.data import Batch
-from trainer.expert_term import ExpertTerm
 from trainer.model import PretrainingModel, build_model
 from trainer.model_size import tensor_sizes
 
