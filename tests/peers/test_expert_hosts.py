@@ -12,6 +12,7 @@ import pytest
 from app.commands.admin import admin
 from app.demo.peers import Peer
 from coordinator.state_folder import ADMIN_KEY
+from coordinator.state_folder import EXPERTS as EXPERTS_FOLDER
 from experts.grid import Uid
 from experts.host.files import StateFiles
 from experts.host.settings import settings_of
@@ -69,17 +70,18 @@ class Hosted:
         self.swarm.wait(copied, f"copies at {name}")
 
     def files(self, name: str) -> dict[Uid, int]:
-        """The steps of the states in a host's files."""
+        """The steps of the states in a host's files; none if it has no folder for them yet."""
+        folders = list((self.swarm.folder / "peers" / name).glob("*/experts"))
+        return self.states_in(folders[0]) if folders else {}
+
+    def states_in(self, folder: Path) -> dict[Uid, int]:
+        """The steps of states, which another process may be writing."""
         settings = settings_of(self.swarm.run)
         assert settings is not None
-        found: dict[Uid, int] = {}
-        for folder in (self.swarm.folder / "peers" / name).glob("*/experts"):
-            files = StateFiles(folder, settings)
-            for path in folder.glob("*.safetensors"):
-                uid = tuple(map(int, path.stem.split(".")))
-                if (expert := files.read(uid)) is not None:
-                    found[uid] = expert.version
-        return found
+        files = StateFiles(folder, settings)
+        for path in folder.glob("[0-9]*.safetensors"):
+            files.read(tuple(map(int, path.stem.split("."))))
+        return files.versions
 
     def logged(self, name: str, pattern: re.Pattern[str]) -> dict[Uid, int]:
         """The newest count of steps that a host has logged for each expert."""
@@ -169,15 +171,16 @@ def test_after_the_end_of_everything_experts_are_what_the_last_checkpoint_has(ho
         return steps_of(files[-1]) if files else {}
 
     swarm.wait(lambda: len(released()) == COUNT, "steps of all experts in a checkpoint")
-    for peer in (host, trainer, run.caller, swarm.peers[0]):
+    for peer in (swarm.peers[0], host, trainer, run.caller):
         peer.kill()
-    last = released()
+    kept, last = run.states_in(swarm.state / EXPERTS_FOLDER), released()
+    assert all(kept[uid] >= last[uid] for uid in last), "the file is made of the states"
     shutil.rmtree(swarm.folder / "peers" / "hema")
     swarm.coordinator()
     host = run.host("hema")
     run.call()
     run.wait_for_answers()
-    assert run.logged("hema", RECOVERED) == run.logged("hema", SERVING_FROM) == last
+    assert run.logged("hema", RECOVERED) == run.logged("hema", SERVING_FROM) == kept
     run.end_well(host)
 
 
