@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
