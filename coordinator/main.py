@@ -19,6 +19,7 @@ from coordinator.evaluation.evaluator import Evaluator
 from coordinator.evaluation.held_out import read_held_out
 from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram import UnigramBaseline
+from coordinator.expert_states import open_expert_states
 from coordinator.initialization.initialize import initialize, is_new
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
@@ -42,6 +43,7 @@ from swarm.logging import logs
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import fingerprint
 from tokenizer.loading import load_tokenizer, tokenizer_digest
+from trainer.experts import open_experts
 from trainer.model import build_model
 
 SHUTDOWN_TIMEOUT = 60.0  # seconds from Ctrl-C to the end; a large checkpoint takes a while to save
@@ -111,6 +113,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
         ):
             watch = DHTWatch(dht, say, asked_to_leave.fail)
             releaser = open_releaser(context)
+            experts = open_expert_states(context, dht, identity, access.gate)
             rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
 
             # How others join: by the link of the HTTP service.
@@ -133,7 +136,16 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
             minutes, tracker = MinuteRecorder(context.ledger.history), open_tracker(run, folder)
             baseline = UnigramBaseline(run, tokenizer, held_out, say, asked_to_leave)
-            evaluator = Evaluator(context, build_model(run, tokenizer), tokenizer, held_out, probes, baseline, tracker)
+            evaluator = Evaluator(
+                context,
+                build_model(run, tokenizer),
+                tokenizer,
+                held_out,
+                probes,
+                baseline,
+                tracker,
+                open_experts(run, ours.digest, dht, access.gate),
+            )
             loop = CoordinatorLoop(
                 context,
                 replica,
@@ -142,6 +154,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 Rollback(context, replica, rollback_orders),
                 tracker,
                 releaser,
+                experts,
                 evaluated=max((one.step for one in context.ledger.evaluations()), default=-1),
                 saved=min(newest.trainer_state.step, replica.step) if newest else -1,
             )
@@ -159,6 +172,9 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
 
             # The end: what was begun is finished, and only then does the peer leave.
             tracker.finish(timeout=1.0)
+            if experts:
+                experts.finish()
+            evaluator.close()
             if releaser:
                 releaser.finish()
             if not asked_to_leave.status:

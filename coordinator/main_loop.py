@@ -4,6 +4,7 @@ import datetime
 import math
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -14,6 +15,7 @@ from coordinator.checkpoints.rollback import Rollback
 from coordinator.checkpoints.store import save_checkpoint
 from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluation, Evaluator
+from coordinator.expert_states import ExpertStates
 from coordinator.ledger.answers import below_unigram
 from coordinator.ledger.recorder import Recorder
 from coordinator.ledger.storage.database import LedgerBroken
@@ -43,6 +45,7 @@ class CoordinatorLoop:
         rollback: Rollback,
         tracker: Tracker,
         releaser: Releaser | None,
+        experts: ExpertStates | None = None,
         *,
         evaluated: int,
         saved: int,
@@ -51,6 +54,7 @@ class CoordinatorLoop:
         self._context, self._replica, self._recorder = context, replica, recorder
         self._evaluator, self._rollback, self._tracker, self._releaser = evaluator, rollback, tracker, releaser
         self._evaluated, self._saved = evaluated, saved
+        self._experts, self._held_back = experts, frozenset[Path]()  # checkpoints that wait for the experts' states
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
         self._clock_set_by = 0.0  # seconds, as last reported
@@ -80,6 +84,8 @@ class CoordinatorLoop:
             if self._rollback.needs_evaluation(step):
                 self._evaluated = min(self._evaluated, step - self._context.run.coordinator.evaluate_every)
         self._report_clock()
+        if self._experts and self._held_back - self._experts.pending:
+            self._offer()
         self._evaluator.record_unigram_loss()
         if not any(self._due(step)):
             return
@@ -122,7 +128,7 @@ class CoordinatorLoop:
             self._context.say(describe_clock(ahead))
 
     def _save(self, snapshot: Snapshot) -> None:
-        context, settings = self._context, self._context.run.coordinator
+        context = self._context
         path = save_checkpoint(
             context.checkpoints,
             model=self._evaluator.load(snapshot),
@@ -132,11 +138,23 @@ class CoordinatorLoop:
             state=self._trainer_state(snapshot.step),
         )
         self._saved = snapshot.step
-        kept = [one for one in list_checkpoints(context.checkpoints) if not self._rollback.is_abandoned(one.step)]
-        spared = self._releaser.offer(kept) if self._releaser else ()
-        prune(context.checkpoints, settings.keep_checkpoints, settings.keep_every, spared)
+        if self._experts:
+            self._experts.collect_for(path)
+        self._offer()
         context.say(f"global step {snapshot.step}: saved {path}")
         self._evaluator.fill_masks(snapshot.step)
+
+    def _offer(self) -> None:
+        """Offer for release what is whole, and remove what is not needed any longer."""
+        context, settings = self._context, self._context.run.coordinator
+        self._held_back = self._experts.pending if self._experts else frozenset()
+        kept = [
+            one
+            for one in list_checkpoints(context.checkpoints)
+            if one.path not in self._held_back and not self._rollback.is_abandoned(one.step)
+        ]
+        spared = self._releaser.offer(kept) if self._releaser else ()
+        prune(context.checkpoints, settings.keep_checkpoints, settings.keep_every, spared)
 
     def _trainer_state(self, step: int) -> TrainerState:
         scores = self._scores if self._evaluated == step else None

@@ -31,3 +31,19 @@ class ExpertCaller(Protocol):
             inputs: as they were given to `forward`.
             gradients: of the loss, with respect to the outputs.
         """
+
+
+class NoExperts:
+    """Reaches none: a trainer before it has joined, and the trunk alone."""
+
+    def alive(self) -> Collection[Uid]:
+        """None."""
+        return ()
+
+    def forward(self, inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
+        """Nothing answers."""
+        return {}
+
+    def backward(self, inputs: Mapping[Uid, Tensor], gradients: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
+        """Nothing answers."""
+        return {}

@@ -12,16 +12,20 @@ from torch import nn
 from transformers import AlbertConfig, AlbertForPreTraining, PreTrainedTokenizerFast
 from transformers.masking_utils import create_bidirectional_mask
 
+from experts.layer.expert_term import ExpertTerm
 from swarm.errors import TokenizerError
-from swarm.run_file import RunFile
+from swarm.run_file import ExpertsSection, RunFile
 from trainer.attention import ATTENTION
-from trainer.data.batch import Batch
+from trainer.data.batch import NOT_COUNTED, Batch
 
 LONGEST_WAVE = 10_000  # period of the slowest sinusoid, in positions, divided by 2 pi
 
 
 class Losses(NamedTuple):
-    """Scalars, in nats: means over masked positions and over samples, and their sum."""
+    """Scalars, in nats: means over masked positions and over samples, and their sum, which is what is minimized.
+
+    With experts the sum has their balancing loss too.
+    """
 
     loss: torch.Tensor
     masked_lm_loss: torch.Tensor
@@ -29,30 +33,33 @@ class Losses(NamedTuple):
 
 
 class PretrainingModel(AlbertForPreTraining):
-    """Transformers' ALBERT; its checkpoints load as any ALBERT's do."""
+    """Transformers' ALBERT; its checkpoints load as any ALBERT's do. With `experts` it has a term beside it."""
 
-    def __init__(self, config: AlbertConfig):
+    def __init__(self, config: AlbertConfig, experts: ExpertsSection | None = None):
         super().__init__(config)
         self.set_attn_implementation(ATTENTION)
+        self.expert_term = None if experts is None else ExpertTerm(experts, config.hidden_size)
 
     def forward(self, batch: Batch) -> Losses:
         """The losses of a batch of B samples with M masked positions."""
-        last = self._read_states(batch)  # [M + B, hidden]
+        last, balancing_loss = self._read_states(batch)  # [M + B, hidden]
         token_scores = self.predictions(last[: len(batch.masked_positions)])  # [M, vocabulary]
         pooled = self.albert.pooler_activation(self.albert.pooler(last[len(batch.masked_positions) :]))
         order_scores = self.sop_classifier(pooled)  # [B, 2]
         masked_lm_loss = nn.functional.cross_entropy(token_scores.float(), batch.masked_labels)
         order_loss = nn.functional.cross_entropy(order_scores.float(), batch.sentence_order_label)
-        return Losses(masked_lm_loss + order_loss, masked_lm_loss, order_loss)
+        loss = masked_lm_loss + order_loss
+        return Losses(loss if balancing_loss is None else loss + balancing_loss, masked_lm_loss, order_loss)
 
     def predict(self, batch: Batch) -> torch.Tensor:
         """Scores of all tokens at the M masked positions of a batch, [M, vocabulary]."""
-        return self.predictions(self._read_states(batch)[: len(batch.masked_positions)])
+        return self.predictions(self._read_states(batch)[0][: len(batch.masked_positions)])
 
-    def _read_states(self, batch: Batch) -> torch.Tensor:
+    def _read_states(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The last layer's output where a head reads it, [M + B, hidden]: masked positions, then first tokens.
 
-        Its feed-forward block is two thirds of a layer and no other position needs it.
+        And the balancing loss of experts, if the run has them. The layer's feed-forward block is two thirds of a layer
+        and no other position needs it.
         """
         embedded = self.albert.embeddings(batch.input_ids, token_type_ids=batch.token_type_ids)
         mask = None
@@ -73,7 +80,11 @@ class PretrainingModel(AlbertForPreTraining):
         samples, width = batch.input_ids.shape
         first_tokens = torch.arange(0, samples * width, width, device=hidden.device)
         read = attended.flatten(0, 1).index_select(0, torch.cat([batch.masked_positions, first_tokens]))
-        return layer.full_layer_layer_norm(layer.ff_chunk(read) + read)
+        if self.expert_term is None:
+            return layer.full_layer_layer_norm(layer.ff_chunk(read) + read), None
+        count = torch.cat([batch.masked_labels != NOT_COUNTED, torch.ones_like(first_tokens, dtype=torch.bool)])
+        added, balancing_loss = self.expert_term(read, count)
+        return layer.full_layer_layer_norm(layer.ff_chunk(read) + added + read), balancing_loss
 
 
 def build_model(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> PretrainingModel:
@@ -84,7 +95,7 @@ def build_model(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> Pretraining
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.model.seed)
-        model = PretrainingModel(model_config(run, tokenizer))
+        model = PretrainingModel(model_config(run, tokenizer), run.experts)
     positions = model.albert.embeddings.position_embeddings.weight
     with torch.no_grad():
         positions.copy_(sinusoids(*positions.shape, size=run.model.initializer_range))

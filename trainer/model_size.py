@@ -4,7 +4,10 @@ from swarm.run_file import RunFile
 
 
 def tensor_sizes(run: RunFile) -> list[int]:
-    """Elements of each tensor of parameters of `PretrainingModel`; ALBERT's layers share them."""
+    """Elements of each tensor of parameters of `PretrainingModel`; ALBERT's layers share them.
+
+    Experts are on their hosts, so they do not count; the gate and the way to them do.
+    """
     model, vocabulary = run.model, run.tokenizer.vocab_size
     width, inner, narrow = model.hidden_size, model.intermediate_size, model.embedding_size
 
@@ -19,7 +22,11 @@ def tensor_sizes(run: RunFile) -> list[int]:
     layer = [*attention, *linear(width, inner), *linear(inner, width), *norm(width)]
     pooler, order = linear(width, width), linear(width, 2)
     scores = [vocabulary, *linear(width, narrow), *norm(narrow)]  # the projection is that of the embeddings
-    return [*embeddings, *linear(narrow, width), *layer, *pooler, *scores, *order]
+    term: list[int] = []
+    if run.experts is not None:
+        sent = run.experts.width
+        term = [*linear(width, sum(run.experts.grid)), *linear(width, sent), sent * width]
+    return [*embeddings, *linear(narrow, width), *layer, *pooler, *scores, *order, *term]
 
 
 def sample_flops(run: RunFile) -> float:

@@ -18,6 +18,7 @@ from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.console.view import ConsoleView
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
+from trainer.experts import open_experts
 from trainer.micro_batch import find_pace
 from trainer.model import build_model
 from trainer.options import TrainerOptions
@@ -60,6 +61,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             caps = Caps(chosen.max_upload, chosen.max_download)
             membership = Membership(run, ours.digest, dht, identity, gate, caps=caps)
             optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
+            experts = open_experts(run, ours.digest, dht, gate)
         credit = CreditTracker(run.data.masked_fraction)
         session = SessionPublisher(
             run.name,
@@ -81,14 +83,18 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             with timer("trying how many samples fit"):
                 pace = find_pace(model, batches, device, chosen.micro_batch)
             view.message(pace.describe())
-            step = TrainingStep(model, optimizer, pace.precision, compile=chosen.compile)
+            caller = None if experts is None else experts.caller  # only now: trials are not for experts to learn from
+            step = TrainingStep(model, optimizer, pace.precision, caller, compile=chosen.compile)
+            speed = pace.samples_per_second
             loop = TrainingLoop(
-                run, gate.own.user, step, optimizer, batches, pace.samples_per_second, credit, committed, session
+                run, gate.own.user, step, optimizer, batches, speed, credit, committed, session, experts
             )
             _run_loop(loop, OrganizerNotices(gate, identity), asked, view, process_started)
             watch.stop()
             if not asked.status:
                 loop.leave()
+                if experts is not None:
+                    experts.close()
                 dht.shutdown()
             view.farewell(credit.thanks())
             if asked.status:  # threads of hivemind may wait for the DHT that is gone

@@ -12,6 +12,7 @@ from swarm.run_file import RunFile
 from trainer.console.view import View, status_of
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
+from trainer.experts import ReachedExperts
 from trainer.session_publisher import SessionPublisher
 from trainer.training_step import BatchResult, TrainingStep
 
@@ -33,6 +34,7 @@ class TrainingLoop:
     Args:
         speed: samples a second that this peer computes, as first measured.
         committed: headers that were applied; the optimizer puts them there from another thread.
+        experts: of the run, if it has any; shown in the console.
     """
 
     def __init__(
@@ -46,10 +48,11 @@ class TrainingLoop:
         credit: CreditTracker,
         committed: "queue.SimpleQueue[Entry]",
         session: SessionPublisher,
+        experts: ReachedExperts | None = None,
     ):
         self._run, self._name, self._optimizer, self._batches = run, name, optimizer, batches
         self._training_step, self._speed, self._session = training_step, speed, session
-        self._credit, self._committed = credit, committed
+        self._credit, self._committed, self._experts = credit, committed, experts
         self._rests = False  # as the volunteer was last told
         self._states_told = 0  # states loaded of which the volunteer was told
         self._began = self._computed_at = time.monotonic()
@@ -151,6 +154,7 @@ class TrainingLoop:
             data_wait_fraction=self._data_wait_fraction,
             client_mode=self._session.client_mode,
             status=status_of(progress, has_state=self._optimizer.step >= 0),
+            experts=None if self._experts is None else self._experts.answering,
         )
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from averaging.optimizer import CollaborativeOptimizer
+from experts.calls import ExpertCaller
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 from trainer.precision import Precision
@@ -22,15 +23,28 @@ class BatchResult:
 
 
 class TrainingStep:
-    """Made once for a model, then called with each batch."""
+    """Made once for a model, then called with each batch.
+
+    Args:
+        experts: reaches those of the run, if it has any.
+    """
 
     def __init__(
-        self, model: PretrainingModel, optimizer: CollaborativeOptimizer, precision: Precision, *, compile: bool
+        self,
+        model: PretrainingModel,
+        optimizer: CollaborativeOptimizer,
+        precision: Precision,
+        experts: ExpertCaller | None = None,
+        *,
+        compile: bool,
     ):
         self._model, self._optimizer, self._precision = model, optimizer, precision
         self._forward = torch.compile(model) if compile else model
         self._scaler = precision.scaler()
         self._scaled = torch.optim.SGD(model.parameters(), lr=0.0)  # tells the scaler which gradients; never stepped
+        if experts is not None and model.expert_term is not None:
+            model.expert_term.mixture.caller = experts
+            model.expert_term.mixture.loss_scale = self._scaler.get_scale
 
     def __call__(self, batch: Batch) -> BatchResult:
         """Compute the gradient with the swarm's newest parameters."""

@@ -52,28 +52,26 @@ def findings(run: RunFile, computer: Computer) -> Iterator[Finding]:
     needed, shared, on_device = PROGRAM + COPIES * weights, SHARED_COPIES * weights, DEVICE_COPIES * weights
     free = computer.shared_memory_free
     if computer.disk_free < DISK:
-        yield Finding(
-            f"The disk has {_size(computer.disk_free)} free, {_size(DISK)} are needed; free some space.", True
-        )
+        yield Finding(f"The disk has {size(computer.disk_free)} free, {size(DISK)} are needed; free some space.", True)
     if computer.memory_total < needed:
         yield Finding(
-            f"This machine has {_size(computer.memory_total)} of memory, this model needs about {_size(needed)}; "
+            f"This machine has {size(computer.memory_total)} of memory, this model needs about {size(needed)}; "
             "take a larger machine.",
             fatal=True,
         )
     elif computer.memory_available < needed:
         yield Finding(
-            f"Only {_size(computer.memory_available)} of memory are free, about {_size(needed)} are needed; "
+            f"Only {size(computer.memory_available)} of memory are free, about {size(needed)} are needed; "
             "close other programs if it becomes slow."
         )
     if free is not None and free < shared:
         yield Finding(
-            f"Shared memory ({SHARED_MEMORY}) has {_size(free)} free, about {_size(shared)} are needed; "
+            f"Shared memory ({SHARED_MEMORY}) has {size(free)} free, about {size(shared)} are needed; "
             "start a container with --shm-size=2g."
         )
     if computer.device_memory is not None and computer.device_memory < on_device:
         yield Finding(
-            f"The GPU has {_size(computer.device_memory)} of memory, about {_size(on_device)} are needed; "
+            f"The GPU has {size(computer.device_memory)} of memory, about {size(on_device)} are needed; "
             "--device cpu uses the processor."
         )
     if computer.device.startswith("cpu"):
@@ -103,7 +101,7 @@ def measure(folder: Path, device: str | None) -> Computer:
 
         on_device = float(torch.cuda.get_device_properties(picked).total_memory)
     shared = float(psutil.disk_usage(str(SHARED_MEMORY)).free) if SHARED_MEMORY.is_dir() else None
-    return Computer(_disk_free(folder), memory.available, memory.total, shared, str(picked), on_device)
+    return Computer(disk_free(folder), memory.available, memory.total, shared, str(picked), on_device)
 
 
 def needs_client_mode(own: str, coordinator: str) -> bool:
@@ -166,12 +164,14 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
     return lines
 
 
-def _disk_free(folder: Path) -> float:
+def disk_free(folder: Path) -> float:
+    """Bytes that are free on the disk of a folder, which need not be there yet."""
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     return float(psutil.disk_usage(str(existing)).free)
 
 
-def _size(amount: float) -> str:
+def size(amount: float) -> str:
+    """Bytes, for people."""
     return f"{amount / GB:.1f} GB" if amount >= 0.95 * GB else f"{amount / MB:.0f} MB"
 
 

@@ -34,11 +34,14 @@ HUB_DATASET = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 Fetch = Callable[[str, int], bytes]
 
 
-def read_manifest(manifest: Manifest, *, data: Path | None = None, trusted: bool = False) -> RunFile:
+def read_manifest(
+    manifest: Manifest, *, data: Path | None = None, trusted: bool = False, reads_text: bool = True
+) -> RunFile:
     """The checked run of a manifest, with the training text of this machine if `data` is given; nothing is written.
 
     Args:
         data: text of this machine to train on, in place of the run's.
+        reads_text: whether this peer reads the run's text; if not, it does not matter where that is.
         trusted: the coordinator is on this machine, so the run may name local text by absolute paths.
 
     Raises:
@@ -52,7 +55,7 @@ def read_manifest(manifest: Manifest, *, data: Path | None = None, trusted: bool
         sources = [_own_text(data, run.data.train[0].text_column)]
     else:
         sources = run.data.train
-        for source in sources:
+        for source in sources if reads_text else ():
             _check_source(source, trusted=trusted)
     # a trainer does not evaluate: what is held out stays with the organizer
     text = run.data.model_copy(update={"train": sources, "validation": []})

@@ -56,6 +56,7 @@ class Renewal:
         say: called with one line when the state of the renewal changes.
         ended: called once with the reason, when this peer may not go on.
         renewed: called with each new pass.
+        work: what goes on while the pass cannot be renewed.
     """
 
     def __init__(
@@ -67,9 +68,10 @@ class Renewal:
         say: Callable[[str], None],
         ended: Callable[[str], None],
         renewed: Callable[[Renewed], None] = lambda _: None,
+        work: str = "training",
     ):
         self._contact, self._gate, self._peer_id, self._expires = contact, gate, peer_id, gate.own.expires
-        self._say, self._ended, self._renewed = say, ended, renewed
+        self._say, self._ended, self._renewed, self._work = say, ended, renewed, work
         self._stop = threading.Event()
         self._trouble = ""  # what was last said about it
         self.ended_by: JoinProblem | None = None
@@ -98,7 +100,7 @@ class Renewal:
                 if not isinstance(problem, SahajError):
                     log_failure(problem, "the pass could not be renewed")
                 asked_pause = min(getattr(problem, "retry_after", 0.0), LONGEST_PAUSE)
-                if (trouble := _describe(problem)) != self._trouble:
+                if (trouble := _describe(problem, self._work)) != self._trouble:
                     self._trouble = trouble
                     self._say(trouble)
             else:
@@ -167,11 +169,11 @@ def pause(expires: float, now: float, failures: int, luck: float) -> float:
     return max(SHORTEST_PAUSE, min(LONGEST_PAUSE, 2.0 ** min(failures, 10)) * (0.5 + 0.5 * luck))
 
 
-def _describe(problem: Exception) -> str:
+def _describe(problem: Exception, work: str) -> str:
     if isinstance(problem, JoinProblem) and problem.kind in AWAY:
-        return "The coordinator is away; training goes on, and it is asked again within a minute."
+        return f"The coordinator is away; {work} goes on, and it is asked again within a minute."
     reason = str(problem) if isinstance(problem, SahajError) else type(problem).__name__
-    return f"The pass could not be renewed ({reason}); training goes on, and it is tried again."
+    return f"The pass could not be renewed ({reason}); {work} goes on, and it is tried again."
 
 
 class CoordinatorContact:

@@ -10,9 +10,13 @@ IDENTITY = "identity.key"
 MOST_PEERS = 64  # of one machine in one run
 
 
-def default_folder(url: str) -> Path:
-    """The first folder for this coordinator that no other process uses: each process is a peer of its own."""
-    base = cache_folder() / _name(url)
+def default_folder(url: str, kind: str = "") -> Path:
+    """The first folder for this coordinator that no other process uses: each process is a peer of its own.
+
+    Args:
+        kind: of peer, which ends the name: one that looks for its files finds no other kind's folder.
+    """
+    base = cache_folder() / f"{_name(url)}{kind}"
     for number in range(1, MOST_PEERS):
         folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
         if not _in_use(folder / IDENTITY):

@@ -43,6 +43,8 @@ class ProblemKind(IntEnum):
     BAD_NAME = 40
     ADMIN_KEY = 41  # missing, or not this run's
     MALFORMED = 42  # a command that the coordinator does not take
+    NO_EXPERTS = 43  # to host: the run has none
+    NOT_REACHABLE = 44  # nobody can connect to this machine
 
 
 AWAY = frozenset({ProblemKind.COORDINATOR_AWAY, ProblemKind.NO_ANSWER, ProblemKind.NO_SUCH_HOST, ProblemKind.TLS})

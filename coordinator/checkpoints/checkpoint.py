@@ -18,6 +18,7 @@ from swarm.errors import SahajError, in_a_line
 logger = logging.getLogger(__name__)
 
 MODEL = "model.safetensors"
+MIXTURE = "mixture.safetensors"  # of a run with experts: what of the model is no ALBERT, the way to them and back
 OPTIMIZER = "optimizer.pt"
 STATE = "trainer_state.json"
 RUN = "run.yaml"
@@ -113,10 +114,12 @@ def check(path: Path) -> TrainerState:
     try:
         for name in _JSON:
             json.loads((path / name).read_text(encoding="utf-8"))
-        if not isinstance(yaml.safe_load((path / RUN).read_text(encoding="utf-8")), dict):
+        run = yaml.safe_load((path / RUN).read_text(encoding="utf-8"))
+        if not isinstance(run, dict):
             raise ValueError(f"{RUN} is empty")
-        with safe_open(path / MODEL, "numpy"):
-            pass
+        for name in (MODEL, MIXTURE) if run.get("experts") else (MODEL,):
+            with safe_open(path / name, "numpy"):
+                pass
         with zipfile.ZipFile(path / OPTIMIZER):
             pass
     except _UNREADABLE as error:

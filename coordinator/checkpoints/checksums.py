@@ -25,6 +25,15 @@ def sums_with(folder: Path, changed: Mapping[str, bytes]) -> bytes:
     return _lines(sums | {name: hashlib.sha256(content).hexdigest() for name, content in changed.items()}).encode()
 
 
+def with_sum(folder: Path, name: str) -> bytes:
+    """The folder's checksums, and that of a file which has come into it since they were written.
+
+    Raises:
+        OSError, ValueError: there are no sums, or no such file.
+    """
+    return _lines(read_sums(folder) | {name: _sum(folder / name)}).encode()
+
+
 def check_sums(folder: Path) -> None:
     """Compare the files with their checksums, unless the checkpoint is so old that it has none.
 

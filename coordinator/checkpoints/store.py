@@ -1,7 +1,7 @@
 """Saves and loads checkpoints: `checkpoint-<step>` folders that Transformers loads, each of them whole or absent.
 
 A checkpoint holds `config.json` and `model.safetensors`, the tokenizer's files, `optimizer.pt`,
-`run.yaml` and `trainer_state.json`.
+`run.yaml` and `trainer_state.json`, and `mixture.safetensors` if the run has experts.
 """
 
 import io
@@ -16,11 +16,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from safetensors.torch import save as as_safetensors
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from coordinator.checkpoints.checkpoint import (
     CONFIG,
+    MIXTURE,
     MODEL,
     OPTIMIZER,
     RUN,
@@ -34,6 +36,7 @@ from coordinator.checkpoints.checkpoint import (
     read_state,
 )
 from coordinator.checkpoints.checksums import check_sums, write_sums
+from experts.layer import expert_term
 from swarm.errors import StorageError
 from swarm.files import remove_partials, whole_directory
 from swarm.logging.logs import silence_hugging_face
@@ -83,7 +86,10 @@ def save_checkpoint(
     path = folder / f"checkpoint-{state.step}"
     with whole_directory(path) as partial:
         silence_hugging_face()
-        model.save_pretrained(partial)
+        mixture, trunk = _parts(model.state_dict())
+        model.save_pretrained(partial, state_dict=trunk)
+        if mixture:
+            (partial / MIXTURE).write_bytes(as_safetensors(mixture))
         _name_public_architecture(model, partial)
         tokenizer.save_pretrained(partial)
         # through memory: torch's own writer does not say that the disk is full
@@ -109,6 +115,8 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint:
         _check_zip(path / OPTIMIZER)
         optimizer_state = torch.load(path / OPTIMIZER, map_location="cpu", weights_only=True)
         model_state = load_file(path / MODEL)
+        if (path / MIXTURE).exists():
+            model_state |= load_file(path / MIXTURE)
     except _UNREADABLE as error:
         raise broken(path, error) from error
     return LoadedCheckpoint(model_state, optimizer_state, state)
@@ -156,6 +164,12 @@ def restore_model(model: PreTrainedModel, model_state: Mapping[str, Tensor]) -> 
             f"another shape ({len(misfits)} such tensors); use the run.yaml beside the checkpoint"
         )
     model.load_state_dict(dict(model_state), strict=False)
+
+
+def _parts(model_state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """What leads to experts and back, and the rest, which is an ordinary model."""
+    mixture = {name: one for name, one in model_state.items() if name.startswith(f"{expert_term.NAME}.")}
+    return mixture, {name: one for name, one in model_state.items() if name not in mixture}
 
 
 def _read_back(partial: Path, path: Path, model: PreTrainedModel) -> None:

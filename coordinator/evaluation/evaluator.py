@@ -18,8 +18,10 @@ from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.ledger.answers import below_unigram, compared
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker
+from experts.calls import NoExperts
 from swarm import clock
 from trainer.data import Batch
+from trainer.experts import ReachedExperts
 from trainer.model import PretrainingModel
 
 LARGEST_EXPONENT = 700.0  # the exponential of more is no float
@@ -69,7 +71,7 @@ def evaluate(model: PretrainingModel, batches: Iterable[Batch], *, autocast: boo
     Every masked position counts the same, however samples are grouped into batches.
 
     Args:
-        model: on any device; batches are moved to it.
+        model: on any device; batches are moved to it. What is evaluated is the trunk alone, unless it reaches experts.
         batches: masked samples, as `coordinator.evaluation.held_out` gives them.
         autocast: compute in bfloat16 where torch considers it safe; losses are still float32.
 
@@ -107,7 +109,11 @@ def evaluate(model: PretrainingModel, batches: Iterable[Batch], *, autocast: boo
 
 
 class Evaluator:
-    """Holds a model of its own, into which it loads states; not for several threads."""
+    """Holds a model of its own, into which it loads states; not for several threads.
+
+    Args:
+        experts: of the run, if it has any. What is recorded is the trunk alone, as everybody can use it.
+    """
 
     def __init__(
         self,
@@ -118,11 +124,12 @@ class Evaluator:
         probes: list[Probe],
         baseline: UnigramBaseline,
         tracker: Tracker,
+        experts: ReachedExperts | None = None,
     ):
         self.model, self.tokenizer = model, tokenizer
         self.unigram_loss: float | None = None  # nats; known once the ledger's evaluations have it
         self._context, self._held_out, self._probes = context, held_out, probes
-        self._baseline, self._tracker = baseline, tracker
+        self._baseline, self._tracker, self._experts = baseline, tracker, experts
         self._began = clock.now()
         self._autocast = bool(held_out) and bfloat16_is_faster(model, held_out[0])
 
@@ -139,8 +146,8 @@ class Evaluator:
         """
         if not self._held_out:
             return None
-        batches = itertools.takewhile(lambda _: not stop.is_set(), self._held_out)
-        result = evaluate(self.load(snapshot), batches, autocast=self._autocast)
+        self.load(snapshot)
+        result = self._evaluate(stop)
         if stop.is_set():  # the figure is of a part of the text; leaving in time matters more
             return None
         self._context.ledger.record_evaluation(
@@ -154,13 +161,41 @@ class Evaluator:
         if snapshot.step == 0:  # what an untrained model predicts
             self.fill_masks(snapshot.step)
         below = below_unigram(result.masked_lm_loss, self.unigram_loss)
-        figures = {"held_out_loss": result.masked_lm_loss}
-        self._tracker.log(figures if below is None else figures | {"below_unigram": below}, snapshot.step)
+        with_experts = self._loss_with_experts(stop)
+        figures = {
+            "held_out_loss": result.masked_lm_loss,
+            "below_unigram": below,
+            "held_out_loss_with_experts": with_experts,
+        }
+        self._tracker.log({name: one for name, one in figures.items() if one is not None}, snapshot.step)
         self._context.say(
             f"global step {snapshot.step}: held-out loss {result.masked_lm_loss:.3f}{compared(below)}, "
-            f"sentence order right in {result.sentence_order_accuracy:.0%}"
+            + ("" if with_experts is None else f"{with_experts:.3f} with experts, ")
+            + f"sentence order right in {result.sentence_order_accuracy:.0%}"
         )
         return result
+
+    def _evaluate(self, stop: threading.Event) -> Evaluation:
+        """Of what is loaded; of a part of the text if `stop` is set meanwhile."""
+        batches = itertools.takewhile(lambda _: not stop.is_set(), self._held_out)
+        return evaluate(self.model, batches, autocast=self._autocast)
+
+    def _loss_with_experts(self, stop: threading.Event) -> float | None:
+        """The held-out loss with the experts that answer; None if there are none or `stop` was set."""
+        term = self.model.expert_term
+        if term is None or self._experts is None or not self._experts.caller.alive() or stop.is_set():
+            return None
+        term.mixture.caller = self._experts.caller
+        try:
+            loss = self._evaluate(stop).masked_lm_loss
+        finally:
+            term.mixture.caller = NoExperts()
+        return None if stop.is_set() else loss
+
+    def close(self) -> None:
+        """Reach no more experts; before the DHT is shut down."""
+        if self._experts is not None:
+            self._experts.close()
 
     def fill_masks(self, step: int) -> None:
         """Record what the loaded model, which is that of this global step, predicts for the probes."""

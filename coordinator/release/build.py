@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from coordinator.checkpoints.checkpoint import RUN, Checkpoint, CheckpointError, TrainerState, broken, read_size
 from coordinator.checkpoints.checksums import SUMS, check_sums, sums_with
 from coordinator.public_run import for_everybody
@@ -11,6 +13,8 @@ from coordinator.release.card import card
 from coordinator.release.curve import picture
 from coordinator.release.facts import Facts, Record
 from coordinator.release.publish import CARD, Release, message
+from experts.released import FILE as EXPERTS
+from experts.released import steps_of
 from swarm.run_file import MASK, RunFile, dump_run, load_run
 
 
@@ -47,6 +51,7 @@ def make_release(
         curve=next(iter(pictures), None),
         made=tuple(also),
         mask=_mask_of(checkpoint.path),
+        experts=_experts_in(checkpoint.path) if EXPERTS in saved else 0,
     )
     files: dict[str, Path | bytes] = {**saved, **_made_public(checkpoint.path)}
     files |= {**pictures, **also, CARD: card(facts).encode()}
@@ -65,6 +70,13 @@ def _mask_of(checkpoint: Path) -> str:
     content = json.loads((checkpoint / "tokenizer_config.json").read_text(encoding="utf-8"))
     mask = content.get("mask_token", MASK)
     return str(mask["content"] if isinstance(mask, dict) else mask)
+
+
+def _experts_in(checkpoint: Path) -> int:
+    try:
+        return len(steps_of(checkpoint / EXPERTS))
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
+        raise broken(checkpoint, error) from error
 
 
 def _files_of(checkpoint: Path) -> dict[str, Path]:

@@ -74,6 +74,7 @@ class Facts:
     curve: str | None = None  # name of the picture in the repository
     made: tuple[str, ...] = ()  # names of other files that go with it
     mask: str = MASK  # as the tokenizer writes it
+    experts: int = 0  # in the file beside the model
 
 
 def read_record(ledger: Ledger, run: RunFile, unnamed: frozenset[str]) -> Record:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from experts.expert import Expert, new_expert
 from experts.grid import Grid, Uid
+from swarm.run_file import RunFile
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,11 @@ class ExpertSettings:
     max_grad_norm: float = 1.0  # of what one caller's rows add to the gradient of an expert's step
     max_staleness: int = 64  # steps of an expert between a forward call and its gradient; beyond that there is no step
     seed: int = 0
+
+    @property
+    def parameters(self) -> int:
+        """Of each expert."""
+        return self.width * (2 * self.hidden + 3) + self.hidden
 
     @property
     def fingerprint(self) -> str:
@@ -49,3 +55,13 @@ class HostLimits:
     strangers_of_a_peer: int = 2  # ... and of one peer
     hello: float = 15.0  # to show it
     stall: float = 60.0  # for a request to arrive once it has begun, and for an answer to be taken
+
+
+def settings_of(run: RunFile) -> ExpertSettings | None:
+    """What the run file says; None if the run has no experts."""
+    section = run.experts
+    if section is None:
+        return None
+    return ExpertSettings(
+        tuple(section.grid), section.width, section.hidden, section.learning_rate, seed=run.model.seed
+    )

@@ -22,8 +22,7 @@ NEGLIGIBLE = 1e-16  # the square of Adam's epsilon: a mean below that makes no s
 
 def longest_state(settings: ExpertSettings) -> int:
     """Bytes of an expert's state, at most."""
-    elements = settings.width * (2 * settings.hidden + 3) + settings.hidden
-    return COPIES * 4 * elements + HEADER
+    return COPIES * 4 * settings.parameters + HEADER
 
 
 def to_bytes(expert: TrainedExpert) -> bytes:

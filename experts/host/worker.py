@@ -32,6 +32,7 @@ class Worker:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="experts")
         self._waiting: dict[int, tuple[Call, asyncio.Future[Outcome]]] = {}  # by the identity of the call
         self._changed = asyncio.Event()
+        self.answered = self.refused = 0  # calls
 
     async def run(self) -> None:
         """Compute what comes, until cancelled."""
@@ -85,6 +86,8 @@ class Worker:
             self._answer(call, outcome)
 
     def _answer(self, call: Call, outcome: Outcome) -> None:
+        self.answered += not outcome.refused
+        self.refused += bool(outcome.refused)
         _, answer = self._waiting.pop(id(call), (None, None))
         if answer is not None and not answer.done():
             answer.set_result(outcome)

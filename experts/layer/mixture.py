@@ -4,6 +4,7 @@ Source: Ryabinin and Gusev 2020, section 3, with a learned bottleneck around wha
 `added = up(sum over the experts of a row: weight * expert(down(row)))`.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -50,7 +51,7 @@ class MixtureOfExperts(nn.Module):
         Args:
             trunk_width: of the rows that it is given.
             width: of the rows that travel.
-            caller: reaches the experts.
+            caller: reaches the experts; may be replaced by another one.
             experts_of_a_row: at most.
             off_share: part of the training batches without experts, drawn from torch's random numbers.
             select: finds the best experts; by default it looks at all that `caller` believes alive.
@@ -61,8 +62,9 @@ class MixtureOfExperts(nn.Module):
         self.up = nn.Linear(width, trunk_width, bias=False)
         nn.init.zeros_(self.up.weight)
         self.experts_of_a_row, self.off_share = experts_of_a_row, off_share
-        self._caller = caller
-        self._select = select or (lambda scores, count: best_alive(scores, caller.alive(), count))
+        self.caller = caller
+        self.loss_scale: Callable[[], float] = lambda: 1.0  # by what the loss is multiplied for its backward pass
+        self._select = select or (lambda scores, count: best_alive(scores, self.caller.alive(), count))
 
     def forward(self, rows: Tensor) -> Mixture:
         """Call the experts of all rows, one batch for each expert.
@@ -74,7 +76,7 @@ class MixtureOfExperts(nn.Module):
             return Mixture(torch.zeros_like(rows), rows.new_zeros(()), 0, 0)
         scores = self.gate(rows)
         choice = self._choose(scores)
-        outputs, answered = call_experts(self._caller, self.down(rows), choice)
+        outputs, answered = call_experts(self.caller, self.down(rows), choice, self.loss_scale())
         mixed = (weights_of(scores, choice, answered).unsqueeze(2) * outputs).sum(dim=1)
         return Mixture(
             self.up(mixed.to(rows.dtype)),

@@ -61,6 +61,15 @@ class Copying:
             if of_it and host.peer_id not in self._tasks:
                 self._tasks[host.peer_id] = asyncio.create_task(self._fetch(host.peer_id, of_it))
 
+    @property
+    def came(self) -> Set[Uid]:
+        """Experts whose state came, whether it was of use or not."""
+        return self._tried_at.keys()
+
+    async def wait(self) -> None:
+        """Until nothing is on its way."""
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
     async def stop(self) -> None:
         """End all tasks."""
         for task in self._tasks.values():

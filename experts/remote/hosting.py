@@ -20,6 +20,7 @@ from experts.host.worker import Worker
 from experts.remote.connection import HostConnection
 from experts.remote.copying import Copying, CopyTimes
 from experts.remote.greeting import Greeting
+from experts.remote.recovering import Recovering
 from experts.remote.service import ExpertService
 from swarm import clock
 from swarm.access.gate import Gate
@@ -56,6 +57,17 @@ class Swarm:
     directory: Directory
 
 
+@dataclass(frozen=True)
+class Report:
+    """What a host does, for people. Calls and rows are counted from its start."""
+
+    holdings: Holdings
+    answered: int  # calls
+    refused: int  # calls, requests and streams
+    rows: int
+    problem: str  # why states cannot be written; empty if they can
+
+
 class Hosting:
     """Serves and copies up to `capacity` experts. Everything is called in the event loop."""
 
@@ -75,6 +87,10 @@ class Hosting:
         self._peer = swarm.identity.peer_id.to_base58()
         copying = CopyTimes(times.copy, times.transfer, times.transfers)
         self._copying = Copying(self._connect, settings, self._files, copying)
+        self._recovering = Recovering(
+            self._connect, lambda: swarm.gate.notices.coordinator, settings, self._files, times.transfer
+        )
+        self._problem = ""
         self._saved_at: dict[Uid, float] = {}
         self._published_at = float("-inf")
         self._looks = 0
@@ -89,6 +105,12 @@ class Hosting:
         copies = {uid: version for uid, version in self._files.versions.items() if uid in had}
         return Holdings(self._peer, serves, copies)
 
+    async def report(self) -> Report:
+        """What we do now."""
+        worker = self.worker
+        refused = worker.refused + self._service.refused
+        return Report(self.holdings, worker.answered, refused, worker.computing.rows, self._problem)
+
     async def start(self) -> None:
         """Read what we had, and begin."""
         await asyncio.to_thread(self._files.load)
@@ -97,19 +119,24 @@ class Hosting:
         await self._service.start()
         self._tasks = [asyncio.create_task(self._keep_looking()), asyncio.create_task(self._keep_saving())]
 
-    async def stop(self) -> None:
-        """Write all states and leave: others take over at once."""
+    async def stop(self) -> list[Uid]:
+        """Write all states and leave: others take over at once.
+
+        Returns:
+            The experts whose newest state could not be written.
+        """
         await _end(self._tasks)
         await self._copying.stop()
+        await self._recovering.stop()
         await self._service.stop()
-        for uid in list(self.worker.computing.experts):
-            await self._save(uid)
+        lost = [uid for uid in list(self.worker.computing.experts) if not await self._save(uid)]
         try:
             await asyncio.to_thread(self._swarm.directory.store, self._swarm.identity, Holdings(self._peer), 0.0, 2.0)
         except Exception as error:  # leaving does not fail because nobody is there to hear it
             logger.debug(f"the host's record was not withdrawn: {error!r}")
         if self._working is not None:
             await _end([self._working])
+        return lost
 
     async def _keep_looking(self) -> None:
         while True:
@@ -157,7 +184,7 @@ class Hosting:
             logger.info(f"expert {uid} is served by another host now")
             await self.worker.between(experts.pop, uid)
             self._copying.had.add(uid)
-        for uid in sorted(to_have.serves - experts.keys()):
+        for uid in sorted(await self._recovering.prepare(to_have.serves - experts.keys(), self._times.look)):
             expert = await asyncio.to_thread(self._files.read, uid) or TrainedExpert(uid, self._settings)
             logger.info(f"serving expert {uid} from step {expert.version}")
             await self.worker.between(experts.__setitem__, uid, expert)
@@ -186,7 +213,9 @@ class Hosting:
             await asyncio.to_thread(self._files.write, uid, version, state)
         except StorageError as error:
             logger.warning(str(error))
+            self._problem = str(error)
             return False
+        self._problem = ""
         self._saved_at[uid] = clock.now()
         return True
 

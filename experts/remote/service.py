@@ -18,6 +18,7 @@ from experts.codec import encoded_bytes
 from experts.grid import Uid
 from experts.host.call_queue import Call
 from experts.host.computing import Outcome
+from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.worker import BUSY, Worker
@@ -32,6 +33,7 @@ from swarm.rate_limit import RateLimit
 logger = get_logger(__name__)
 
 REFUSALS = (ValueError, PassRefused)
+NOT_HERE, NOTHING_NEWER = Outcome(refused="not here"), Outcome(refused="nothing newer")
 UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
 
 
@@ -45,10 +47,19 @@ class ExpertService:
     Args:
         gate: checks passes and has ours.
         run: fingerprint of the run.
+        kept: states that are handed out, but not served.
     """
 
-    def __init__(self, p2p: P2P, gate: Gate, run: str, settings: ExpertSettings, worker: Worker):
-        self._p2p, self._worker, self._limits = p2p, worker, worker.limits
+    def __init__(
+        self,
+        p2p: P2P,
+        gate: Gate,
+        run: str,
+        settings: ExpertSettings,
+        worker: Worker,
+        kept: StateFiles | None = None,
+    ):
+        self._p2p, self._worker, self._limits, self._kept = p2p, worker, worker.limits, kept
         self._settings, self._greeting = settings, Greeting(gate, run, settings)
         self._longest_payload = 2 * encoded_bytes(self._limits.request_rows, settings.width)
         self._streams: set[asyncio.Task[Any]] = set()
@@ -149,15 +160,26 @@ class ExpertService:
             return Answer(request.number), b""
         if len(request.parts) != 1:
             return Answer(request.number), b""
+        (part,) = request.parts
+        version = self._version(part.uid)
+        if version is None or 0 < version <= part.version:
+            return self._answer(request, [NOT_HERE if version is None else NOTHING_NEWER])
         if self._states.attempt(user) is not None:
             return self._answer(request, [BUSY])
-        outcome = await self._worker.between(self._state, request.parts[0].uid)
-        return self._answer(request, [outcome])
+        return self._answer(request, [await self._worker.between(self._state, part.uid)])
+
+    def _version(self, uid: Uid) -> int | None:
+        expert = self._worker.computing.experts.get(uid)
+        if expert is not None:
+            return expert.version
+        return self._kept.versions.get(uid) if self._kept else None
 
     def _state(self, uid: Uid) -> Outcome:
         """In the computing thread."""
         expert = self._worker.computing.experts.get(uid)
-        return Outcome(to_bytes(expert), expert.version) if expert else Outcome(refused="not here")
+        if expert is None and self._kept:
+            expert = self._kept.read(uid)
+        return Outcome(to_bytes(expert), expert.version) if expert else NOT_HERE
 
     @staticmethod
     def _answer(request: Request, outcomes: list[Outcome]) -> tuple[Answer, bytes]:

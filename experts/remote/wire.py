@@ -54,7 +54,7 @@ class Part(_Packed, frozen=True):
 
     uid: tuple[int, ...]
     rows: int = 0
-    version: int = 0  # of the expert at the forward call, on the way back
+    version: int = 0  # of the expert at the forward call, on the way back; of a state, the one that the caller has
 
 
 class Request(_Packed, frozen=True):

@@ -1,23 +1,23 @@
 """The run file: its schema, its reading, the messages for mistakes in it, and its fingerprint."""
 
+from swarm.run_file.experts import ExpertsSection
+from swarm.run_file.release import ReleaseSection
 from swarm.run_file.schema import (
     MASK,
     AccessSection,
     AveragingSection,
     CoordinatorSection,
-    Count,
     DataSection,
     DataSource,
     ModelSection,
     OptimizerSection,
-    ReleaseSection,
     RunFile,
-    Section,
     TokenizerSection,
     dump_run,
     load_run,
     parse_run,
 )
+from swarm.run_file.section import Count, Section
 
 __all__ = [
     "MASK",
@@ -27,6 +27,7 @@ __all__ = [
     "Count",
     "DataSection",
     "DataSource",
+    "ExpertsSection",
     "ModelSection",
     "OptimizerSection",
     "ReleaseSection",

@@ -1,8 +1,9 @@
 """What peers of a run must agree on, as one short string, and where two of them differ.
 
 It covers what changes the meaning of a gradient or the bytes on the wire: the model, the tokenizer, how text becomes
-samples, the optimizer and which version of it computes the step, and how averaging adds up, overlaps and compresses. It
-leaves out what each peer may choose for itself: where its text comes from and how much of its line it gives.
+samples, the optimizer and which version of it computes the step, how averaging adds up, overlaps and compresses, and
+what experts are. It leaves out what each peer may choose for itself: where its text comes from and how much of its line
+it gives.
 """
 
 import hashlib
@@ -28,6 +29,7 @@ AVERAGING_FIELDS = frozenset(
         "rounds_per_step",
     }
 )
+EXPERTS_FIELDS = frozenset({"grid", "width", "hidden", "experts_of_a_row", "off_share", "balancing", "learning_rate"})
 OPTIMIZER_VERSION = 2  # raised when `averaging/optimizers` computes other numbers from the same settings
 DIGEST_LENGTH = 16  # hexadecimal digits: 64 bits, plenty to tell mistakes apart
 
@@ -56,6 +58,8 @@ def fingerprint(run: RunFile, tokenizer_digest: str, optimizer_version: int = OP
     values |= _section("data", run.data, SAMPLE_FIELDS)
     values |= _section("optimizer", run.optimizer)
     values |= _section("averaging", run.averaging, AVERAGING_FIELDS)
+    if run.experts is not None:
+        values |= _section("experts", run.experts, EXPERTS_FIELDS)
     return Fingerprint(tuple(sorted((key, json.dumps(value)) for key, value in values.items())))
 
 

@@ -5,25 +5,18 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from swarm.errors import RunFileError
+from swarm.run_file.experts import ExpertsSection
+from swarm.run_file.release import ReleaseSection
+from swarm.run_file.section import Count, DecayRate, Probability, Seconds, Section
 from swarm.run_file.strict_yaml import read_yaml
 from swarm.run_file.validation_messages import describe, shown
 
-Probability = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(gt=0)]
-Seconds = Annotated[float, Field(gt=0)]
-DecayRate = Annotated[float, Field(ge=0, lt=1)]
 MASK = "[MASK]"  # how the gap in a probe is written
 MOST_PROBES = 10
 LONGEST_PROBE = 200  # characters
-
-
-class Section(BaseModel):
-    """A part of the run file: unknown keys and wrong types are errors, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class ModelSection(Section):
@@ -228,26 +221,6 @@ class AccessSection(Section):
         return not (self.open or self.users or self.organizations)
 
 
-class ReleaseSection(Section):
-    """Where checkpoints are released on the Hub, and which of them."""
-
-    repo: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="a repository on the Hub, as owner/name (made if there is none)",
-    )
-    private: bool = Field(False, description="make it one that only its owners see")
-    every: Count = Field(
-        500, description="global steps; release the first checkpoint at or after each multiple of them"
-    )
-    milestones: Count | None = Field(
-        None, description="global steps; the first release at or after each multiple of them has a tag, step-N"
-    )
-    license: str | None = Field(None, description="of the model, as apache-2.0")
-    contributors: Literal["verified", "all", "none"] = Field(
-        "none", description="whom the model card names: people whom the Hub vouches for, everybody, or nobody"
-    )
-
-
 class RunFile(Section):
     """A whole run."""
 
@@ -265,6 +238,7 @@ class RunFile(Section):
     coordinator: CoordinatorSection = Field(default_factory=CoordinatorSection)
     access: AccessSection = Field(default_factory=AccessSection, description="who may join")
     release: ReleaseSection | None = Field(None, description="where checkpoints are released; absent: nowhere")
+    experts: ExpertsSection | None = Field(None, description="experts on machines of volunteers; absent: none")
     _folder: Path = PrivateAttr(default_factory=Path)
 
     @field_validator("access", mode="before")
@@ -272,6 +246,14 @@ class RunFile(Section):
     def _empty_access(cls, given: object) -> object:
         """A section whose lines are all comments is one that admits nobody yet."""
         return {} if given is None else given
+
+    @model_validator(mode="after")
+    def experts_need_the_log(self) -> "RunFile":
+        """Gate and bottleneck have to be the same on all trainers of an expert."""
+        if self.experts is not None and self.averaging.target_group_size is not None:
+            size = self.averaging.target_group_size
+            raise ValueError(f"experts: not in small groups; remove experts or averaging.target_group_size ({size})")
+        return self
 
     @property
     def folder(self) -> Path:

@@ -10,6 +10,7 @@ os.environ["HF_HUB_DISABLE_XET"] = "1"  # as well; the stand-in for the Hub take
 set_verbosity(verbose=False)
 for needed in (
     "app.demo.demo",
+    "app.hosting.serving",
     "app.join.join",
     "coordinator.main",
     "coordinator.http.app",

@@ -55,6 +55,7 @@ class SmallSwarm:
         averaging: dict[str, object] | None = None,
         coordinator: dict[str, object] | None = None,
         model: dict[str, object] | None = None,
+        experts: dict[str, object] | None = None,
     ):
         self.folder, self.state, self.target = folder, folder / "state", target_batch_size
         self.run_file, self.text = folder / "run.yaml", corpus / "train.jsonl"
@@ -70,6 +71,8 @@ class SmallSwarm:
         content["access"] = {"host": self.host("coordinator"), "port": 0} | (access or {"open": True})
         if release is not None:
             content["release"] = release
+        if experts is not None:
+            content["experts"] = experts
         self.run = parse_run(content, self.run_file)
         write_file(self.run_file, dump_run(self.run))
         self._ledger: Ledger | None = None
@@ -110,6 +113,12 @@ class SmallSwarm:
         command += [*options, *([] if token else ["--name", asks_for or name])]
         environment = {"HF_TOKEN": token, **environment}
         return self._start(name, command, client_mode=client_mode, by_command=by_command, environment=environment)
+
+    def host_experts(self, name: str, *options: object) -> Peer:
+        """Start a host of experts by the run's link; returns at once. Its folder is its name's."""
+        listen = f"/ip4/{self.host(name)}/tcp/0"
+        command = ["host-experts", self.url, "--state", self.folder / "peers" / name, "--listen", listen]
+        return self._start(name, [*command, *options, "--name", name])
 
     def _start(
         self,

@@ -55,6 +55,7 @@ class View:
     data_wait_fraction: float  # of the time, between 0 and 1
     client_mode: bool
     status: str  # what is going on now, in a few words
+    experts: tuple[int, int] | None = None  # that answer now, of how many; None if the run has none
 
 
 class ConsoleView:
@@ -217,6 +218,7 @@ def plain_line(view: View) -> str:
         f"swarm {_samples(view.swarm_samples, view.swarm_samples_per_second)}",
         f"averaging {_averaging(view)}",
         f"data wait {view.data_wait_fraction:.1%}",
+        "" if view.experts is None else f"experts {_experts(*view.experts)}",
         view.status,
     ]
     return printable(" | ".join(part for part in parts if part))
@@ -257,6 +259,8 @@ def _figures(view: View, trend: Sequence[float], *, narrow: bool) -> Table:
         ("Averaging", Text(_averaging(view), style=failing)),
         ("Data wait", Text(f"{view.data_wait_fraction:.1%}", style=waiting)),
     ]
+    if view.experts is not None:
+        figures.append(("Experts", Text(_experts(*view.experts), style="" if view.experts[0] else "yellow")))
     columns = 1 if narrow else 2
     table = Table.grid(expand=True, padding=(0, 1))
     for _ in range(columns):
@@ -284,6 +288,10 @@ def _samples(samples: int, per_second: float) -> str:
 def _averaging(view: View) -> str:
     rounds = f"{view.averaging_rounds:,} round{'' if view.averaging_rounds == 1 else 's'}"
     return rounds if not view.averaging_failures else f"{rounds}, {view.averaging_failures:,} failed"
+
+
+def _experts(answering: int, size: int) -> str:
+    return f"{answering:,} of {size:,} answer"
 
 
 def _share(part: int, whole: int) -> str:

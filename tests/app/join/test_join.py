@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from app.join.admission import warning_about_token, who
 from app.join.coordinator_client import Access
-from app.join.join import JoinOptions, join, warning_about_token, who
+from app.join.join import JoinOptions, join
 from app.join.problems import ProblemKind
 from swarm.errors import SwarmError
 from swarm.logging import logs
@@ -132,21 +133,21 @@ def test_local_text_of_a_run_on_this_machine(opened: StandIn, trained: Trained, 
 
 
 def test_an_open_run_wants_a_name_alone(monkeypatch: pytest.MonkeyPatch):
-    assert who(OPEN, JoinOptions(name="bob")) == (None, "bob")
+    assert who(OPEN, "bob") == (None, "bob")
     monkeypatch.setattr("getpass.getuser", lambda: "carol")
-    assert who(OPEN, JoinOptions()) == (None, "carol")
+    assert who(OPEN, None) == (None, "carol")
 
 
 def test_an_open_run_goes_without_the_hub(hub: StandIn, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_TOKEN", SECRET)
     hub.close()
-    assert who(OPEN, JoinOptions())[0] is None
+    assert who(OPEN, None)[0] is None
 
 
 def test_a_closed_run_wants_a_token(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("app.join.hub_token._has_terminal", lambda: False)
     with raises_problem(ProblemKind.TOKEN_MISSING):
-        who(CLOSED, JoinOptions(name="bob"))
+        who(CLOSED, "bob")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_a_strong_token_does_not_reach_the_coordinator(
 @pytest.mark.parametrize("name", ["", " ", "x" * 41, "a\nb"])
 def test_odd_names_are_refused(name: str):
     with raises_problem(ProblemKind.BAD_NAME):
-        who(OPEN, JoinOptions(name=name))
+        who(OPEN, name)
 
 
 def change_answer(server: StandIn, change: Callable[[dict[str, Any]], None]) -> None:

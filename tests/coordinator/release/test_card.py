@@ -10,6 +10,7 @@ import pytest
 from huggingface_hub import ModelCard, ModelCardData
 from matplotlib.figure import Figure
 
+from coordinator.checkpoints.checkpoint import Checkpoint, CheckpointError
 from coordinator.ledger.ledger import Ledger
 from coordinator.release.build import make_release
 from coordinator.release.card import card
@@ -19,6 +20,11 @@ from coordinator.release.facts import Curves, Facts, Record, credit_of, read_rec
 from coordinator.release.hub import HubRepository
 from coordinator.release.publish import publish
 from coordinator.state_folder import UNNAMED
+from experts.host.files import StateFiles
+from experts.host.settings import ExpertSettings
+from experts.host.state import to_bytes
+from experts.host.trained_expert import TrainedExpert
+from experts.released import FILE, pack
 from swarm.errors import StorageError
 from swarm.run_file import RunFile
 from tests.coordinator.release.conftest import REPO, MakeCheckpoint, repository
@@ -79,6 +85,27 @@ def test_a_card_tells_language_sources_procedure_scores_people_and_costs(facts: 
     ):
         assert told in shown, told
     assert "visitor" not in text and "/home/asha" not in text and "boat," not in text
+
+
+def test_a_card_tells_of_the_experts_whose_file_is_in_the_checkpoint(
+    run: RunFile, make_checkpoint: MakeCheckpoint, tmp_path: Path
+):
+    def of(checkpoint: Checkpoint) -> str:
+        made = make_release(run, checkpoint, REPO, record=None, also={}, tags=()).files["README.md"]
+        assert isinstance(made, bytes)
+        return made.decode()
+
+    checkpoint = make_checkpoint(100)
+    assert "experts" not in of(checkpoint)
+    settings = ExpertSettings(grid=(2, 2), width=4, hidden=4)
+    files = StateFiles(tmp_path / "states", settings)
+    for uid in ((0, 1), (1, 0), (1, 1)):
+        files.write(uid, 5, to_bytes(TrainedExpert(uid, settings, 5)))
+    pack(files, settings, checkpoint.path / FILE)
+    assert "`experts.safetensors` has the parameters of 3 experts" in of(checkpoint)
+    (checkpoint.path / FILE).write_bytes(b"cut short")
+    with pytest.raises(CheckpointError, match="is broken"):
+        of(checkpoint)
 
 
 def test_a_card_names_the_optimizer_that_was_used(facts: Facts):

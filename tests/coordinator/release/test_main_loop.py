@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from coordinator.checkpoints.checkpoint import list_checkpoints
+from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
 from coordinator.context import RunContext
 from coordinator.evaluation.evaluator import Evaluator
@@ -90,6 +90,7 @@ class Running:
     tokenizer: PreTrainedTokenizerFast
     held_out: list[Batch] = field(default_factory=list)
     releaser: Releaser | None = None
+    experts: Any = None
 
     def __post_init__(self) -> None:
         context, tracker, stop = self.context, Tracker(), Asked()
@@ -98,7 +99,10 @@ class Running:
         model = build_model(run, self.tokenizer)
         evaluator = Evaluator(context, model, self.tokenizer, self.held_out, [], self.baseline, tracker)
         swarm = self.swarm
-        loop = CoordinatorLoop(context, swarm, swarm, evaluator, swarm, tracker, self.releaser, evaluated=-1, saved=-1)
+        release, experts = self.releaser, self.experts
+        loop = CoordinatorLoop(
+            context, swarm, swarm, evaluator, swarm, tracker, release, experts, evaluated=-1, saved=-1
+        )
         self.stop, self.thread = stop, threading.Thread(target=loop.work, args=(stop,))
 
     def __enter__(self) -> "Running":
@@ -178,6 +182,49 @@ def test_the_loop_goes_on_while_a_checkpoint_uploads_and_it_stays_until_then(
         "Global step 100: not evaluated",
         "Global step 210: not evaluated",
     ]
+
+
+class HeldStates:
+    """What collects states of experts; it takes as long as the test says."""
+
+    def __init__(self) -> None:
+        self.pending = frozenset[Path]()
+
+    def collect_for(self, checkpoint: Path) -> None:
+        self.pending |= {checkpoint}
+
+
+class Offered:
+    """What is offered for release."""
+
+    def __init__(self) -> None:
+        self.steps: list[list[int]] = []
+
+    def offer(self, checkpoints: list[Checkpoint]) -> frozenset[Path]:
+        self.steps.append([one.step for one in checkpoints])
+        return frozenset()
+
+
+def test_a_checkpoint_is_offered_for_release_once_it_has_the_states_of_experts_and_the_loop_does_not_wait(
+    run: RunFile, ledger: Ledger, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("coordinator.main_loop.POLL_EVERY", 0.05)
+    settings = run.coordinator.model_copy(update={"checkpoint_every": 10})
+    run = run.model_copy(update={"coordinator": settings})
+    said, swarm = list[str](), Swarm(build_model(run, tokenizer))
+    offered: Any = Offered()
+    states, context = HeldStates(), RunContext(run, OURS, tmp_path, ledger, said.append)
+    with Running(context, swarm, tokenizer, releaser=offered, experts=states):
+        for step in (10, 20):
+            swarm.step = step
+            _wait_for(said, f"global step {step}: saved")
+        assert offered.steps == [[], []]
+        first = min(states.pending, key=lambda path: path.name)
+        states.pending -= {first}
+        wait_until(lambda: offered.steps[-1] == [10], "offer of the first checkpoint")
+        states.pending = frozenset()
+        wait_until(lambda: offered.steps[-1] == [10, 20], "offer of both checkpoints")
+    assert len(offered.steps) == 4, "only when there is something new"
 
 
 def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_counted(

@@ -193,3 +193,27 @@ def test_half_precision_travels_as_float32_and_its_gradient_comes_back_as_it_was
     assert all(one.dtype == torch.float32 for one in caller.forwards[0].values())
     assert rows.grad is not None
     assert rows.grad.dtype == torch.bfloat16
+
+
+def test_experts_are_given_gradients_without_the_scale_of_the_loss():
+    plain, scaled, rows = Recorded(), Recorded(), random_rows()
+    gradients = []
+    for caller, scale in ((plain, 1.0), (scaled, 2.0**16)):
+        inputs = rows.clone().requires_grad_()
+        outputs, _ = call_experts(caller, inputs, some_choice(), scale)
+        (outputs.square().sum() * scale).backward()
+        assert inputs.grad is not None
+        gradients.append(inputs.grad / scale)
+    torch.testing.assert_close(dict(scaled.backwards[0][1]), dict(plain.backwards[0][1]))
+    torch.testing.assert_close(*gradients)
+
+
+def test_experts_are_not_called_with_gradients_that_have_overflown():
+    caller, rows, choice = Recorded(), random_rows().requires_grad_(), some_choice()
+    outputs, _ = call_experts(caller, rows, choice, 2.0**16)
+    factors = torch.ones_like(outputs)
+    factors[0, 0, 0] = math.inf
+    (outputs * factors).sum().backward()
+    ((inputs, gradients),) = caller.backwards
+    assert inputs.keys() == gradients.keys() == caller.forwards[0].keys() - {uids_of(choice)[0][0]}
+    assert rows.grad is not None and rows.grad.isfinite().all()

@@ -60,6 +60,15 @@ def test_a_difference_that_matters_is_named_with_both_values(changed, line):
     assert differences(ours, theirs) == [line]
 
 
+def test_experts_are_agreed_on_but_not_how_long_a_trainer_waits_for_them():
+    none, plain = fingerprint(run(), TOKENIZER), fingerprint(run(experts={}), TOKENIZER)
+    assert "experts.grid: absent here, [8, 8] there" in differences(none, plain)
+    assert differences(plain, fingerprint(run(experts={"width": 64}), TOKENIZER)) == [
+        "experts.width: 256 here, 64 there"
+    ]
+    assert plain.digest == fingerprint(run(experts={"timeout": 9.0}), TOKENIZER).digest
+
+
 def test_another_version_of_the_optimizer_is_named():
     ours, theirs = (fingerprint(run(), TOKENIZER, version) for version in (2, 1))
     assert ours.digest != theirs.digest

@@ -59,6 +59,14 @@ def test_peers_average_in_one_group_unless_the_run_file_says_of_how_many(run_yam
     assert load_run(run_yaml(dump_run(run))) == run
 
 
+def test_a_run_has_experts_only_if_its_file_asks_for_them(run_yaml):
+    assert load_run(run_yaml(SMALLEST)).experts is None
+    run = load_run(run_yaml(SMALLEST + "experts: {}"))
+    assert run.experts is not None
+    assert run.experts.grid == [8, 8]
+    assert load_run(run_yaml(dump_run(run))) == run
+
+
 def test_a_run_written_out_names_its_defaults(run_yaml):
     assert "target_batch_size: 4096" in dump_run(load_run(run_yaml(SMALLEST)))
 
@@ -224,6 +232,22 @@ MISTAKES = [
     (
         SMALLEST + "averaging: {target_group_size: 4, rounds_per_step: 0}",
         "averaging.rounds_per_step must be above 0, got 0",
+    ),
+    # experts
+    (SMALLEST + "experts: {grid: []}", "experts.grid must have at least 1 entry, got []"),
+    (SMALLEST + "experts: {grid: [8, 0]}", "experts.grid.1 must be above 0, got 0"),
+    (
+        SMALLEST + "experts: {grid: [128, 64]}",
+        "experts: grid must have room for at most 4096 experts, got [128, 64] for 8192",
+    ),
+    (
+        SMALLEST + "experts: {grid: [2], experts_of_a_row: 3}",
+        "experts: experts_of_a_row must be at most the number of experts in the grid, got 3 and [2] for 2",
+    ),
+    (SMALLEST + "experts: {off_share: 1.0}", "experts.off_share must be below 1, got 1.0"),
+    (
+        SMALLEST + "averaging: {target_group_size: 4}\nexperts: {}",
+        "experts: not in small groups; remove experts or averaging.target_group_size (4)",
     ),
 ]
 

@@ -240,6 +240,13 @@ def test_a_peer_alone_is_told_so_without_alarm():
     assert "only you so far" in plain_line(replace(VIEW, peers=1))
 
 
+def test_how_many_experts_answer_is_shown_in_a_run_that_has_them():
+    view = replace(VIEW, experts=(48, 64))
+    assert "experts 48 of 64 answer" in plain_line(view)
+    assert any("48 of 64 answer" in line for line in drawn(view))
+    assert not any("experts" in line.lower() for line in (plain_line(VIEW), *drawn(VIEW)))
+
+
 def test_large_numbers_are_shortened():
     line = plain_line(replace(VIEW, swarm_samples=1_234_567_890, samples_per_second=0.25))
     assert "swarm 1,234.6 M samples" in line

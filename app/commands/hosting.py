@@ -1,0 +1,49 @@
+"""The command line of `sahaj host-experts`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.options import AnnounceOption, ListenOption, LogLevelOption, RelayOption, VerboseOption
+from app.startup import start_peer
+from swarm.logging import logs
+
+
+def host_experts(
+    url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
+    experts: Annotated[
+        int | None,
+        typer.Option(min=1, max=512, help="take at most so many, copies included; by default as many as fit well"),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="a name of your own, where the run is open (then no token is used)")
+    ] = None,
+    allow_write_token: Annotated[
+        bool, typer.Option("--allow-write-token", help="use a Hugging Face token even if it can change things")
+    ] = False,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="folder of this peer's identity and of states; by default one per link in ~/.cache/sahaj"),
+    ] = None,
+    listen: ListenOption = [],  # noqa: B006  (Typer reads the default; it is never changed)
+    announce: AnnounceOption = [],  # noqa: B006
+    relay: RelayOption = [],  # noqa: B006
+    verbose: VerboseOption = False,
+    log_level: LogLevelOption = logs.Level.INFO,
+) -> None:
+    """Host experts of the run behind a link for its trainers, until it is over or you leave (Ctrl-C)."""
+    start_peer(verbose=verbose, log_level=log_level)
+    from app.hosting.host_experts import HostOptions
+    from app.hosting.host_experts import host_experts as host
+    from trainer.options import VolunteerOptions
+
+    options = HostOptions(
+        experts=experts,
+        name=name,
+        allow_write_token=allow_write_token,
+        state=state,
+        verbose=verbose,
+        chosen=VolunteerOptions(listen=tuple(listen), announce=tuple(announce), relays=tuple(relay)),
+    )
+    host(url, options)

@@ -1,0 +1,1 @@
+"""`sahaj host-experts`: a peer that computes experts for the trainers of a run."""

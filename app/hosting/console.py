@@ -1,0 +1,121 @@
+"""What a host's volunteer sees: messages, and a line about the work, which stays in place in a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from swarm.logging.logs import console_line
+from trainer.console.terminal_text import fit, printable
+
+if TYPE_CHECKING:  # it takes seconds to import, and a console shows a wrong link at once
+    from experts.grid import Uid
+    from experts.remote.hosting import Report
+
+MOST_NAMED = 12  # experts in a line
+PLAIN_EVERY = 60.0  # seconds between two lines outside of a terminal
+SPAN = 5.0  # seconds over which speeds are measured
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What was done in a second, of late."""
+
+    calls: float = 0.0
+    rows: float = 0.0
+
+
+class HostConsole:
+    """Shows messages and reports while its block runs. Any thread may call `message`, one thread `show`."""
+
+    def __init__(self, console: Console):
+        self._console = console
+        self._status: Status | None = console.status("starting") if console.is_terminal else None
+        self._held: tuple[Collection[Uid], Collection[Uid]] = ((), ())
+        self._problem = ""
+        self._measured: tuple[float, Report] | None = None
+        self._speed = Speed()
+        self._next_line = -math.inf  # monotonic seconds
+
+    def __enter__(self) -> HostConsole:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._showing():
+            if self._status is not None:
+                self._status.stop()
+
+    def message(self, text: str) -> None:
+        """Show the volunteer one line."""
+        console_line(text)
+        with self._showing():
+            self._print(text)
+
+    def show(self, report: Report) -> None:
+        """Show what the host does now, and say what has changed."""
+        now = time.monotonic()
+        held = report.holdings.serves.keys() | set(), report.holdings.copies.keys() | set()
+        if held != self._held:
+            self._held = held
+            self.message(holdings_line(*held))
+        if report.problem != self._problem:
+            self._problem = report.problem
+            self.message(f"problem: {report.problem}" if report.problem else "States of experts are written again.")
+        if self._measured is None or now >= self._measured[0] + SPAN:
+            if self._measured is not None:
+                self._speed = speed(self._measured[1], report, now - self._measured[0])
+            self._measured = now, report
+        with self._showing():
+            line = work_line(report, self._speed)
+            if self._status is not None:
+                self._status.update(Text(fit(line, self._console.width - 4)))
+            elif now >= self._next_line:
+                self._next_line = now + PLAIN_EVERY
+                self._print(line)
+
+    def _print(self, text: str) -> None:
+        self._console.print(Text(printable(text)), soft_wrap=True)
+
+    @contextlib.contextmanager
+    def _showing(self) -> Iterator[None]:
+        """When the terminal or pipe is gone, the host goes on without it; Rich would end the program."""
+        with contextlib.suppress(OSError, SystemExit):
+            yield
+
+
+def speed(before: Report, after: Report, seconds: float) -> Speed:
+    """What was done in a second between two reports."""
+    return Speed((after.answered - before.answered) / seconds, (after.rows - before.rows) / seconds)
+
+
+def work_line(report: Report, speed: Speed) -> str:
+    """The work in one line."""
+    served, copied = len(report.holdings.serves), len(report.holdings.copies)
+    work = f"{speed.calls:,.1f} calls and {speed.rows:,.0f} rows a second"
+    return f"serving {served} | copying {copied} | {work} | {report.answered:,} answered, {report.refused:,} refused"
+
+
+def holdings_line(serves: Collection[Uid], copies: Collection[Uid]) -> str:
+    """Which experts a host has, in one line."""
+    return f"Serving {_named(serves)}; keeping copies of {_named(copies)}."
+
+
+def _named(uids: Collection[Uid]) -> str:
+    names = [".".join(map(str, uid)) for uid in sorted(uids)]
+    if not names:
+        return "no expert"
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"expert{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMED])}{more}"

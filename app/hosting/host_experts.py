@@ -1,0 +1,118 @@
+"""`sahaj host-experts URL`, from top to bottom: from a link to a peer that serves experts."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from app.hosting.console import HostConsole
+from app.join.address import is_loopback
+from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable
+from app.join.coordinator_client import CoordinatorClient
+from app.join.manifest import read_manifest
+from app.join.peer_folder import default_folder
+from app.join.problems import JoinProblem, ProblemKind, one_line
+from swarm.run_file import RunFile
+from trainer.options import VolunteerOptions
+from trainer.startup_timer import StartupTimer
+
+if TYPE_CHECKING:  # it takes seconds to import, and a wrong link should be reported at once
+    from experts.host.settings import ExpertSettings
+
+FOLDER = "-experts"  # ends the name of a host's folder: a trainer on the same machine has another one
+
+
+@dataclass(frozen=True)
+class HostOptions:
+    """What `sahaj host-experts` can be told; every option has a default."""
+
+    experts: int | None = None  # at most, copies included; absent: as many as fit
+    name: str | None = None  # self-chosen, where the run is open
+    allow_write_token: bool = False
+    state: Path | None = None  # folder of identity, manifest and states
+    verbose: bool = False
+    chosen: VolunteerOptions = field(default_factory=VolunteerOptions)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A peer that has a pass, the run's files, and room for some experts."""
+
+    admitted: Admitted
+    settings: "ExpertSettings"
+    capacity: int  # experts, copies included
+
+
+def host_experts(url: str, options: HostOptions) -> None:
+    """Host experts of the run behind a URL until it is over or the volunteer leaves.
+
+    Raises:
+        SahajError: one line about what stands in the way, and what to do next.
+    """
+    with HostConsole(Console()) as console:
+        timer = StartupTimer(console.message) if options.verbose else StartupTimer()
+        with CoordinatorClient(url) as client:
+            host = _enter(client, options, timer, console.message)
+        _serve(host, options, timer, console)
+
+
+def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer, say: Say) -> Host:
+    """Get a pass and the run's files, and find out how many experts this machine takes."""
+    token, name = identify(client, options.name, timer, say, allow_write_token=options.allow_write_token)
+    peer_folder = options.state or default_folder(client.base, FOLDER)
+    guest = ask_for_pass(client, token, name, peer_folder, "host", timer, say)
+    run = read_manifest(guest.answer.manifest, trusted=is_loopback(client.base), reads_text=False)
+    if run.experts is None:
+        raise JoinProblem(
+            ProblemKind.NO_EXPERTS,
+            f"{run.name}: this run has no experts to host; sahaj join {client.base} trains in it",
+        )
+    if is_unreachable(client.base, options.chosen):
+        raise JoinProblem(
+            ProblemKind.NOT_REACHABLE,
+            "trainers cannot connect to this machine, so it cannot host experts; forward a port to it and name both, "
+            "as --listen /ip4/0.0.0.0/tcp/31400 --announce /ip4/PUBLIC-ADDRESS/tcp/31400",
+        )
+    with timer("checking this machine"):
+        from app.hosting.capacity import capacity, measure
+        from experts.host.settings import settings_of
+
+        settings = settings_of(run)
+        assert settings is not None, "the run has experts"
+        room = capacity(settings, measure(peer_folder), options.experts)
+    host = Host(guest.settle(run, timer), settings, room)
+    for line in plan(host.admitted.run, settings, room, host.admitted.gate.own.user):
+        say(one_line(line))
+    return host
+
+
+def plan(run: RunFile, settings: "ExpertSettings", capacity: int, user: str) -> list[str]:
+    """The few lines that tell a volunteer what is going to happen."""
+    from app.join.machine_checks import size
+    from experts import grid
+    from experts.host.state import longest_state
+
+    purpose = f": {run.description.strip()}" if run.description.strip() else "."
+    file = longest_state(settings)
+    return [
+        f"Hosting experts of {run.name}{purpose}",
+        f"Of {grid.size(settings.grid):,} experts with {settings.parameters:,} parameters each this machine takes "
+        f"{capacity:,} at most, copies included, with files of up to {size(capacity * file)}.",
+        f"Others see you as {user}. Your name, address and figures go to the other peers; your files do not.",
+        "Leave at any moment with Ctrl-C: states are written first, and another host takes over.",
+    ]
+
+
+def _serve(host: Host, options: HostOptions, timer: StartupTimer, console: HostConsole) -> None:
+    with timer("loading the libraries of hosting"):
+        from app.hosting.serving import serve
+    admitted = host.admitted
+    renewal = admitted.renewal(console.message, work="hosting")
+    network = options.chosen.network(admitted.initial_peers(), client_mode=False)
+    try:
+        serve(admitted, host.settings, host.capacity, network, renewal.start, console)
+    finally:
+        renewal.stop()
+    if renewal.ended_by is not None and renewal.ended_by.kind is not ProblemKind.FINISHED:
+        raise renewal.ended_by

@@ -1,0 +1,97 @@
+"""A host in its swarm, from joining the DHT to leaving in order."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hivemind.dht import DHT
+
+from app.hosting.console import HostConsole
+from app.join.admission import Admitted
+from averaging.transport.loop import LoopThread, join_daemon
+from experts.directory.records import Directory
+from experts.host.settings import ExpertSettings
+from experts.remote.hosting import Hosting, HostingTimes, Swarm
+from swarm.dht.liveness import DHTWatch
+from swarm.dht.node import Network, join_dht
+from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
+from trainer.organizer_notices import OrganizerNotices
+
+STATES = "experts"  # folder of states
+LOOK_EVERY = 0.5  # seconds
+TIMES = HostingTimes()
+PATIENCE = 60.0  # seconds from the signal to the end; states of many experts take a while to write
+
+
+def serve(
+    admitted: Admitted,
+    settings: ExpertSettings,
+    capacity: int,
+    network: Network,
+    when_joined: Callable[[DHT], None],
+    console: HostConsole,
+) -> None:
+    """Serve up to `capacity` experts until Ctrl-C, SIGTERM, a ban, or the end of the run.
+
+    If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
+
+    Args:
+        when_joined: called once helper processes run and threads may start.
+
+    Raises:
+        SahajError: the swarm cannot be joined.
+    """
+    run, gate, identity = admitted.run, admitted.gate, admitted.identity
+    # hivemind forks its processes: that has to come before threads of ours are running
+    dht = join_dht(run.name, identity, network, gate)
+    try:
+        when_joined(dht)
+        with leaving_on_signal(
+            lambda: console.message("This host had to stop before all states were written; older ones are whole."),
+            patience=PATIENCE,
+        ) as asked:
+            watch = DHTWatch(dht, console.message, asked.fail)
+            loop = LoopThread("experts")
+            loop.start()
+            p2p = loop.call(join_daemon(dht))
+            directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
+            swarm = Swarm(p2p, identity, gate, admitted.answer.manifest.fingerprint, directory)
+            hosting = loop.call(_begin(swarm, settings, capacity, admitted.run_folder / STATES))
+            _follow(loop, hosting, OrganizerNotices(gate, identity), asked, console)
+            _leave(loop, hosting, console)
+            watch.stop()
+            if not asked.status:
+                loop.call(p2p.shutdown())
+                loop.stop()
+                dht.shutdown()
+            else:  # threads of hivemind may wait for the DHT that is gone
+                end_process(asked.status)
+    finally:
+        end_helpers()
+
+
+async def _begin(swarm: Swarm, settings: ExpertSettings, capacity: int, folder: Path) -> Hosting:
+    hosting = Hosting(swarm, settings, capacity, folder, times=TIMES)
+    await hosting.start()
+    return hosting
+
+
+def _follow(
+    loop: LoopThread, hosting: Hosting, organizer: OrganizerNotices, asked: Asked, console: HostConsole
+) -> None:
+    """Show what the host does until it has to leave."""
+    while not asked.wait(LOOK_EVERY) and not organizer.reason_to_leave():
+        for message in organizer.new_announcements():
+            console.message(message)
+        console.show(loop.call(hosting.report()))
+    if reason := organizer.reason_to_leave():
+        console.message(reason)
+
+
+def _leave(loop: LoopThread, hosting: Hosting, console: HostConsole) -> None:
+    report = loop.call(hosting.report())
+    lost = loop.call(hosting.stop())
+    if lost:
+        names = ", ".join(".".join(map(str, uid)) for uid in sorted(lost))
+        console.message(f"problem: {loop.call(hosting.report()).problem}; steps since the last copy are lost: {names}")
+    served = len(report.holdings.serves)
+    console.message(f"Thank you! You answered {report.answered:,} calls. The states of {served} experts are written.")

@@ -1,0 +1,250 @@
+"""The way into a run, the same for every kind of peer: from a link to a pass and the run's files."""
+
+import base64
+import contextlib
+import getpass
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.join import machine_checks
+from app.join.address import is_private
+from app.join.coordinator_client import Access, CoordinatorClient
+from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
+from app.join.manifest import folder_name, write_manifest
+from app.join.peer_folder import IDENTITY
+from app.join.problems import JoinProblem, ProblemKind
+from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
+from swarm.dht import remembered_peers
+from swarm.files import keep_private
+from swarm.logging import logs
+from swarm.program import program_version
+from swarm.run_file import RunFile
+from trainer.options import VolunteerOptions
+from trainer.startup_timer import StartupTimer
+
+if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be reported at once
+    from app.join.pass_renewal import CoordinatorContact, Renewal
+    from swarm.access.gate import Gate
+    from swarm.identity import Identity
+
+PEERS = "peers.json"
+LONGEST_NAME = 40  # characters
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A peer that the coordinator has let in; of the run it has the manifest alone."""
+
+    client: CoordinatorClient
+    answer: JoinAnswer
+    request: JoinRequest
+    bearer: str | None  # the Hub token that was shown
+    identity: "Identity"
+    peer_folder: Path
+
+    def settle(self, run: RunFile, timer: StartupTimer) -> "Admitted":
+        """Fetch the run's files, and compare what peers must agree on.
+
+        Args:
+            run: what `read_manifest` has made of the manifest.
+
+        Raises:
+            SahajError: the pass, a file or the fingerprint is not the run's.
+        """
+        from app.join.pass_renewal import CoordinatorContact
+        from swarm.access.gate import Gate
+        from swarm.access.passes import check_pass, read_pass
+
+        answer = self.answer
+        own = read_pass(answer.pass_)
+        check_pass(own, answer.authority, run.name, self.identity.peer_id)
+        folder = self.peer_folder / folder_name(run, answer.manifest)
+        with timer("fetching the tokenizer"):
+            run = write_manifest(answer.manifest, run, folder, self.client.tokenizer_file)
+        with timer("comparing fingerprints"):
+            request = self._check_fingerprint(run)
+        gate = Gate(folder, run.name, answer.authority, own, answer.notices)
+        contact = CoordinatorContact(self.client.base, gate, request, self.bearer)
+        return Admitted(answer, run, self.identity, gate, contact, folder)
+
+    def _check_fingerprint(self, run: RunFile) -> JoinRequest:
+        """Compare what this peer would train with; returns the request with it, for renewals."""
+        from swarm.run_file.fingerprint import fingerprint
+        from tokenizer.loading import load_tokenizer, tokenizer_digest
+
+        ours, theirs = fingerprint(run, tokenizer_digest(load_tokenizer(run))), self.answer.manifest.fingerprint
+        request = self.request.model_copy(update={"fingerprint": dict(ours.values)})
+        if ours.digest != theirs:
+            self.client.join(request, self.bearer)  # the coordinator refuses, and names what differs
+            raise JoinProblem(
+                ProblemKind.WRONG_FINGERPRINT,
+                f"{run.name}: this program makes the fingerprint {ours.digest} of the run, the coordinator {theirs}; "
+                "install the version that the coordinator has",
+            )
+        return request
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A peer that has a pass and the run's files: everything that its work needs."""
+
+    answer: JoinAnswer
+    run: RunFile
+    identity: "Identity"
+    gate: "Gate"
+    contact: "CoordinatorContact"
+    run_folder: Path
+
+    def initial_peers(self) -> list[str]:
+        """The addresses to join by: the coordinator's, then those of earlier sessions.
+
+        Raises:
+            JoinProblem: the coordinator names none.
+        """
+        current = remembered_peers.usable(self.answer.initial_peers)
+        if not current:
+            raise JoinProblem(
+                ProblemKind.MANIFEST, f"{self.run.name}: the coordinator names no peer to join by; tell the organizer"
+            )
+        return self._remember(current)
+
+    def renewal(self, say: Say, work: str = "training") -> "Renewal":
+        """Keeps the pass fresh; where this peer may not go on, that is said, and the process gets a SIGINT.
+
+        Args:
+            work: what this peer does.
+        """
+        from app.join.pass_renewal import Renewal
+
+        def ended(message: str) -> None:
+            say(message)
+            os.kill(os.getpid(), signal.SIGINT)  # the peer leaves as on Ctrl-C: the others are told
+
+        peer_id, newer = self.identity.peer_id, self._remember_newer
+        return Renewal(self.contact, self.gate, peer_id, say=say, ended=ended, renewed=newer, work=work)
+
+    def _remember_newer(self, answer: Renewed) -> None:
+        with contextlib.suppress(Exception):  # a convenience for the next time, and no reason to stop
+            self._remember(remembered_peers.usable(answer.initial_peers))
+
+    def _remember(self, current: list[str]) -> list[str]:
+        file = self.run_folder / PEERS
+        addresses = remembered_peers.merge(current, remembered_peers.recall(file))
+        remembered_peers.remember(file, addresses)
+        return addresses
+
+
+def identify(
+    client: CoordinatorClient,
+    name: str | None,
+    timer: StartupTimer,
+    say: Say,
+    *,
+    allow_write_token: bool = False,
+    notebook: bool = False,
+) -> tuple[HubToken | None, str | None]:
+    """Ask who may join, and find out who this is: see `who`."""
+    with timer("asking the coordinator"):
+        access = client.access()
+    if warning := warning_about_token(access, name, client.base):
+        say(warning)
+    with timer("finding out who you are"):
+        return who(access, name, allow_write_token=allow_write_token, notebook=notebook)
+
+
+def who(
+    access: Access, name: str | None, *, allow_write_token: bool = False, notebook: bool = False
+) -> tuple[HubToken | None, str | None]:
+    """The token to show, or the name to use in an open run; a name that is given takes precedence over a token.
+
+    Raises:
+        JoinProblem: the name or the token cannot be used, or nobody can be asked for one.
+    """
+    if name is not None and not (name.strip() and len(name) <= LONGEST_NAME and name.isprintable()):
+        raise JoinProblem(ProblemKind.BAD_NAME, f"--name {name!r}: must have 1 to {LONGEST_NAME} printable characters")
+    if access.open and name is not None:
+        return None, name
+    token = find_token()
+    if token is None:
+        if access.open:
+            return None, _user_name()
+        token = ask_for_token()
+    try:
+        check_token(token, allow_write=allow_write_token, notebook=notebook)
+    except JoinProblem as problem:
+        if not access.open:
+            raise
+        if problem.kind is ProblemKind.HUB_AWAY:
+            return None, _user_name()
+        raise JoinProblem(problem.kind, f"{problem}; or join without a token: --name NAME") from None
+    return token, None
+
+
+def warning_about_token(access: Access, name: str | None, url: str) -> str | None:
+    """What to say before a token is asked for or sent, where others could read it on its way."""
+    needs_none = access.open and name is not None
+    if needs_none or is_private(url):
+        return None
+    return (
+        f"Note: {url} is not encrypted: your token could be read on the way. Ctrl-C to stop, and ask for an https link."
+    )
+
+
+def ask_for_pass(
+    client: CoordinatorClient,
+    token: HubToken | None,
+    name: str | None,
+    peer_folder: Path,
+    log: str,
+    timer: StartupTimer,
+    say: Say,
+) -> Guest:
+    """Get a pass for the peer whose folder this is.
+
+    Args:
+        log: name of the peer's log.
+
+    Raises:
+        SahajError: another process is this peer, or the coordinator does not let it in.
+    """
+    with timer("loading the program"):
+        from swarm.identity import load_identity
+    if problem := keep_private(peer_folder):
+        say(problem)
+    identity = load_identity(peer_folder / IDENTITY)  # its lock keeps other processes out of the folder and its logs
+    if problem := logs.write_to(peer_folder / logs.FOLDER, log):
+        say(problem)
+    request = JoinRequest(
+        # pydantic takes bytes of this kind in base64
+        public_key=base64.b64encode(identity.private_key.get_public_key().to_bytes()),
+        peer_id=str(identity.peer_id),
+        version=program_version(),
+        name=name,
+    )
+    bearer = token.value if token else None
+    with timer("asking for a pass"):
+        answer = client.join(request, bearer)
+    return Guest(client, answer, request, bearer, identity, peer_folder)
+
+
+def is_unreachable(url: str, chosen: VolunteerOptions) -> bool:
+    """Whether others cannot connect to this machine, as the volunteer says, or as it looks from here."""
+    if chosen.client_mode is not None:
+        return chosen.client_mode
+    if chosen.listen or chosen.announce:
+        return False
+    return machine_checks.needs_client_mode(*machine_checks.addresses_towards(url))
+
+
+def _user_name() -> str:
+    """The login name, or a plain one where the system knows none (in containers)."""
+    try:
+        return getpass.getuser()[:LONGEST_NAME]
+    except (KeyError, OSError):
+        return "volunteer"

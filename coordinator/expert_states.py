@@ -1,0 +1,165 @@
+"""Keeps the experts' states on the coordinator, and writes them into each checkpoint, in a thread of its own.
+
+States come from hosts (`experts/remote/keeping.py`) into a folder beside the checkpoints. A checkpoint gets the file
+`experts.safetensors` some time after it was saved.
+"""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as NoAnswer
+from functools import partial
+from pathlib import Path
+
+from hivemind.dht import DHT
+
+from averaging.transport.loop import LoopEnded, LoopThread, join_daemon
+from coordinator.checkpoints.checkpoint import newest_checkpoint
+from coordinator.checkpoints.checksums import SUMS, with_sum
+from coordinator.context import RunContext
+from coordinator.state_folder import EXPERTS
+from experts.directory.records import Directory
+from experts.host.settings import ExpertSettings, settings_of
+from experts.released import FILE, pack, unpack
+from experts.remote.hosting import Swarm
+from experts.remote.keeping import Collected, Keeping
+from swarm.access.gate import Gate
+from swarm.errors import SahajError
+from swarm.files import fsync, storage_errors
+from swarm.identity import Identity
+from swarm.logging.logs import log_failure
+
+PATIENCE = 600.0  # seconds for the states of one checkpoint to come
+CLOSING = 5.0  # seconds for streams to end
+FINISHING = 15.0  # seconds for the file of the last checkpoint, when the coordinator stops
+
+
+def open_expert_states(context: RunContext, dht: DHT, identity: Identity, gate: Gate) -> "ExpertStates | None":
+    """Begin to keep states, if the run has experts; hivemind's processes must have been forked before.
+
+    Hosts that start are answered from the first moment that they can join. States that the newest checkpoint has and
+    the folder lacks, as after a restart from the Hub, are made of its file.
+
+    Raises:
+        StorageError: a state cannot be written.
+    """
+    settings = settings_of(context.run)
+    if settings is None:
+        return None
+    loop = LoopThread("experts")
+    loop.start()
+    directory = Directory(dht, context.run.name, gate, settings.grid, settings.fingerprint)
+    p2p = loop.call(join_daemon(dht))
+    swarm = Swarm(p2p, identity, gate, context.fingerprint.digest, directory)
+
+    async def begin() -> Keeping:
+        keeping = Keeping(swarm, settings, context.folder / EXPERTS)
+        await keeping.start()
+        return keeping
+
+    keeping = loop.call(begin())
+
+    def close() -> None:
+        with contextlib.suppress(NoAnswer):  # the DHT is gone
+            loop.call(keeping.stop(), CLOSING)
+            loop.call(p2p.shutdown(), CLOSING)
+        loop.stop()
+
+    states = ExpertStates(
+        settings, keeping, lambda: loop.call(keeping.collect(PATIENCE)), close, context.say, context.folder / EXPERTS
+    )
+    newest = newest_checkpoint(context.checkpoints)
+    if newest is not None and (newest.path / FILE).exists():
+        unpack(newest.path / FILE, settings, keeping.files)
+    elif newest is not None:  # the last coordinator ended before it was written
+        states.collect_for(newest.path)
+    states.start()
+    return states
+
+
+class ExpertStates:
+    """Collects states for checkpoints in a thread of its own; `collect_for` and `pending` are for one other thread.
+
+    Args:
+        collect: brings the files of `keeping` up to date; may take minutes.
+        close: ends what `collect` works with.
+        folder: of those files.
+    """
+
+    def __init__(
+        self,
+        settings: ExpertSettings,
+        keeping: Keeping,
+        collect: Callable[[], Collected],
+        close: Callable[[], None],
+        say: Callable[[str], None],
+        folder: Path,
+    ):
+        self._settings, self._files, self._folder = settings, keeping.files, folder
+        self._collect, self._close, self._say = collect, close, say
+        self._asked: queue.SimpleQueue[Path | None] = queue.SimpleQueue()  # None: to leave
+        self._pending: set[Path] = set()
+        self._thread = threading.Thread(target=self._work, name="expert-states", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    @property
+    def pending(self) -> frozenset[Path]:
+        """Checkpoints that still get their file."""
+        return frozenset(self._pending)
+
+    def collect_for(self, checkpoint: Path) -> None:
+        """Collect states, and write them into this checkpoint."""
+        self._pending.add(checkpoint)
+        self._asked.put(checkpoint)
+
+    def finish(self, timeout: float = FINISHING) -> None:
+        """Collect nothing more, and wait a little for the file of the last checkpoint."""
+        self._asked.put(None)
+        self._close()  # a collection under way fails, and what has come is written
+        self._thread.join(timeout)
+
+    def _work(self) -> None:
+        while (checkpoint := self._asked.get()) is not None:
+            if self._asked.empty():  # otherwise a later one is waiting, which gets newer states
+                self._reporting_errors(self._bring_up_to_date)
+            self._reporting_errors(partial(self._write, checkpoint))
+            self._pending.discard(checkpoint)
+
+    def _bring_up_to_date(self) -> None:
+        collected = self._collect()
+        if collected.missing:
+            self._say(f"problem: the states of {collected.missing} experts did not come; older ones are kept")
+
+    def _write(self, checkpoint: Path) -> None:
+        """The file takes its name only when it is whole, and never makes the folder of a checkpoint that is gone."""
+        file, sums = (self._folder / f".{name}" for name in (FILE, SUMS))
+        with storage_errors(file):
+            count = pack(self._files, self._settings, file)
+            if not count:
+                return
+            fsync(file)
+            try:
+                file.replace(checkpoint / FILE)
+                sums.write_bytes(with_sum(checkpoint, FILE))
+                fsync(sums)
+                sums.replace(checkpoint / SUMS)
+            except FileNotFoundError:  # it was removed meanwhile, as older ones are
+                file.unlink(missing_ok=True)
+                return
+            fsync(checkpoint)
+        self._say(f"{checkpoint}: has the states of {count} experts")
+
+    def _reporting_errors(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except LoopEnded:
+            return  # `finish` was called
+        except SahajError as error:
+            self._say(f"problem: {error}")
+        except Exception as error:
+            log_failure(error, "the experts' states were not kept")
+            self._say(f"problem: the experts' states were not kept ({type(error).__name__}: {error})")

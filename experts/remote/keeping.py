@@ -1,0 +1,113 @@
+"""States of all experts on the coordinator, which serves none: it collects them from hosts, and hands them out.
+
+A host asks for them before it serves an expert (`experts/remote/recovering.py`).
+"""
+
+import asyncio
+from collections.abc import Set
+from concurrent.futures import TimeoutError as SlowDHT
+from dataclasses import dataclass
+from pathlib import Path
+
+from hivemind.p2p import PeerID
+from hivemind.utils import get_logger
+
+from experts.directory.assignment import servers
+from experts.directory.records import Listed, NoAnswer
+from experts.grid import Uid
+from experts.host.computing import Computing
+from experts.host.files import StateFiles
+from experts.host.settings import ExpertSettings, HostLimits
+from experts.host.worker import Worker
+from experts.remote.connection import HostConnection
+from experts.remote.copying import Copying, CopyTimes
+from experts.remote.greeting import Greeting
+from experts.remote.hosting import Swarm
+from experts.remote.service import ExpertService
+from swarm.errors import SwarmError
+
+logger = get_logger(__name__)
+
+ONCE = 1e9  # seconds between two copies of an expert: in a collection there is one
+LOOK_AGAIN = 5.0  # seconds until hosts that refused or were silent are asked again
+
+
+@dataclass(frozen=True)
+class Collected:
+    """How a collection went."""
+
+    fresh: int  # states that came and were newer than ours
+    missing: int  # that hosts have and that did not come
+
+
+class Keeping:
+    """Keeps states in a folder. Everything is called in the event loop."""
+
+    def __init__(self, swarm: Swarm, settings: ExpertSettings, folder: Path):
+        self._swarm, self._settings = swarm, settings
+        self.files = StateFiles(folder, settings)
+        self._worker = Worker(Computing(settings), HostLimits())
+        self._service = ExpertService(swarm.p2p, swarm.gate, swarm.run, settings, self._worker, self.files)
+        self._working: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Read the files, and answer hosts from now on."""
+        await asyncio.to_thread(self.files.load)
+        self._working = asyncio.create_task(self._worker.run())
+        await self._service.start()
+
+    async def stop(self) -> None:
+        """Answer nobody any longer."""
+        await self._service.stop()
+        if self._working is not None:
+            self._working.cancel()
+            await asyncio.gather(self._working, return_exceptions=True)
+
+    async def collect(self, patience: float, look_again: float = LOOK_AGAIN) -> Collected:
+        """Copy each state with more steps than ours, once, from the host that serves the expert.
+
+        Args:
+            patience: seconds for all of it.
+            look_again: seconds until hosts are asked again for what did not come.
+
+        Raises:
+            SwarmError: our own peer of the DHT does not answer.
+        """
+        before, copying = self.files.versions, self._copying(patience)
+        try:
+            missing = await asyncio.wait_for(self._collect(copying, look_again), patience)
+        except asyncio.TimeoutError:
+            missing = copying.wanted - copying.came
+        finally:
+            await copying.stop()
+        fresh = [uid for uid, version in self.files.versions.items() if version > before.get(uid, -1)]
+        return Collected(len(fresh), len(missing))
+
+    async def _collect(self, copying: Copying, look_again: float) -> Set[Uid]:
+        while True:
+            try:
+                listed = await asyncio.to_thread(self._swarm.directory.read)
+            except NoAnswer as error:
+                logger.info(str(error))
+                return frozenset()
+            except SlowDHT:
+                raise SwarmError("the DHT did not answer, so no states of experts were collected") from None
+            serving = servers([host.holdings for host in listed])
+            copying.wanted = (self._newer(listed) | copying.wanted) & serving.keys()  # nothing comes of what is gone
+            copying.follow(listed, serving)
+            await copying.wait()
+            if copying.wanted <= copying.came:
+                return frozenset()
+            await asyncio.sleep(look_again)
+
+    def _newer(self, listed: list[Listed]) -> Set[Uid]:
+        ours = self.files.versions
+        served = (host.holdings.serves for host in listed)
+        return {uid for serves in served for uid, version in serves.items() if version > ours.get(uid, 0)}
+
+    def _copying(self, patience: float) -> Copying:
+        return Copying(self._connect, self._settings, self.files, CopyTimes(every=ONCE, state=patience, host=patience))
+
+    def _connect(self, peer_id: PeerID) -> HostConnection:
+        swarm = self._swarm
+        return HostConnection(swarm.p2p, Greeting(swarm.gate, swarm.run, self._settings), self._settings, peer_id)

@@ -1,0 +1,49 @@
+"""How many experts a machine takes."""
+
+import pytest
+
+from app.hosting.capacity import Room, capacity
+from app.join.machine_checks import DISK, PROGRAM
+from app.join.problems import ProblemKind
+from experts.directory.records import MOST_EXPERTS
+from experts.host.settings import ExpertSettings
+from tests.support.problems import raises_problem
+
+SETTINGS = ExpertSettings(grid=(8, 8), width=256, hidden=1024)  # 8.4 MB of memory, 6.3 MB of disk each
+PLENTY = 1e12  # bytes
+
+
+@pytest.mark.parametrize(
+    ("memory", "disk", "asked", "taken"),
+    [
+        (PLENTY, PLENTY, None, 64),
+        (PLENTY, PLENTY, 5, 5),
+        (PLENTY, PLENTY, 100, 64),
+        (PROGRAM + 170e6, PLENTY, None, 10),
+        (PROGRAM + 170e6, PLENTY, 19, 19),
+        (PLENTY, DISK + 64e6, None, 10),
+        (PROGRAM + 9e6, PLENTY, None, 1),
+    ],
+)
+def test_a_machine_takes_what_fits_well_or_what_its_owner_says(
+    memory: float, disk: float, asked: int | None, taken: int
+):
+    assert capacity(SETTINGS, Room(memory, disk), asked) == taken
+
+
+def test_no_more_than_a_record_holds():
+    large = ExpertSettings(grid=(64, 64), width=8, hidden=8)
+    assert capacity(large, Room(PLENTY, PLENTY), None) == MOST_EXPERTS
+
+
+@pytest.mark.parametrize(
+    ("memory", "disk", "asked", "way_out"),
+    [
+        (PROGRAM, PLENTY, None, "larger machine"),
+        (PLENTY, DISK, None, "larger machine"),
+        (PROGRAM + 170e6, PLENTY, 40, "--experts 20"),
+    ],
+)
+def test_what_does_not_fit_is_refused(memory: float, disk: float, asked: int | None, way_out: str):
+    with raises_problem(ProblemKind.MACHINE_TOO_SMALL, match=way_out):
+        capacity(SETTINGS, Room(memory, disk), asked)

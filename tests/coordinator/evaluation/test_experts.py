@@ -1,0 +1,56 @@
+"""The held-out loss in a run with experts: that of the trunk alone is recorded, that with experts is said beside it."""
+
+import math
+import re
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from coordinator.context import RunContext
+from coordinator.evaluation.evaluator import Evaluator
+from coordinator.evaluation.unigram import UnigramBaseline
+from coordinator.ledger.ledger import open_ledger
+from coordinator.replica import Snapshot
+from coordinator.tracking import Tracker
+from experts.expert import new_expert
+from experts.grid import all_uids
+from experts.layer.local import LocalExperts
+from swarm.leaving import Asked
+from swarm.run_file import ExpertsSection, RunFile
+from swarm.run_file.fingerprint import Fingerprint
+from trainer.data import Batch
+from trainer.model import build_model
+
+SAID = re.compile(r"held-out loss ([\d.]+)(?:, ([\d.]+) with experts)?, sentence order")
+
+
+def test_both_are_said_and_the_trunk_alone_is_recorded(
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch], tmp_path: Path
+) -> None:
+    run = run.model_copy(update={"experts": ExpertsSection(grid=[2, 2], width=4, hidden=8)})
+    model = build_model(run, tokenizer)
+    state = {name: one.detach().clone() for name, one in model.named_parameters()}
+    torch.nn.init.normal_(state["expert_term.mixture.up.weight"], generator=torch.Generator().manual_seed(0))
+    caller = LocalExperts({uid: new_expert(4, 8, seed) for seed, uid in enumerate(all_uids((2, 2)))})
+    reached: Any = SimpleNamespace(caller=caller)
+    said: list[str] = []
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    try:
+        context = RunContext(run, Fingerprint(()), tmp_path, ledger, said.append)
+        baseline = UnigramBaseline(run, tokenizer, batches, said.append, Asked())
+        evaluator = Evaluator(context, model, tokenizer, batches, [], baseline, Tracker(), reached)
+        evaluator.evaluate(Snapshot(5, state, {}), threading.Event())
+        caller.lose(list(caller.alive()))
+        evaluator.evaluate(Snapshot(6, state, {}), threading.Event())
+        alone = [one.loss for one in ledger.evaluations()]
+    finally:
+        ledger.close()
+    (first, with_experts), (second, none) = (found.groups() for line in said if (found := SAID.search(line)))
+    assert first == second == f"{alone[0]:.3f}"
+    assert math.isclose(alone[0], alone[1])
+    assert with_experts is not None and with_experts != first
+    assert none is None

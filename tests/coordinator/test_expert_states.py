@@ -1,0 +1,143 @@
+"""States of experts beside checkpoints: collected in a thread, whole or absent, whatever happens meanwhile."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from averaging.transport.loop import LoopEnded
+from coordinator.checkpoints.checksums import check_sums, read_sums, write_sums
+from coordinator.expert_states import ExpertStates
+from experts.host.files import StateFiles
+from experts.host.settings import ExpertSettings
+from experts.host.state import to_bytes
+from experts.host.trained_expert import TrainedExpert
+from experts.released import FILE, steps_of
+from experts.remote.keeping import Collected
+from swarm.errors import StorageError
+from tests.support.waiting import PATIENCE, wait_until
+
+SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=4)
+A, B = (0, 0), (0, 1)
+
+
+class Kept:
+    """What is tested, a network that is slow until it is let go, and what was said."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.said = folder, list[str]()
+        self.files = StateFiles(folder / "experts", SETTINGS)
+        self.goes_on, self.collections, self.missing = threading.Event(), 0, 0
+        self.error: Exception | None = None
+        self.closed = False
+        keeping: Any = SimpleNamespace(files=self.files)
+        self.states = ExpertStates(SETTINGS, keeping, self._collect, self._close, self.said.append, folder / "experts")
+        self.states.start()
+
+    def learns(self, uid: tuple[int, ...], steps: int) -> None:
+        self.files.write(uid, steps, to_bytes(TrainedExpert(uid, SETTINGS, steps)))
+
+    def checkpoint(self, step: int) -> Path:
+        path = self.folder / "checkpoints" / f"checkpoint-{step}"
+        path.mkdir(parents=True)
+        (path / "model.safetensors").write_bytes(b"model")
+        write_sums(path)
+        return path
+
+    def _collect(self) -> Collected:
+        self.collections += 1
+        assert self.goes_on.wait(PATIENCE)
+        if self.error is not None:
+            raise self.error
+        return Collected(0, self.missing)
+
+    def _close(self) -> None:
+        self.closed, self.error = True, LoopEnded()
+        self.goes_on.set()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    kept = Kept(tmp_path)
+    yield kept
+    kept.states.finish()
+
+
+def test_a_checkpoint_gets_the_states_when_they_have_come_and_is_pending_until_then(kept: Kept):
+    path = kept.checkpoint(100)
+    kept.states.collect_for(path)
+    wait_until(lambda: kept.collections, "collection")
+    assert kept.states.pending == {path}
+    assert not (path / FILE).exists()
+    kept.learns(A, 3)
+    kept.learns(B, 4)
+    kept.goes_on.set()
+    wait_until(lambda: not kept.states.pending, "file")
+    assert steps_of(path / FILE) == {A: 3, B: 4}
+    assert read_sums(path).keys() == {"model.safetensors", FILE}
+    check_sums(path)
+    assert any("2 experts" in line for line in kept.said)
+    assert not [one for one in (kept.folder / "experts").iterdir() if one.name.startswith(".")]
+
+
+def test_a_checkpoint_that_was_removed_meanwhile_stays_removed(kept: Kept):
+    kept.learns(A, 3)
+    path = kept.checkpoint(100)
+    kept.states.collect_for(path)
+    wait_until(lambda: kept.collections, "collection")
+    shutil.rmtree(path)
+    kept.goes_on.set()
+    wait_until(lambda: not kept.states.pending, "end of it")
+    assert not path.exists()
+    assert not kept.said
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"), [(StorageError("the disk is full"), "disk is full"), (TimeoutError(), "TimeoutError")]
+)
+def test_when_states_do_not_come_the_older_ones_are_written_and_that_is_told(kept: Kept, trouble: Exception, told: str):
+    kept.learns(A, 3)
+    kept.error = trouble
+    kept.goes_on.set()
+    path = kept.checkpoint(100)
+    kept.states.collect_for(path)
+    wait_until(lambda: not kept.states.pending, "file")
+    assert steps_of(path / FILE) == {A: 3}
+    assert told in kept.said[0]
+
+
+def test_missing_states_are_told(kept: Kept):
+    kept.missing = 2
+    kept.goes_on.set()
+    kept.states.collect_for(kept.checkpoint(100))
+    wait_until(lambda: not kept.states.pending, "end of it")
+    assert "2 experts" in kept.said[0]
+
+
+def test_checkpoints_that_wait_share_a_collection(kept: Kept):
+    kept.learns(A, 3)
+    paths = [kept.checkpoint(step) for step in (100, 200, 300)]
+    kept.states.collect_for(paths[0])
+    wait_until(lambda: kept.collections, "collection")
+    for path in paths[1:]:
+        kept.states.collect_for(path)
+    kept.goes_on.set()
+    wait_until(lambda: not kept.states.pending, "files")
+    assert all(steps_of(path / FILE) == {A: 3} for path in paths)
+    assert kept.collections == 2
+
+
+def test_the_end_waits_for_no_network_and_the_last_checkpoint_has_what_is_there(kept: Kept):
+    kept.learns(A, 3)
+    first, last = kept.checkpoint(100), kept.checkpoint(200)
+    kept.states.collect_for(first)
+    wait_until(lambda: kept.collections, "collection")
+    kept.states.collect_for(last)
+    kept.states.finish()
+    assert kept.closed
+    assert steps_of(first / FILE) == steps_of(last / FILE) == {A: 3}
+    assert not any("problem" in line for line in kept.said)

@@ -1,0 +1,98 @@
+"""What a host serves when the coordinator keeps states: in virtual time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from experts.host.files import StateFiles
+from experts.host.worker import BUSY
+from experts.remote.recovering import ANSWER
+from experts.remote.service import NOT_HERE, NOTHING_NEWER
+from swarm.errors import StorageError
+from tests.experts.remote.one_host import SETTINGS, SETTLED, TIMES, A, B, C, D, Peer, Scene, state
+from tests.experts.remote.one_host import scene as scene
+
+
+@pytest.fixture
+def coordinator(scene: Scene) -> Peer:
+    """It keeps states of A and B; the host has one of B, which is newer, and one of C, of which it keeps none."""
+    keeper = Peer("coordinator", {A: 7, B: 3})
+    keeper.refuses = {B: NOTHING_NEWER.refused, C: NOT_HERE.refused, D: NOT_HERE.refused}
+    scene.has_coordinator(keeper)
+    for uid, version in ((B, 5), (C, 2)):
+        StateFiles(scene.folder, SETTINGS).write(uid, version, state(uid, version))
+    return keeper
+
+
+def test_each_expert_begins_with_the_state_that_has_most_steps(scene: Scene, coordinator: Peer):
+    async def course() -> None:
+        await asyncio.sleep(SETTLED)
+        assert scene.hosting.holdings.serves == {A: 7, B: 5, C: 2, D: 0}
+        assert scene.files == {A: 7, B: 5, C: 2, D: 0}
+        await asyncio.sleep(SETTLED)
+        assert sorted(coordinator.asked) == [A, B, C, D], "once each"
+
+    scene.play(course)
+
+
+def test_while_the_coordinator_is_away_only_experts_with_a_file_are_served(scene: Scene, coordinator: Peer):
+    coordinator.hangs = True
+
+    async def course() -> None:
+        await asyncio.sleep(SETTLED + ANSWER)
+        assert scene.hosting.holdings.serves == {B: 5, C: 2}
+        await asyncio.sleep(TIMES.copy)
+        assert scene.hosting.holdings.serves == {B: 5, C: 2}, "A may have been trained, and D as well"
+        assert all(stored.serves.keys() <= {B, C} for stored in scene.directory.stored)
+        coordinator.hangs = False
+        await asyncio.sleep(SETTLED + ANSWER)
+        assert scene.hosting.holdings.serves == {A: 7, B: 5, C: 2, D: 0}
+
+    scene.play(course)
+
+
+def test_a_busy_coordinator_is_asked_again_and_a_bad_state_of_it_is_not_used(scene: Scene, coordinator: Peer):
+    coordinator.states[A] = b"not a state"
+    coordinator.refuses[D] = BUSY.refused
+
+    async def course() -> None:
+        await asyncio.sleep(SETTLED)
+        assert scene.hosting.holdings.serves == {A: 0, B: 5, C: 2}
+        coordinator.refuses[D] = NOT_HERE.refused
+        await asyncio.sleep(SETTLED)
+        assert scene.hosting.holdings.serves.keys() == {A, B, C, D}
+
+    scene.play(course)
+
+
+def test_a_state_that_cannot_be_written_is_not_served(scene: Scene, coordinator: Peer, monkeypatch: pytest.MonkeyPatch):
+    def full(*_arguments: Any) -> bool:
+        raise StorageError("the disk is full")
+
+    async def course() -> None:
+        with monkeypatch.context() as context:
+            context.setattr(StateFiles, "write", full)
+            await asyncio.sleep(SETTLED)
+            assert scene.hosting.holdings.serves.keys() == {B, C, D}
+        await asyncio.sleep(SETTLED)
+        assert scene.hosting.holdings.serves[A] == 7
+
+    scene.play(course)
+
+
+def test_records_are_kept_up_while_states_arrive_slowly(scene: Scene, coordinator: Peer):
+    async def slowly(*arguments: Any) -> Any:
+        await asyncio.sleep(TIMES.transfer - 1.0)
+        return await Peer.ask(coordinator, *arguments)
+
+    async def course() -> None:
+        await asyncio.sleep(SETTLED)
+        coordinator.ask = slowly  # type: ignore[method-assign]
+        scene.list(Peer("other", {}))
+        before = len(scene.directory.stored)
+        scene.experts.clear()
+        await asyncio.sleep(100.0)
+        assert len(scene.directory.stored) >= before + 9
+
+    scene.play(course)

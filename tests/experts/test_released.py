@@ -1,0 +1,76 @@
+"""The file of a checkpoint's experts: it answers as the hosts did, and states can be made of it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from experts.host.files import StateFiles
+from experts.host.settings import ExpertSettings
+from experts.host.state import to_bytes
+from experts.host.trained_expert import Gradients, TrainedExpert
+from experts.layer.local import LocalExperts
+from experts.layer.mixture import MixtureOfExperts
+from experts.released import FILE, load_experts, pack, steps_of, unpack
+
+SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
+A, B = (0, 0), (1, 1)
+
+
+def trained(uid: tuple[int, ...], steps: int) -> TrainedExpert:
+    expert = TrainedExpert(uid, SETTINGS)
+    generator = torch.Generator().manual_seed(steps)
+    for _ in range(steps):
+        rows = torch.randn(3, SETTINGS.width, generator=generator)
+        expert.backward([Gradients(rows, torch.ones_like(rows), [True] * 3)])
+    return expert
+
+
+@pytest.fixture
+def experts() -> dict[tuple[int, ...], TrainedExpert]:
+    return {A: trained(A, 3), B: trained(B, 5)}
+
+
+@pytest.fixture
+def files(tmp_path: Path, experts: dict[tuple[int, ...], TrainedExpert]) -> StateFiles:
+    files = StateFiles(tmp_path / "states", SETTINGS)
+    for uid, expert in experts.items():
+        files.write(uid, expert.version, to_bytes(expert))
+    return files
+
+
+def test_released_experts_answer_in_one_process_as_their_hosts_did(
+    files: StateFiles, experts: dict[tuple[int, ...], TrainedExpert], tmp_path: Path
+):
+    assert pack(files, SETTINGS, tmp_path / FILE) == 2
+    caller = LocalExperts(load_experts(tmp_path / FILE), learning_rate=None)
+    rows = torch.randn(6, SETTINGS.width)
+    answers = caller.forward(dict.fromkeys((A, B, (0, 1)), rows))
+    assert answers.keys() == {A, B}
+    for uid, answer in answers.items():
+        torch.testing.assert_close(answer, experts[uid].forward(rows))
+    layer = MixtureOfExperts(16, SETTINGS.width, SETTINGS.grid, caller).eval()
+    mixture = layer(torch.randn(5, 16))
+    assert mixture.answered == mixture.called == 10
+
+
+def test_states_are_made_of_the_file_where_it_has_more_steps(
+    files: StateFiles, experts: dict[tuple[int, ...], TrainedExpert], tmp_path: Path
+):
+    pack(files, SETTINGS, tmp_path / FILE)
+    assert steps_of(tmp_path / FILE) == {A: 3, B: 5}
+    others = StateFiles(tmp_path / "others", SETTINGS)
+    newer = trained(B, 9)
+    others.write(B, 9, to_bytes(newer))
+    unpack(tmp_path / FILE, SETTINGS, others)
+    assert others.versions == {A: 3, B: 9}
+    made, kept = others.read(A), others.read(B)
+    assert made is not None and kept is not None
+    rows = torch.randn(2, SETTINGS.width)
+    torch.testing.assert_close(made.forward(rows), experts[A].forward(rows))
+    torch.testing.assert_close(kept.forward(rows), newer.forward(rows))
+
+
+def test_without_states_there_is_no_file(tmp_path: Path):
+    assert pack(StateFiles(tmp_path / "states", SETTINGS), SETTINGS, tmp_path / FILE) == 0
+    assert not (tmp_path / FILE).exists()

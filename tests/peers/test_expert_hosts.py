@@ -1,0 +1,198 @@
+"""Volunteers host the experts of a run by its link: what is lost when hosts leave, are killed, freeze, or all end."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from app.commands.admin import admin
+from app.demo.peers import Peer
+from coordinator.state_folder import ADMIN_KEY
+from coordinator.state_folder import EXPERTS as EXPERTS_FOLDER
+from experts.grid import Uid
+from experts.host.files import StateFiles
+from experts.host.settings import settings_of
+from experts.released import FILE, steps_of
+from swarm.errors import SwarmError
+from tests.peers.expert_callers import SAID, STOP, call_experts, host_closely
+from tests.support.forked import start_function
+from tests.support.small_swarm import FRIGHTENING, SmallSwarm, text_of
+from tests.support.waiting import PATIENCE
+
+EXPERTS = {"grid": [2, 2], "width": 16, "hidden": 32}
+COUNT = 4
+TIMEOUT = 2.0  # seconds of a call
+MARGIN = 1.0  # beyond it, on a machine that is not quite quiet
+SERVING_FROM = re.compile(r"serving expert \((\d), (\d)\) from step (\d+)")
+RECOVERED = re.compile(r"expert \((\d), (\d)\) begins with the coordinator's state of step (\d+)")
+
+
+class Hosted:
+    """A run with experts, its hosts, and a caller."""
+
+    def __init__(self, swarm: SmallSwarm):
+        self.swarm = swarm
+        self.caller = Peer("caller", None, swarm.folder / "logs" / "caller.log")  # type: ignore[arg-type]
+        self.folder = swarm.folder / "peers" / "caller"
+
+    def host(self, name: str, *options: object) -> Peer:
+        """Start a host, or start it again."""
+        self.swarm.run_as[name] = host_closely
+        return self.swarm.host_experts(name, *options)
+
+    def call(self) -> None:
+        """Start to call all experts."""
+        arguments = (self.swarm.url, self.folder, TIMEOUT)
+        self.caller.process = start_function(call_experts, *arguments, out=self.caller.log)
+        self.swarm.peers.append(self.caller)
+
+    def said(self) -> dict[str, Any]:
+        file = self.folder / SAID
+        said: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"answered_by_all": 0}
+        return said
+
+    def wait_for_answers(self) -> None:
+        """Until all experts have answered some more batches of the caller."""
+        before = self.said()["answered_by_all"]
+        self.swarm.wait(lambda: self.said()["answered_by_all"] >= before + 3, "answers of all experts")
+
+    def wait_for_copies(self, name: str) -> None:
+        """Until this host keeps copies of all experts, which have taken steps."""
+
+        def copied() -> bool:
+            versions = self.files(name)
+            return len(versions) == COUNT and min(versions.values()) > 0
+
+        self.swarm.wait(copied, f"copies at {name}")
+
+    def files(self, name: str) -> dict[Uid, int]:
+        """The steps of the states in a host's files; none if it has no folder for them yet."""
+        folders = list((self.swarm.folder / "peers" / name).glob("*/experts"))
+        return self.states_in(folders[0]) if folders else {}
+
+    def states_in(self, folder: Path) -> dict[Uid, int]:
+        """The steps of states, which another process may be writing."""
+        settings = settings_of(self.swarm.run)
+        assert settings is not None
+        files = StateFiles(folder, settings)
+        for path in folder.glob("[0-9]*.safetensors"):
+            files.read(tuple(map(int, path.stem.split("."))))
+        return files.versions
+
+    def logged(self, name: str, pattern: re.Pattern[str]) -> dict[Uid, int]:
+        """The newest count of steps that a host has logged for each expert."""
+        logs = (self.swarm.folder / "peers" / name / "logs").glob("*.jsonl")
+        found = pattern.findall("\n".join(log.read_text() for log in logs))
+        return {(int(row), int(column)): int(steps) for row, column, steps in found}
+
+    def end_well(self, *hosts: Peer) -> None:
+        """The caller and these hosts end when they are told, without a word of an error."""
+        (self.folder / STOP).touch()
+        assert self.caller.end(PATIENCE) == 0, text_of(self.caller)
+        for host in hosts:
+            assert host.stop(PATIENCE) == 0, text_of(host)
+            assert not FRIGHTENING.search(text_of(host)), text_of(host)
+        assert "Traceback" not in text_of(self.swarm.peers[0])
+
+
+@pytest.fixture
+def hosted(small_swarm: Callable[..., SmallSwarm]) -> Iterator[Callable[..., Hosted]]:
+    def make(**settings: Any) -> Hosted:
+        return Hosted(small_swarm(experts=EXPERTS, **settings))
+
+    return make
+
+
+@pytest.mark.swarm
+def test_a_host_answers_with_its_pass_and_goes_on_after_a_restart(hosted: Callable[..., Hosted]):
+    run = hosted()
+    host = run.host("hema", "--experts", 8)
+    run.call()
+    run.wait_for_answers()
+    second = run.host("hema")
+    run.swarm.wait(lambda: second.process.poll() is not None, "end of a second host in the same folder")
+    assert second.process.returncode == SwarmError.exit_status
+    assert "another process on this machine is this peer" in second.last_words()
+    assert host.stop(PATIENCE) == 0, text_of(host)
+    assert "The states of 4 experts are written." in text_of(host)
+    assert "Serving experts 0.0, 0.1, 1.0, 1.1" in text_of(host)
+    before = run.files("hema")
+    assert min(before.values()) > 0
+    host = run.host("hema")
+    run.wait_for_answers()
+    assert run.logged("hema", SERVING_FROM) == before
+    run.end_well(host)
+    after = run.files("hema")
+    assert all(after[uid] > before[uid] for uid in before)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("fault", ["kill", "freeze"])
+def test_a_standby_goes_on_from_its_copies_and_no_call_waits_too_long(hosted: Callable[..., Hosted], fault: str):
+    run = hosted()
+    first = run.host("hema")
+    run.call()
+    run.wait_for_answers()
+    second = run.host("kavi")
+    run.wait_for_copies("kavi")
+    copies = run.files("kavi")
+    if fault == "kill":
+        first.kill()
+    else:
+        frozen = [psutil.Process(first.process.pid), *psutil.Process(first.process.pid).children(recursive=True)]
+        for process in frozen:
+            process.suspend()
+    run.swarm.wait(lambda: run.logged("kavi", SERVING_FROM).keys() == copies.keys(), "the standby serves")
+    taken_over = run.logged("kavi", SERVING_FROM)
+    assert all(taken_over[uid] >= copies[uid] for uid in copies), (taken_over, copies)
+    run.wait_for_answers()
+    if fault == "freeze":
+        for process in frozen:
+            process.resume()
+        run.swarm.wait(lambda: "Serving no expert; keeping copies of experts" in text_of(first), "it is the standby")
+        run.wait_for_answers()
+    assert run.said()["slowest"] <= TIMEOUT + MARGIN
+    run.end_well(*((second,) if fault == "kill" else (second, first)))
+
+
+@pytest.mark.faults
+def test_after_the_end_of_everything_experts_are_what_the_last_checkpoint_has(hosted: Callable[..., Hosted]):
+    run = hosted(target_batch_size=2048, access={"open": True})
+    swarm = run.swarm
+    host, trainer = run.host("hema"), swarm.trainer("asha")
+    run.call()
+
+    def released() -> dict[Uid, int]:
+        files = sorted(swarm.state.glob(f"checkpoints/checkpoint-*/{FILE}"), key=lambda path: path.stat().st_mtime)
+        return steps_of(files[-1]) if files else {}
+
+    swarm.wait(lambda: len(released()) == COUNT, "steps of all experts in a checkpoint")
+    for peer in (swarm.peers[0], host, trainer, run.caller):
+        peer.kill()
+    kept, last = run.states_in(swarm.state / EXPERTS_FOLDER), released()
+    assert all(kept[uid] >= last[uid] for uid in last), "the file is made of the states"
+    shutil.rmtree(swarm.folder / "peers" / "hema")
+    swarm.coordinator()
+    host = run.host("hema")
+    run.call()
+    run.wait_for_answers()
+    assert run.logged("hema", RECOVERED) == run.logged("hema", SERVING_FROM) == kept
+    run.end_well(host)
+
+
+@pytest.mark.faults
+def test_a_banned_host_leaves(hosted: Callable[..., Hosted]):
+    run = hosted()
+    host = run.host("hema")
+    run.call()
+    run.wait_for_answers()
+    admin(run.swarm.url, run.swarm.state / ADMIN_KEY, "ban", "~hema")
+    run.swarm.wait(lambda: host.process.poll() is not None, "end of the banned one")
+    assert "The organizer has excluded you" in text_of(host)
+    assert "The states of 4 experts are written." in text_of(host)
+    run.end_well()
