@@ -16,12 +16,13 @@ from app.join import machine_checks
 from app.join.address import is_loopback, is_private
 from app.join.coordinator_client import Access, CoordinatorClient
 from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
+from app.join.installation import keep_installation
 from app.join.manifest import folder_name, read_manifest, write_manifest
-from app.join.peer_folder import IDENTITY, default_folder
+from app.join.peer_folder import IDENTITY, LINK, default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import remembered_peers
-from swarm.files import keep_private
+from swarm.files import keep_private, write_file
 from swarm.logging import logs
 from swarm.program import program_version
 from swarm.run_file import RunFile
@@ -74,6 +75,7 @@ def join(url: str, options: JoinOptions) -> None:
     Raises:
         SahajError: one line about what stands in the way, and what to do next.
     """
+    keep_installation()
     with NotebookView() if options.notebook else ConsoleView(Console()) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
         with CoordinatorClient(url) as client:
@@ -142,6 +144,7 @@ def _enter(
     if problem := keep_private(peer_folder):
         say(problem)
     identity = load_identity(peer_folder / IDENTITY)  # its lock keeps other processes out of the folder and its logs
+    write_file(peer_folder / LINK, f"{client.base}\n")
     if problem := logs.write_to(peer_folder / logs.FOLDER, "trainer"):
         say(problem)
     request = JoinRequest(
