@@ -16,6 +16,7 @@ from swarm.logging import logs
 
 PREFIX = "program-"  # of installations; those of notebooks are virtual environments themselves
 VENV = "pyvenv.cfg"
+MARKS = (IDENTITY, LINK, LOCK, VENV)  # files by which a folder is known
 LONGEST_LINK = 1000  # characters
 
 
@@ -77,12 +78,7 @@ def leave(url: str | None, confirm: Callable[[str], bool], say: Callable[[str], 
         if not confirm("Remove this? What you have contributed stays counted."):
             raise SahajError("nothing was removed; --yes removes it without a question")
         for one in chosen:
-            try:
-                shutil.rmtree(one.path)
-            except OSError as error:
-                raise StorageError(
-                    f"{error.filename}: could not be removed ({error.strerror}); remove it by hand"
-                ) from None
+            _remove(one.path)
         with contextlib.suppress(OSError):  # where something else is in it
             home.rmdir()
     count = f"{len(chosen)} folder{'s' if len(chosen) > 1 else ''}"
@@ -111,6 +107,24 @@ def _leftover(path: Path) -> Leftover | None:
     if path.name == logs.FOLDER:
         return Leftover(path, "the log of starts that failed", "", None)
     return None
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; by what goes last it is known again if this is interrupted.
+
+    Raises:
+        StorageError: something in it could not be removed.
+    """
+    try:
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name not in MARKS:
+                path.unlink()
+        shutil.rmtree(folder)
+    except OSError as error:
+        reason = f"{error.filename}: could not be removed ({error.strerror})"
+        raise StorageError(f"{reason}; remove {folder} by hand") from None
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ set -eu
 RUN='' LINK='' WHEEL='' SHA256='' FOLDER=''
 
 main() {
+    unset PYTHONPATH PYTHONHOME # other packages than those of the installation
     SAHAJ_HOME=${SAHAJ_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/sahaj}
     case $SAHAJ_HOME in /*) ;; *) SAHAJ_HOME=$PWD/$SAHAJ_HOME ;; esac
     export SAHAJ_HOME # where the program keeps its own files, too
@@ -25,7 +26,7 @@ works() { [ -f "$home/ready" ] && "$home/venv/bin/python" -c 'import app' 2>/dev
 install_program() {
     say "This joins the run $RUN ($LINK) with this computer." \
         "Its program and PyTorch go into $home and nowhere else:" \
-        "some 2 GB, 7 with a GPU of NVIDIA. Ctrl-C stops this at any moment." \
+        "some 2 GB, 6 with a GPU of NVIDIA. Ctrl-C stops this at any moment." \
         "To remove all of it: $home/venv/bin/sahaj leave $LINK"
     case $(uname -sm) in
         "Linux x86_64" | "Linux aarch64" | "Darwin arm64") ;;
@@ -56,7 +57,7 @@ install_program() {
     rm -f "$home/ready"
     [ -d "$home/venv" ] || make_venv || fail "$home/venv: cannot be made with $python"
     choose_index
-    say "Installing PyTorch: some 200 MB to download, 3 GB for a GPU of NVIDIA ..."
+    say "Installing PyTorch: some 200 MB to download, gigabytes for a GPU of NVIDIA ..."
     add --constraint "$pins" ${index:+--extra-index-url "$index"} torch ||
         fail "PyTorch could not be installed; see above"
     say "Installing the program and what it needs: some 250 MB ..."

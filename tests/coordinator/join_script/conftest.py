@@ -50,10 +50,7 @@ class Machine:
 
     def has(self, name: str, text: str) -> None:
         """There is a program of this name, a script."""
-        path = self.bin / name
-        path.unlink(missing_ok=True)
-        path.write_text(text)
-        path.chmod(0o755)
+        put(self.bin / name, text)
 
     def offers(self, version: str) -> None:
         """The coordinator has another program, of the same version by name."""
@@ -85,6 +82,19 @@ class Machine:
         return subprocess.CompletedProcess([], process.returncode, said.decode(), complained.decode())
 
 
+def put(path: Path, text: str) -> None:
+    """Make a program of a script."""
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def give_uv(folder: Path) -> None:
+    """Put the stand-in for uv into a folder of programs."""
+    folder.mkdir(exist_ok=True)
+    put(folder / "uv", f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).with_name("uv_stand_in.py")}" "$@"\n')
+
+
 def make_program(served: Path, version: str) -> Program:
     """A program that the coordinator offers from now on; `version` is in what it prints, and not in its name."""
     files = {
@@ -109,5 +119,5 @@ def machine(served: tuple[str, Path], tmp_path: Path) -> Machine:
         if found := shutil.which(name):
             (tmp_path / "bin" / name).symlink_to(found)
     one = Machine(tmp_path, tmp_path / "bin", url, folder, make_program(folder, "first"))
-    one.has("uv", f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).with_name("uv_stand_in.py")}" "$@"\n')
+    give_uv(one.bin)
     return one

@@ -51,6 +51,8 @@ def test_what_the_run_says_of_itself_is_no_command(value: str, tmp_path: Path):
 
 
 def test_the_first_start_installs_and_joins_and_the_second_one_only_joins(machine: Machine):
+    (machine.folder / "bin" / "app.py").write_text("raise SystemExit('not this one')\n")
+    machine.environment["PYTHONPATH"] = str(machine.bin)
     first = machine.start("--name", "Asha B")
     assert first.stdout == f"JOINED join {machine.url} --name Asha B READ '' first\n"
     told = first.stderr.splitlines()
