@@ -21,6 +21,7 @@ from coordinator.evaluation.probes import read_probes
 from coordinator.evaluation.unigram import UnigramBaseline
 from coordinator.expert_states import open_expert_states
 from coordinator.initialization.initialize import initialize, is_new
+from coordinator.join_script.script import one_line
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.recorder import Recorder
@@ -129,7 +130,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             url = services.enter_context(service)
             write_file(folder / ADDRESSES, "\n".join(addresses(dht)) + "\n")
             say(f"Run {run.name} is open at global step {replica.step} of {run.optimizer.total_steps}. To join:")
-            say(f"  sahaj join {url}")
+            say(f"  {one_line(url)}")
+            say(f"or, where the program is installed: sahaj join {url}")
             for warning in warnings_about(run, url):
                 say(warning)
 

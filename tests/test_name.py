@@ -15,6 +15,7 @@ from coordinator.notebook.wheel import this_program
 from swarm.program import DISTRIBUTION
 
 NAME = r"(?<![\w/.-])sahaj(?![\w/.-])"
+OUR_COMMAND = r"--(from|spec) (\S*/sahaj_swarm-\S+\.whl|WHEEL) sahaj\b"
 INSTALLS = (
     rf"\b(pip|pip3|pipx|uv|conda)\b.*?\b(install|uninstall|run|download|add|wheel)\b.*{NAME}",
     rf"\buvx\b.*{NAME}",
@@ -39,12 +40,15 @@ OURS = (
     'pip install "sahaj-swarm @ https://run.example.org/program/sahaj_swarm-0.1.0-py3-none-any.whl"',
     "/opt/sahaj/bin/pip install --constraint /src/constraints.txt torch",
     "git clone <this repository> sahaj && cd sahaj && make setup",
+    "uvx --from https://run.example.org/program/sahaj_swarm-0.1.0-py3-none-any.whl sahaj join https://run.example.org",
     'importlib.metadata.version("sahaj-swarm")',
 )
 
 
 def found_in(text: str) -> list[str]:
-    return [line for line in text.splitlines() if any(re.search(pattern, line) for pattern in INSTALLS)]
+    """The lines that would install it; a command of a wheel of ours is none."""
+    lines = {line: re.sub(OUR_COMMAND, "", line) for line in text.splitlines()}
+    return [line for line, rest in lines.items() if any(re.search(pattern, rest) for pattern in INSTALLS)]
 
 
 def tracked(root: Path) -> Iterator[Path]:

@@ -27,7 +27,8 @@ from swarm.logging import logs
 def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
     name: Annotated[
-        str | None, typer.Option(help="a name of your own, where the run is open (then no token is used)")
+        str | None,
+        typer.Option(envvar="SAHAJ_NAME", help="a name of your own, where the run is open (then no token is used)"),
     ] = None,
     allow_write_token: Annotated[
         bool, typer.Option("--allow-write-token", help="use a Hugging Face token even if it can change things")

@@ -10,6 +10,7 @@ from app.hosting.console import HostConsole
 from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable
 from app.join.coordinator_client import CoordinatorClient
+from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
@@ -50,6 +51,7 @@ def host_experts(url: str, options: HostOptions) -> None:
     Raises:
         SahajError: one line about what stands in the way, and what to do next.
     """
+    keep_installation()
     with HostConsole(Console()) as console:
         timer = StartupTimer(console.message) if options.verbose else StartupTimer()
         with CoordinatorClient(url) as client:

@@ -15,11 +15,11 @@ from app.join.address import is_private
 from app.join.coordinator_client import Access, CoordinatorClient
 from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
 from app.join.manifest import folder_name, write_manifest
-from app.join.peer_folder import IDENTITY
+from app.join.peer_folder import IDENTITY, LINK
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import remembered_peers
-from swarm.files import keep_private
+from swarm.files import keep_private, write_file
 from swarm.logging import logs
 from swarm.program import program_version
 from swarm.run_file import RunFile
@@ -218,6 +218,7 @@ def ask_for_pass(
     if problem := keep_private(peer_folder):
         say(problem)
     identity = load_identity(peer_folder / IDENTITY)  # its lock keeps other processes out of the folder and its logs
+    write_file(peer_folder / LINK, f"{client.base}\n")
     if problem := logs.write_to(peer_folder / logs.FOLDER, log):
         say(problem)
     request = JoinRequest(

@@ -9,6 +9,7 @@ from app.join import machine_checks
 from app.join.address import is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable
 from app.join.coordinator_client import CoordinatorClient
+from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
 from app.join.problems import ProblemKind, one_line
@@ -39,6 +40,7 @@ def join(url: str, options: JoinOptions) -> None:
     Raises:
         SahajError: one line about what stands in the way, and what to do next.
     """
+    keep_installation()
     with NotebookView() if options.notebook else ConsoleView(Console()) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
         with CoordinatorClient(url) as client:

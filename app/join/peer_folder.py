@@ -1,4 +1,7 @@
-"""Where a peer keeps its identity and its runs: a folder per coordinator in the user's cache."""
+"""Where a peer keeps its identity and its runs: a folder per coordinator in the user's cache.
+
+Beside them is the program, where `join.sh` or a notebook has installed it.
+"""
 
 import fcntl
 import os
@@ -6,7 +9,9 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+HOME = "SAHAJ_HOME"  # environment variable: another folder for all of it
 IDENTITY = "identity.key"
+LINK = "link"  # file in a folder that tells what run it is for
 MOST_PEERS = 64  # of one machine in one run
 
 
@@ -16,7 +21,7 @@ def default_folder(url: str, kind: str = "") -> Path:
     Args:
         kind: of peer, which ends the name: one that looks for its files finds no other kind's folder.
     """
-    base = cache_folder() / f"{_name(url)}{kind}"
+    base = cache_folder() / f"{name_of(url)}{kind}"
     for number in range(1, MOST_PEERS):
         folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
         if not _in_use(folder / IDENTITY):
@@ -25,18 +30,21 @@ def default_folder(url: str, kind: str = "") -> Path:
 
 
 def cache_folder() -> Path:
-    """`sahaj` in the user's cache."""
+    """`sahaj` in the user's cache, or what `SAHAJ_HOME` names."""
+    if home := os.environ.get(HOME):
+        return Path(home).absolute()
     given = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "sahaj"
 
 
-def _name(url: str) -> str:
+def name_of(url: str) -> str:
+    """The name of the first folder of a run."""
     parts = urlsplit(url)
     return re.sub(r"[^A-Za-z0-9.]+", "-", f"{parts.netloc}{parts.path}").strip("-.")[:100] or "run"
 
 
 def _in_use(path: Path) -> bool:
-    """Whether a process holds the lock that `swarm.identity` takes."""
+    """Whether a process has a lock on the file, as peers have on their identity (`swarm.identity`)."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -52,6 +52,8 @@ class RunAnswer(Answer):
     tokenizer: list[TokenizerFile] = Field(description="served at /api/tokenizer/<name>")
     probes: list[str] = Field(description="sentences with a [MASK]; /api/fills tells what the model puts there")
     join: str = Field(description="the command to join the run with")
+    one_line: str = Field(description="what installs the program and joins, for a shell; empty if it is not known")
+    program: str = Field(description="address of the program, a wheel for pip, pipx or uv; empty if it is not known")
     notebook: str = Field(description="address of a notebook that joins the run; empty if it is not known")
     notebook_at_hub: str = Field(description="where it lies for Colab to open; empty while no release carries it")
 

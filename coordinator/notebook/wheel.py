@@ -1,4 +1,4 @@
-"""Builds a wheel of the program that runs here, so that a notebook installs exactly what its coordinator has.
+"""Builds a wheel of the program that runs here, so that volunteers install exactly what their coordinator has.
 
 No published release and no package index is needed.
 It has the packages that a volunteer needs, without run files and pages of the dashboard.
@@ -20,7 +20,7 @@ from swarm.program import DISTRIBUTION
 
 PACKAGES = ("app", "averaging", "coordinator", "corpus", "downstream", "experts", "swarm", "tokenizer", "trainer")
 METADATA = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}  # names when installed
-SUFFIXES = (".py", ".jinja")
+SUFFIXES = (".py", ".jinja", ".sh", ".txt")
 TAG = "py3-none-any"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files, so that the same files make the same wheel
 
@@ -33,6 +33,11 @@ class Program:
     file_name: str
     content: bytes
     sha256: str
+
+    @classmethod
+    def of(cls, version: str, file_name: str, content: bytes) -> "Program":
+        """The program that this wheel is."""
+        return cls(version, file_name, content, hashlib.sha256(content).hexdigest())
 
 
 @lru_cache(maxsize=1)
@@ -50,8 +55,7 @@ def this_program() -> Program:
         files[f"{about}/{name}"] = next(filter(None, map(installed.read_text, names)), "").encode()
     files[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: sahaj\nRoot-Is-Purelib: true\nTag: {TAG}\n".encode()
     content = wheel(files, f"{about}/RECORD")
-    digest = hashlib.sha256(content).hexdigest()
-    return Program(installed.version, f"{stem}-{TAG}.whl", content, digest)
+    return Program.of(installed.version, f"{stem}-{TAG}.whl", content)
 
 
 def _files() -> Iterator[tuple[str, bytes]]:

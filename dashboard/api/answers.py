@@ -31,6 +31,8 @@ class Run(Answer):
     max_length: int = 0
     model: dict[str, int | float] = {}
     join: str = ""
+    one_line: str = ""
+    program: str = ""
     notebook: str = ""
     notebook_at_hub: str = ""
 

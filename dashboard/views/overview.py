@@ -74,7 +74,8 @@ def _join() -> None:
             return
         st.subheader("Join", anchor=False)
         st.markdown(_who_may(run, progress))
-        st.code(run.join or f"sahaj join {context.url()}", language=None, wrap_lines=True)
+        join = run.join or f"sahaj join {context.url()}"
+        st.code(run.one_line or join, language=None, wrap_lines=True)
         notebook = os.environ.get(context.NOTEBOOK, "").strip() or run.notebook_at_hub or run.notebook
         colab, kaggle = notebook_links(notebook)
         with st.container(horizontal=True):
@@ -82,8 +83,19 @@ def _join() -> None:
             st.link_button("Kaggle", kaggle, icon=":material/open_in_new:")
             if run.notebook.startswith(("http://", "https://")):
                 st.link_button("Notebook", run.notebook, icon=":material/download:")
+            if run.one_line:
+                with st.popover("Other ways", icon=":material/terminal:"):
+                    _other_ways(run, join)
         upload = " In Colab, upload the notebook." if colab.endswith("#create=true") else ""
         st.caption(f"It is free, and you may leave at any moment.{upload}")
+
+
+def _other_ways(run: Run, join: str) -> None:
+    """What to type where the program is installed already, or by another tool."""
+    st.markdown("The line is for a terminal of Linux or macOS; on Windows for one of WSL. With uv instead:")
+    st.code(f"uvx --from {run.program} {join}", language=None, wrap_lines=True)
+    st.markdown("Where the program is installed:")
+    st.code(join, language=None, wrap_lines=True)
 
 
 def _who_may(run: Run, progress: Progress) -> str:

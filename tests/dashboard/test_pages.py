@@ -72,7 +72,8 @@ def test_the_overview_shows_what_the_coordinator_says(show: Callable[..., AppTes
     app = show()
     assert not app.exception
     assert app.title[0].value == run["name"]
-    assert app.code[0].value == run["join"]
+    assert app.code[0].value == run["one_line"]
+    assert [one.value for one in app.code[1:3]] == [f"uvx --from {run['program']} {run['join']}", run["join"]]
     shown = figures(app)
     assert shown["Global step"] == f"{progress['step']:,}"
     assert shown["Samples"] == texts.number(progress["samples"])

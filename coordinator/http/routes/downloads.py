@@ -1,4 +1,4 @@
-"""The routes for what volunteers download: the notebook, the program that it installs, and the tokenizer's files.
+"""The routes for what volunteers download: script and notebook, the program that they install, the tokenizer's files.
 
 They are held in memory: their digests stay true, and no request reads a path.
 """
@@ -13,6 +13,7 @@ from fastapi.responses import Response
 from coordinator.context import RunContext
 from coordinator.http.responses import LONG_CACHE_SECONDS, NOT_FOUND, Problem, cache_headers, problem_response
 from coordinator.http.routes.public import link, link_cache_seconds
+from coordinator.join_script import script
 from coordinator.notebook.build import FILE_NAME, notebook_for
 from coordinator.notebook.wheel import this_program
 from swarm.access.join_messages import TokenizerFile
@@ -52,6 +53,17 @@ def download_routes(context: RunContext, tokenizer: dict[str, ServedFile]) -> AP
     """GET only; what is served does not change while the coordinator runs."""
     router = APIRouter(tags=["join"])
     ours = this_program()  # as it is now: its files may change while the coordinator runs
+    pins = script.CONSTRAINTS.read_bytes()
+
+    @router.get(f"/{script.FILE_NAME}", response_class=Response, responses=NOT_FOUND)
+    def join_script(request: Request) -> Response:
+        """A script for a shell that installs this coordinator's program and joins this run."""
+        url = link(context.run, str(request.base_url))
+        if url is None:
+            return problem_response(Problem.NOT_FOUND, "this address is no link to join by; use the organizer's")
+        headers = cache_headers(link_cache_seconds(context.run))
+        content = script.script_for(url, ours, run=context.run.name)
+        return Response(content, headers=headers, media_type="text/x-shellscript; charset=utf-8")
 
     @router.get(f"/{FILE_NAME}", response_class=Response)
     def notebook(request: Request) -> Response:
@@ -64,7 +76,9 @@ def download_routes(context: RunContext, tokenizer: dict[str, ServedFile]) -> AP
 
     @router.get("/program/{name}", response_class=Response, responses=NOT_FOUND)
     def program(name: str, request: Request) -> Response:
-        """The program of this coordinator, as a wheel for pip."""
+        """The program of this coordinator, as a wheel for pip, and `constraints.txt`: versions that were tested."""
+        if name == script.CONSTRAINTS.name:
+            return _file_response(pins, hashlib.sha256(pins).hexdigest(), "text/plain; charset=utf-8", request)
         if name != ours.file_name:
             return problem_response(Problem.NOT_FOUND, f"the program of this run is {ours.file_name}")
         return _file_response(ours.content, ours.sha256, "application/zip", request)

@@ -27,10 +27,12 @@ from coordinator.http.schemas import (
     ProgressAnswer,
     RunAnswer,
 )
+from coordinator.join_script.script import one_line
 from coordinator.ledger.answers import Progress, Totals
 from coordinator.ledger.history import MINUTE
 from coordinator.ledger.tables import MinuteRow
 from coordinator.notebook.build import FILE_NAME
+from coordinator.notebook.wheel import this_program
 from swarm import clock
 from swarm.access.join_messages import TokenizerFile
 from swarm.program import program_version
@@ -60,6 +62,8 @@ def public_routes(
         url = link(context.run, str(request.base_url))
         ways = {
             "join": f"sahaj join {url or 'URL'}",
+            "one_line": one_line(url) if url else "",
+            "program": f"{url}/program/{this_program().file_name}" if url else "",
             "notebook": f"{url}/{FILE_NAME}" if url else "",
             "notebook_at_hub": context.status().notebook_at_hub,
         }
@@ -110,6 +114,8 @@ def describe_run(context: ServiceContext, tokenizer: list[TokenizerFile]) -> Run
     run: RunFile = context.run
     return RunAnswer(
         join="",
+        one_line="",
+        program="",
         notebook="",
         notebook_at_hub="",
         probes=run.coordinator.probes,

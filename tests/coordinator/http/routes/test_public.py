@@ -3,6 +3,7 @@ import datetime
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from coordinator.http.routes.people import first_day
 from coordinator.http.routes.public import link
 from coordinator.http.schemas import Period
 from coordinator.ledger.ledger import Ledger
+from coordinator.notebook.wheel import this_program
 from swarm.access.notices import read_notices
 from tests.coordinator.http.conftest import Service, make_run, small_checkpoint
 from tests.support.hub.stand_in import HubStandIn
@@ -68,15 +70,18 @@ def test_the_way_to_join_is_the_public_url_or_the_one_that_was_come_by(serve: Se
     for told in ("http://run.example:81", "http://[::1]:8"):
         run = client.get("/api/run", headers={"Host": told.removeprefix("http://")}).json()
         assert (run["join"], run["notebook"]) == (f"sahaj join {told}", f"{told}/join.ipynb")
+        assert shlex.split(run["one_line"]) == ["curl", "-LsSf", f"{told}/join.sh", "|", "sh"]
+        assert run["program"] == f"{told}/program/{this_program().file_name}"
     strange = client.get("/api/run", headers={"Host": "x$(reboot)"})
     assert "reboot" not in strange.text
-    assert (strange.json()["join"], strange.json()["notebook"]) == ("sahaj join URL", "")
+    ways = [strange.json()[name] for name in ("join", "one_line", "program", "notebook")]
+    assert ways == ["sahaj join URL", "", "", ""]
     assert link(make_run(open=True), "http://x$(reboot)/") is None
     public = serve(open=True, url="https://run.example.org/").client
     assert public.get("/api/run").json()["join"] == "sahaj join https://run.example.org"
 
 
-@pytest.mark.parametrize("path", ["/api/run", "/join.ipynb"])
+@pytest.mark.parametrize("path", ["/api/run", "/join.ipynb", "/join.sh"])
 def test_the_host_that_one_visitor_names_is_told_to_nobody_else(serve: Serve, path: str) -> None:
     """The attacker asks first, through a cache between the run and everybody that goes by paths."""
     client, cache = serve(open=True).client, dict[str, str]()

@@ -1,0 +1,33 @@
+"""The command line of `sahaj leave`."""
+
+from typing import Annotated
+
+import typer
+
+from app.startup import set_verbosity
+
+
+def leave(
+    url: Annotated[
+        str | None,
+        typer.Argument(metavar="[URL]", help="the run's link", show_default=False),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="of all runs, and what notebooks have installed")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> None:
+    """Remove what joining has put on this machine: identities, logs, and the program that join.sh installed."""
+    set_verbosity(verbose=False)
+    from app.join.address import coordinator_url
+    from app.join.leave import leave as leave_run
+
+    if (url is None) != everything:
+        raise typer.BadParameter("give either the link of a run, or --all")
+    leave_run(None if url is None else coordinator_url(url), lambda question: yes or _confirmed(question), typer.echo)
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return typer.confirm(question)
+    except typer.Abort:  # nobody is there to answer, or Ctrl-C
+        typer.echo("")
+        return False

@@ -1,0 +1,142 @@
+"""`sahaj leave`: removes what joining has put on this machine, and nothing else."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from app.join.installation import LOCK
+from app.join.peer_folder import HOME, IDENTITY, LINK, cache_folder, name_of
+from swarm.errors import SahajError, StorageError
+from swarm.logging import logs
+
+PREFIX = "program-"  # of installations; those of notebooks are virtual environments themselves
+VENV = "pyvenv.cfg"
+MARKS = (IDENTITY, LINK, LOCK, VENV)  # files by which a folder is known
+LONGEST_LINK = 1000  # characters
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A folder that joining has made."""
+
+    path: Path
+    what: str  # for people
+    link: str  # of the run; empty where the folder does not tell
+    lock: Path | None  # file that a running peer has locked
+
+    def bytes(self) -> int:
+        """What it takes on the disk; a file with several names counts once."""
+        sizes: dict[tuple[int, int], int] = {}
+        for folder, _, names in os.walk(self.path):
+            for path in (Path(folder), *(Path(folder, name) for name in names)):
+                with contextlib.suppress(OSError):
+                    status = path.lstat()
+                    sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
+        return sum(sizes.values())
+
+
+def leftovers(home: Path) -> list[Leftover]:
+    """What joining has left in a folder: peers, then installations, then the log of failed starts."""
+    found = [one for path in sorted(_folders(home)) if (one := _leftover(path))]
+    return sorted(found, key=lambda one: (one.path.name == logs.FOLDER, one.path.name.startswith(PREFIX)))
+
+
+def of_run(found: list[Leftover], url: str) -> list[Leftover]:
+    """Those that are for a run."""
+    return [one for one in found if one.link == url or (not one.link and one.path.name == name_of(url))]
+
+
+def leave(url: str | None, confirm: Callable[[str], bool], say: Callable[[str], None]) -> None:
+    """Remove what is for the run, or for all of them where no link is given.
+
+    Args:
+        confirm: asks whether to go on.
+        say: tells one line.
+
+    Raises:
+        SahajError: there is nothing for this run, a peer runs from there, or something could not be removed.
+    """
+    home = cache_folder()
+    found = leftovers(home)
+    chosen = found if url is None else of_run(found, url)
+    if not chosen:
+        links = sorted({one.link for one in found if one.link})
+        others = f"; there is something of {', '.join(links)}" if links else ""
+        raise SahajError(f"{home}: nothing of {url or 'any run'} is there{others} ({HOME} names another folder)")
+    sizes = {one.path: one.bytes() for one in chosen}
+    with contextlib.ExitStack() as locks:
+        for one in chosen:
+            if one.lock is not None:
+                locks.enter_context(_alone(one, one.lock))
+        for one in chosen:
+            say(f"{one.path}: {one.what}, {sizes[one.path] / 1e6:,.0f} MB")
+        if not confirm("Remove this? What you have contributed stays counted."):
+            raise SahajError("nothing was removed; --yes removes it without a question")
+        for one in chosen:
+            _remove(one.path)
+        with contextlib.suppress(OSError):  # where something else is in it
+            home.rmdir()
+    count = f"{len(chosen)} folder{'s' if len(chosen) > 1 else ''}"
+    say(f"Removed {count}, {sum(sizes.values()) / 1e6:,.0f} MB.")
+
+
+def _folders(home: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        for path in home.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                yield path
+
+
+def _leftover(path: Path) -> Leftover | None:
+    """What a folder is, by what is in it; None for what joining has not made."""
+    link = ""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        link = (path / LINK).read_text(encoding="utf-8")[:LONGEST_LINK].strip()
+    of = f" of {link}" if link else ""
+    if (path / IDENTITY).is_file():
+        return Leftover(path, f"a peer{of}", link, path / IDENTITY)
+    if path.name.startswith(PREFIX) and (path / LOCK).is_file():
+        return Leftover(path, f"the program{of}", link, path / LOCK)
+    if path.name.startswith(PREFIX) and (path / VENV).is_file():
+        return Leftover(path, "the program of a notebook", "", None)
+    if path.name == logs.FOLDER:
+        return Leftover(path, "the log of starts that failed", "", None)
+    return None
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; by what goes last it is known again if this is interrupted.
+
+    Raises:
+        StorageError: something in it could not be removed.
+    """
+    try:
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name not in MARKS:
+                path.unlink()
+        shutil.rmtree(folder)
+    except OSError as error:
+        reason = f"{error.filename}: could not be removed ({error.strerror})"
+        raise StorageError(f"{reason}; remove {folder} by hand") from None
+
+
+@contextlib.contextmanager
+def _alone(one: Leftover, lock: Path) -> Iterator[IO[bytes]]:
+    """Hold the folder's lock.
+
+    Raises:
+        SahajError: a peer has it.
+    """
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SahajError(f"{one.path}: a peer runs there; stop it first (Ctrl-C), then leave") from None
+        yield file
