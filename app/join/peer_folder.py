@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 HOME = "SAHAJ_HOME"  # environment variable: another folder for all of it
 IDENTITY = "identity.key"
 LINK = "link"  # file in a folder that tells what run it is for
+PEERS = "peers.json"  # in the folder of a run: addresses to join by
 MOST_PEERS = 64  # of one machine in one run
 
 
@@ -21,12 +22,25 @@ def default_folder(url: str, kind: str = "") -> Path:
     Args:
         kind: of peer, which ends the name: one that looks for its files finds no other kind's folder.
     """
-    base = cache_folder() / f"{name_of(url)}{kind}"
-    for number in range(1, MOST_PEERS):
-        folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
-        if not _in_use(folder / IDENTITY):
-            return folder
-    return base
+    folders = _folders(url, kind)
+    return next((folder for folder in folders if not in_use(folder)), folders[0])
+
+
+def used_folders(url: str) -> list[Path]:
+    """Those folders for this coordinator in which a process is a peer now."""
+    return [folder for folder in _folders(url) if in_use(folder)]
+
+
+def in_use(folder: Path) -> bool:
+    """Whether a process is the peer of this folder: it holds the lock that `swarm.identity` takes."""
+    try:
+        with (folder / IDENTITY).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # such as that there is no file
+        pass
+    return False
 
 
 def cache_folder() -> Path:
@@ -43,13 +57,6 @@ def name_of(url: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", f"{parts.netloc}{parts.path}").strip("-.")[:100] or "run"
 
 
-def _in_use(path: Path) -> bool:
-    """Whether a process has a lock on the file, as peers have on their identity (`swarm.identity`)."""
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # such as that there is no file
-        pass
-    return False
+def _folders(url: str, kind: str = "") -> list[Path]:
+    base = cache_folder() / f"{name_of(url)}{kind}"
+    return [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, MOST_PEERS))]
