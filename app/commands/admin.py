@@ -43,7 +43,9 @@ class Effect:
 
 EFFECTS = {
     Action.ALLOW: Effect("name", "{0} may join."),
-    Action.DISALLOW: Effect("name", "{0} is no longer allowed by an order; a pass that is out lasts until it expires."),
+    Action.DISALLOW: Effect(
+        "name", "`allow {0}` is taken back; a pass that {0} already has stays valid until it expires."
+    ),
     Action.BAN: Effect("name", "{0} is banned; every peer knows within a minute."),
     Action.UNBAN: Effect("name", "{0} is no longer banned."),
     Action.ANNOUNCE: Effect("text", "Announced: {0}"),
@@ -80,7 +82,7 @@ def admin(
             raise JoinProblem(
                 ProblemKind.ADMIN_KEY,
                 f"{client.base}: not encrypted: your key could be read on its way; use https, or "
-                "http://127.0.0.1 on the coordinator's machine, or insist with --insecure",
+                "http://127.0.0.1 on the coordinator's machine, or send it all the same with --insecure",
             )
         key = read_key(key_file)
         try:
@@ -160,7 +162,7 @@ def read_key(path: Path) -> str:
     except FileNotFoundError:
         raise JoinProblem(
             ProblemKind.ADMIN_KEY,
-            f"{path}: no such key file; it lies in the coordinator's state folder, as --key NAME-state/admin.key",
+            f"{path}: no such key file; give the one in the coordinator's state folder, --key NAME-state/admin.key",
         ) from None
     except (OSError, UnicodeDecodeError):
         raise JoinProblem(

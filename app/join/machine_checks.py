@@ -162,8 +162,8 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
         if verified
         else f"The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "
         "permissions and leave out --name.",
-        "Your name, device, address, figures, gradients and the model go to the other peers; your files do not.",
-        "Leave at any moment with Ctrl-C: what you have contributed stays counted.",
+        "Other peers see your name, device, address, figures and gradients; your files stay on this machine.",
+        "Leave at any moment with Ctrl-C: what you have contributed still counts.",
     ]
     if run.release is not None and (
         run.release.contributors == "all" or (verified and run.release.contributors != "none")
@@ -172,7 +172,7 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
         lines.insert(
             -1,
             f"Your name and share will also stand in the {public}model card of {run.release.repo} on the Hub. To stay "
-            "out of it, press Ctrl-C and ask the organizer to put your name on the list of those who are not named.",
+            "out of it, press Ctrl-C and ask the organizer to leave your name out.",
         )
     if client_mode:
         lines.insert(3, "This machine accepts no connections from outside, so it trains in client mode.")

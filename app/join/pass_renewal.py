@@ -171,9 +171,9 @@ def pause(expires: float, now: float, failures: int, luck: float) -> float:
 
 def _describe(problem: Exception, work: str) -> str:
     if isinstance(problem, JoinProblem) and problem.kind in AWAY:
-        return f"The coordinator is away; {work} goes on, and it is asked again within a minute."
+        return f"The coordinator is away; {work} goes on, and the program asks again within a minute."
     reason = str(problem) if isinstance(problem, SahajError) else type(problem).__name__
-    return f"The pass could not be renewed ({reason}); {work} goes on, and it is tried again."
+    return f"The pass could not be renewed ({reason}); {work} goes on, and the program tries again."
 
 
 class CoordinatorContact:

@@ -118,7 +118,7 @@ def _check_open(request: JoinRequest, policy: AccessPolicy) -> Refused | None:
             message=f"this run is finished, all {policy.total_steps} global steps are done; thank you for coming",
         )
     if policy.decisions.paused and request.fingerprint is None:
-        return Refused(error=Refusal.PAUSED, message="the organizer has paused this run; come back a little later")
+        return Refused(error=Refusal.PAUSED, message="the organizer has paused this run; come back later")
     return None
 
 
@@ -134,8 +134,8 @@ def _check_fingerprint(request: JoinRequest, ours: Fingerprint) -> Refused | Non
         named.append(f"and {len(found) - MOST_DIFFERENCES} more")
     return Refused(
         error=Refusal.WRONG_FINGERPRINT,
-        message=f"your peer trains with other settings than the run ({'; '.join(named)}); "
-        "leave, and join anew with the program that the coordinator has",
+        message=f"your peer would train with other settings than the run ({'; '.join(named)}); "
+        "install the coordinator's version of Sahaj and join again",
     )
 
 
