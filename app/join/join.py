@@ -48,7 +48,6 @@ def join(url: str, options: JoinOptions) -> None:
         _train(admitted, client_mode, options, timer, view)
 
 
-<<<<<<< HEAD
 def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say) -> tuple[Admitted, bool]:
     """Get a pass and the run's files, and check that this machine fits the run; also whether it needs client mode."""
     token, name = identify(
@@ -58,43 +57,6 @@ def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer,
         say,
         allow_write_token=options.allow_write_token,
         notebook=options.notebook,
-=======
-def who(access: Access, options: JoinOptions) -> tuple[HubToken | None, str | None]:
-    """The token to show, or the name to use in an open run; a name that is given takes precedence over a token.
-
-    Raises:
-        JoinProblem: the name or the token cannot be used, or nobody can be asked for one.
-    """
-    name = options.name
-    if name is not None and not (name.strip() and len(name) <= LONGEST_NAME and name.isprintable()):
-        raise JoinProblem(ProblemKind.BAD_NAME, f"--name {name!r}: must have 1 to {LONGEST_NAME} printable characters")
-    if access.open and name is not None:
-        return None, name
-    token = find_token()
-    if token is None:
-        if access.open:
-            return None, _user_name()
-        token = ask_for_token()
-    try:
-        check_token(token, allow_write=options.allow_write_token, notebook=options.notebook)
-    except JoinProblem as problem:
-        if not access.open:
-            raise
-        if problem.kind is ProblemKind.HUB_AWAY:
-            return None, _user_name()
-        raise JoinProblem(problem.kind, f"{problem}; or join without a token: --name NAME") from None
-    return token, None
-
-
-def warning_about_token(access: Access, name: str | None, url: str) -> str | None:
-    """What to say before a token is asked for or sent, where others could read it on its way."""
-    needs_none = access.open and name is not None
-    if needs_none or is_private(url):
-        return None
-    return (
-        f"Note: {url} is not encrypted, so others could read your token on the way. To avoid that, press Ctrl-C and "
-        "ask the organizer for an https link."
->>>>>>> texts
     )
     peer_folder = options.state or default_folder(client.base)
     guest = ask_for_pass(client, token, name, peer_folder, "trainer", timer, say)
@@ -112,30 +74,7 @@ def warning_about_token(access: Access, name: str | None, url: str) -> str | Non
     return admitted, client_mode
 
 
-<<<<<<< HEAD
 def _train(admitted: Admitted, client_mode: bool, options: JoinOptions, timer: StartupTimer, view: ConsoleView) -> None:
-=======
-def _check_fingerprint(
-    client: CoordinatorClient, run: RunFile, answer: JoinAnswer, request: JoinRequest, bearer: str | None
-) -> JoinRequest:
-    """Compare what this peer would train with; returns the request with it, for renewals."""
-    from swarm.run_file.fingerprint import fingerprint
-    from tokenizer.loading import load_tokenizer, tokenizer_digest
-
-    ours, theirs = fingerprint(run, tokenizer_digest(load_tokenizer(run))), answer.manifest.fingerprint
-    request = request.model_copy(update={"fingerprint": dict(ours.values)})
-    if ours.digest != theirs:
-        client.join(request, bearer)  # the coordinator refuses, and names what differs
-        raise JoinProblem(
-            ProblemKind.WRONG_FINGERPRINT,
-            f"{run.name}: this program would train with other settings than the run (fingerprint {ours.digest}, not "
-            f"{theirs}); install the coordinator's version of Sahaj",
-        )
-    return request
-
-
-def _train(admitted: Admitted, options: JoinOptions, timer: StartupTimer, view: ConsoleView) -> None:
->>>>>>> texts
     with timer("loading the libraries of training"):
         from app.join.spot_notice import SpotNotice
         from trainer.train import train
