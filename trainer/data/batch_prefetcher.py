@@ -137,7 +137,7 @@ class BatchPrefetcher:
         found = False
         for sentences in tokenized_documents(self._documents, self._tokenizer, self._run.language):
             usable = False
-            for instance in make_instances(sentences, self._run.data, rng):
+            for instance in make_instances(sentences, self._run.data, rng, swap=self._run.model.learns_order):
                 usable = True
                 yield instance
             found = found or usable
@@ -164,7 +164,7 @@ def validation_batches(
     rng = np.random.default_rng(0)
     instances: list[Instance] = []
     for sentences in tokenized_documents(documents, tokenizer, run.language):
-        instances.extend(make_instances(sentences, settings, rng))
+        instances.extend(make_instances(sentences, settings, rng, swap=run.model.learns_order))
         if len(instances) >= settings.validation_samples:
             break
     if not instances:
