@@ -20,4 +20,7 @@ def release_of(version: str) -> tuple[str, str] | None:
 
 def describe_mismatch(run: str, here: str) -> str:
     """The message for a person whose program has another version than the run."""
-    return f"this run works with Sahaj {run}, not with {here}; install that version, or join with the run's line or notebook"
+    return (
+        f"this run works with Sahaj {run}, not with {here}; "
+        "install that version, or join with the run's line or notebook"
+    )

@@ -23,7 +23,8 @@ from experts.grid import Grid, all_uids
 from experts.layer.local import LocalExperts, LossyNetwork
 from experts.layer.mixture import Mixture, MixtureOfExperts
 from swarm.run_file import RunFile
-from trainer.model import Losses, PretrainingModel
+from trainer.model import PretrainingModel
+from trainer.models.losses import Losses
 
 GRID: Grid = (4, 4)
 ACTIVE, WIDTH, HIDDEN = 2, 64, 256  # experts of a row, width of what travels, hidden width of one expert
@@ -52,7 +53,7 @@ class AddedTerm:
         self.is_on = True
         self._term, self._rows, self._balance = term, torch.empty(0), torch.zeros(())
         model.add_module("term", term)
-        layer: Any = model.albert.encoder.get_submodule("albert_layer_groups.0.albert_layers.0")
+        layer: Any = model.get_submodule("albert.encoder.albert_layer_groups.0.albert_layers.0")
         layer.ffn.register_forward_pre_hook(self._note_rows)
         layer.ffn_output.register_forward_hook(self._add)
         model.register_forward_hook(self._with_balance)

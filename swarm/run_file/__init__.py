@@ -1,6 +1,7 @@
 """The run file: its schema, its reading, the messages for mistakes in it, and its fingerprint."""
 
 from swarm.run_file.experts import ExpertsSection
+from swarm.run_file.model import ModelSection
 from swarm.run_file.release import ReleaseSection
 from swarm.run_file.schema import (
     MASK,
@@ -9,7 +10,6 @@ from swarm.run_file.schema import (
     CoordinatorSection,
     DataSection,
     DataSource,
-    ModelSection,
     OptimizerSection,
     RunFile,
     TokenizerSection,

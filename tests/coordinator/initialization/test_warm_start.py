@@ -16,21 +16,21 @@ from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.initialization.initialize import is_new
 from coordinator.initialization.shared_tokens import shared_tokens
-from coordinator.initialization.warm_start import BIAS, EMBEDDINGS, warm_start
+from coordinator.initialization.warm_start import warm_start
 from coordinator.public_run import without_secrets
 from coordinator.state_folder import LOG
 from swarm.errors import DataError, RunFileError
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import differences, fingerprint
 from tests.averaging.log.headers import chain_of
-from tests.coordinator.initialization.conftest import LENGTH, MakeRun
+from tests.coordinator.initialization.conftest import LENGTH, MODERNBERT, MakeRun
 from tests.support.hub.reader import read_from_hub
 from tests.support.hub.repositories import File
 from tests.support.hub.stand_in import HubStandIn
 from trainer.model import PretrainingModel, build_model
 
 POSITIONS = "albert.embeddings.position_embeddings.weight"
-BY_VOCABULARY = (EMBEDDINGS, BIAS)
+EMBEDDINGS, BIAS = BY_VOCABULARY = ("albert.embeddings.word_embeddings.weight", "predictions.bias")
 
 
 def started(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> tuple[dict[str, torch.Tensor], str]:
@@ -89,7 +89,7 @@ def test_another_script_begins_with_mean_and_covariance(
     parameters, said = started(make_run(str(old)), tokenizer)
     assert "too few to compare the others with" in said
     shared = shared_tokens(old_tokenizer, tokenizer)
-    theirs = old_model.albert.embeddings.word_embeddings.weight.detach()
+    theirs = old_model.get_input_embeddings().weight.detach()
     ours = parameters[EMBEDDINGS]
     assert torch.equal(ours[list(shared)], theirs[list(shared.values())])
     assert ours.mean(0) == pytest.approx(theirs.mean(0), abs=0.05)
@@ -122,6 +122,40 @@ def test_a_model_without_heads_gives_its_body(
         assert torch.equal(parameters[name], fresh[name]), name
 
 
+def test_a_modernbert_begins_with_a_modernbert_alone(
+    make_run: MakeRun,
+    old: Path,
+    old_tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerFast,
+    tmp_path: Path,
+):
+    other = build_model(make_run(None, max_length=2 * LENGTH, seed=1, **MODERNBERT), old_tokenizer)
+    other.save_pretrained(tmp_path / "modern")
+    old_tokenizer.save_pretrained(tmp_path / "modern")
+    theirs = {name: one.detach() for name, one in other.named_parameters()}
+    same, _ = started(make_run("modern", **MODERNBERT), old_tokenizer)
+    assert all(torch.equal(same[name], one) for name, one in theirs.items())
+    parameters, said = started(make_run("modern", **MODERNBERT), tokenizer)
+    assert "the others begin as means" in said
+    shared = shared_tokens(old_tokenizer, tokenizer)
+    rows = {"model.embeddings.tok_embeddings.weight", "decoder.bias"}
+    for name, one in theirs.items():
+        ours, expected = (
+            (parameters[name], one)
+            if name not in rows
+            else (parameters[name][list(shared)], one[list(shared.values())])
+        )
+        assert torch.equal(ours, expected), name
+    assert "modern is a model of the kind modernbert; name an ALBERT" in refusal(make_run("modern"), tokenizer)
+    albert = make_run(str(old), **MODERNBERT)
+    assert "is a model of the kind albert; name a ModernBERT, as answerdotai/ModernBERT-base" in refusal(
+        albert, tokenizer
+    )
+    config = json.loads((tmp_path / "modern" / "config.json").read_text())
+    (tmp_path / "modern" / "config.json").write_text(json.dumps(config | {"local_attention": 64}))
+    assert "has local_attention 64, and a run's model has 128" in refusal(make_run("modern", **MODERNBERT), tokenizer)
+
+
 @pytest.mark.parametrize(
     ("field", "ours"),
     [
@@ -151,7 +185,7 @@ def test_too_few_positions_are_refused(make_run: MakeRun, old: Path, tokenizer: 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"num_hidden_groups": 2}, "has num_hidden_groups 2, and a run's layers share their weights"),
+        ({"num_hidden_groups": 2}, "has num_hidden_groups 2, and a run's model has 1; name another model"),
         ({"hidden_act": "relu"}, "was trained with relu, and a run's model computes gelu"),
         ({"vocab_size": 100}, "cannot be loaded"),
     ],
