@@ -8,23 +8,29 @@ from typing import IO
 from swarm.errors import StorageError
 
 LOCK = "lock"  # file beside the virtual environment; join.sh makes it, and has it to itself while it installs
+ENVIRONMENT = Path(sys.prefix)  # virtual environment of this process
 _kept: list[IO[bytes]] = []
 
 
-def keep_installation(environment: Path | None = None) -> None:
-    """Keep the installation that this program runs from as it is, for as long as the process lives.
+def installation(environment: Path = ENVIRONMENT) -> Path | None:
+    """The folder of the installation that has this virtual environment, None if join.sh has not made it."""
+    folder = environment.parent
+    return folder if (folder / LOCK).is_file() else None
+
+
+def keep_installation(folder: Path | None = None) -> None:
+    """Keep an installation as it is for as long as this process lives.
 
     Args:
-        environment: its virtual environment, by default that of this process; there is nothing to keep elsewhere.
+        folder: by default the one that this program runs from; there is nothing to keep if it was installed otherwise.
 
     Raises:
         StorageError: it is being upgraded or removed.
     """
-    folder = (environment or Path(sys.prefix)).parent
-    try:
-        lock = (folder / LOCK).open("rb")
-    except OSError:  # installed in another way
+    folder = folder or installation()
+    if folder is None:
         return
+    lock = (folder / LOCK).open("rb")
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

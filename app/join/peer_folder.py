@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from app.join.installation import installation
+
 HOME = "SAHAJ_HOME"  # environment variable: another folder for all of it
 IDENTITY = "identity.key"
 LINK = "link"  # file in a folder that tells what run it is for
@@ -44,9 +46,11 @@ def in_use(folder: Path) -> bool:
 
 
 def cache_folder() -> Path:
-    """`sahaj` in the user's cache, or what `SAHAJ_HOME` names."""
+    """What `SAHAJ_HOME` names, or where join.sh has installed this program, or `sahaj` in the user's cache."""
     if home := os.environ.get(HOME):
         return Path(home).absolute()
+    if installed := installation():
+        return installed.parent
     given = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "sahaj"
 

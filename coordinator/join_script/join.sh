@@ -58,8 +58,10 @@ install_program() {
     [ -d "$home/venv" ] || make_venv || fail "$home/venv: cannot be made with $python"
     choose_index
     say "Installing PyTorch: some 200 MB to download, gigabytes for a GPU of NVIDIA ..."
+    if [ -t 1 ]; then quiet=; else quiet=--quiet; fi # somebody wants to see how far the large download is
     add --constraint "$pins" ${index:+--extra-index-url "$index"} torch ||
         fail "PyTorch could not be installed; see above"
+    quiet=--quiet
     say "Installing the program and what it needs: some 250 MB ..."
     { add --force-reinstall --no-deps "$file" && add --constraint "$pins" "$file"; } ||
         fail "the program could not be installed; see above"
@@ -92,9 +94,9 @@ make_venv() {
 
 add() {
     if [ "$uv" ]; then
-        uv pip install --quiet --index-strategy unsafe-best-match --python "$home/venv/bin/python" "$@"
+        uv pip install $quiet --index-strategy unsafe-best-match --python "$home/venv/bin/python" "$@"
     else
-        "$home/venv/bin/python" -m pip install --quiet --no-input --no-cache-dir --disable-pip-version-check "$@"
+        "$home/venv/bin/python" -m pip install $quiet --no-input --no-cache-dir --disable-pip-version-check "$@"
     fi
 }
 

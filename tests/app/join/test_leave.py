@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.join import leave as leaving
-from app.join.installation import LOCK, keep_installation
+from app.join import peer_folder
+from app.join.installation import LOCK, installation, keep_installation
 from app.join.leave import leave
 from app.join.peer_folder import HOME, IDENTITY, LINK, default_folder
 from swarm.errors import SahajError, StorageError
@@ -131,13 +132,13 @@ def test_a_leave_that_was_interrupted_can_be_finished(home: Path, monkeypatch: p
 
 
 def test_a_program_that_runs_keeps_its_installation_and_none_starts_while_it_changes(home: Path):
-    installation = home / "program-river-0a1b2c3d"
-    keep_installation(home / "texts" / "venv")  # not made by join.sh: nothing to keep
-    with (installation / LOCK).open() as file:
+    made = home / "program-river-0a1b2c3d"
+    assert installation(made / "venv") == made and installation(home / "texts" / "venv") is None
+    with (made / LOCK).open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(StorageError, match="being upgraded or removed"):
-            keep_installation(installation / "venv")
-    command = [sys.executable, "-c", PEER, installation / "venv"]
+            keep_installation(made)
+    command = [sys.executable, "-c", PEER, made]
     peer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert peer.stdout and peer.stdout.readline() == "kept\n"
@@ -148,7 +149,10 @@ def test_a_program_that_runs_keeps_its_installation_and_none_starts_while_it_cha
     left(RIVER)
 
 
-def test_a_peer_finds_its_place_where_the_variable_says(home: Path):
+def test_a_peer_finds_its_place_where_the_variable_says_or_the_program_is(home: Path, monkeypatch: pytest.MonkeyPatch):
+    assert default_folder("https://new.example.org") == home / "new.example.org"
+    monkeypatch.delenv(HOME)
+    monkeypatch.setattr(peer_folder, "installation", lambda: home / "program-river-0a1b2c3d")
     assert default_folder("https://new.example.org") == home / "new.example.org"
 
 
