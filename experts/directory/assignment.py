@@ -6,7 +6,7 @@ two hosts may serve one expert; then one of them gives way, and the steps that i
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from experts.grid import Grid, Uid, all_uids
 
@@ -18,6 +18,7 @@ class Holdings:
     peer: str  # its peer id in base58
     serves: Mapping[Uid, int] = field(default_factory=dict)
     copies: Mapping[Uid, int] = field(default_factory=dict)
+    leaves: bool = False  # it computes no more, and hands out the states of what it has served
 
 
 @dataclass(frozen=True)
@@ -42,21 +43,31 @@ def successors(hosts: Sequence[Holdings]) -> dict[Uid, str]:
     """The peer that is to serve each expert that it has a copy of, because nobody serves one with as many steps.
 
     That is the one with the newest copy. A host that serves less than a copy has begun anew while the copy was away.
+    For one that leaves, somebody goes on as soon as a copy has as many steps.
     """
-    served = {uid: max(host.serves.get(uid, -1) for host in hosts) for host in hosts for uid in host.serves}
-    copies = [Holdings(host.peer, serves=host.copies) for host in hosts]
-    newest = {uid: max(host.copies.get(uid, -1) for host in hosts) for host in hosts for uid in host.copies}
-    return {uid: peer for uid, peer in servers(copies).items() if newest[uid] > served.get(uid, -1)}
+    staying = [host for host in hosts if not host.leaves]
+    served = _most(host.serves for host in staying)
+    left = _most(host.serves for host in hosts if host.leaves)
+    newest = _most(host.copies for host in staying)
+    copies = [Holdings(host.peer, serves=host.copies) for host in staying]
+    return {
+        uid: peer
+        for uid, peer in servers(copies).items()
+        if newest[uid] > served.get(uid, -1) and newest[uid] >= left.get(uid, -1)
+    }
+
+
+def not_taken_over(own: Holdings, others: Sequence[Holdings]) -> set[Uid]:
+    """Experts of our host, which leaves, that a standby has a copy of and that nobody serves yet with as many steps."""
+    staying = [host for host in others if not host.leaves]
+    served, copied = _most(host.serves for host in staying), _most(host.copies for host in staying)
+    return {uid for uid, version in own.serves.items() if uid in copied and served.get(uid, -1) < version}
 
 
 def at_least(hosts: Sequence[Holdings], seen: Mapping[tuple[str, Uid], int]) -> list[Holdings]:
     """The hosts with what we know to be newer than their records: versions that we have copied from a peer."""
     return [
-        Holdings(
-            host.peer,
-            {uid: max(version, seen.get((host.peer, uid), 0)) for uid, version in host.serves.items()},
-            host.copies,
-        )
+        replace(host, serves={uid: max(version, seen.get((host.peer, uid), 0)) for uid, version in host.serves.items()})
         for host in hosts
     ]
 
@@ -68,7 +79,7 @@ def assign(own: Holdings, others: Sequence[Holdings], grid: Grid, capacity: int)
     what is left with experts that fewest others have: first those that nobody has, then those that nobody copies.
     """
     hosts = [own, *others]
-    served = servers(hosts)
+    served = servers([host for host in hosts if not host.leaves])
     serves = {uid for uid in own.serves if served[uid] == own.peer}
     inherited = sorted(uid for uid, peer in successors(hosts).items() if peer == own.peer)
     serves.update(inherited[: max(0, capacity - len(serves))])
@@ -80,9 +91,18 @@ def assign(own: Holdings, others: Sequence[Holdings], grid: Grid, capacity: int)
         uid for host in others for uid in host.copies if _draw(uid, host.peer) > _draw(uid, own.peer)
     }  # of two hosts with a copy one may use the place for another expert, and both know which
     copied = {uid for host in others for uid in host.copies}
-    uncopied = _drawn((uid for uid in served if uid not in serves and uid not in copied), own.peer)
+    uncopied = _drawn((uid for uid in servers(hosts) if uid not in serves and uid not in copied), own.peer)
     wanted = dict.fromkeys((*(uid for uid in copies if uid not in spare), *uncopied, *copies))
     return Assignment(frozenset(serves), frozenset(list(wanted)[: max(0, capacity - len(serves))]))
+
+
+def _most(held: Iterable[Mapping[Uid, int]]) -> dict[Uid, int]:
+    """The most steps of each expert."""
+    most: dict[Uid, int] = {}
+    for versions in held:
+        for uid, version in versions.items():
+            most[uid] = max(version, most.get(uid, version))
+    return most
 
 
 def _drawn(uids: Iterable[Uid], peer: str) -> list[Uid]:

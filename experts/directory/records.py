@@ -8,7 +8,7 @@ from hivemind.dht import DHT
 from hivemind.dht.schema import BytesWithPublicKey, SchemaValidator
 from hivemind.p2p import PeerID
 from hivemind.utils import ValueWithExpiration, get_logger
-from pydantic.v1 import BaseModel, ValidationError, conbytes, confloat, conint, conlist, constr
+from pydantic.v1 import BaseModel, StrictBool, ValidationError, conbytes, confloat, conint, conlist, constr
 
 from experts.directory.assignment import Holdings
 from experts.grid import Grid, Uid, is_inside
@@ -44,6 +44,7 @@ class HostRecord(BaseModel):
     serves: conlist(HeldExpert, max_items=MOST_EXPERTS)  # type: ignore[valid-type]
     copies: conlist(HeldExpert, max_items=MOST_EXPERTS)  # type: ignore[valid-type]
     load: confloat(ge=0.0, le=1e6, strict=True)  # type: ignore[valid-type]  # seconds of work that wait
+    leaves: StrictBool  # it computes no more
 
 
 class HostSchema(BaseModel):
@@ -88,6 +89,7 @@ class Directory:
             serves=_held(holdings.serves),
             copies=_held(holdings.copies),
             load=min(float(load), 1e6),
+            leaves=holdings.leaves,
         )
         stored = self._dht.store(
             self._key, record.dict(), clock.now() + LIFETIME, subkey=identity.subkey, return_future=True
@@ -118,7 +120,8 @@ class Directory:
             if record.settings != self._settings:
                 raise ValueError("a host of experts with other settings")
             user = self._gate.admit(peer_id, record.shown_pass).user
-            holdings = Holdings(peer_id.to_base58(), self._versions(record.serves), self._versions(record.copies))
+            serves, copies = self._versions(record.serves), self._versions(record.copies)
+            holdings = Holdings(peer_id.to_base58(), serves, copies, record.leaves)
         except (ValidationError, ValueError, PassRefused) as error:
             logger.debug(f"a host is not listed: {error}")
             return None

@@ -62,6 +62,11 @@ class Worker:
                 if self._waiting.pop(id(call), None):
                     self.queue.forget(call)
 
+    async def finish(self, patience: float) -> None:
+        """Until all calls that wait are answered, at most so many seconds."""
+        if waiting := [answer for _, answer in self._waiting.values()]:
+            await asyncio.wait(waiting, timeout=patience)
+
     async def between(self, work: Callable[..., T], *arguments: Any) -> T:
         """Call a function in the computing thread, between two batches: it may change and save experts."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)

@@ -53,11 +53,17 @@ class Copying:
         return {key: version for key, (version, _) in self._seen.items()}
 
     def follow(self, hosts: Sequence[Listed], serving: Mapping[Uid, str]) -> None:
-        """Fetch what is due of what is wanted, from hosts of which nothing is being fetched, the oldest copy first."""
+        """Fetch what is due of what is wanted, from hosts of which nothing is being fetched, the oldest copy first.
+
+        From a host that leaves, all that has more steps than our copy is due.
+        """
         self._tasks = {peer_id: task for peer_id, task in self._tasks.items() if not task.done()}
         due = [uid for uid in sorted(self.wanted, key=self._last) if clock.now() >= self._last(uid) + self._times.every]
         for host in hosts:
             of_it = [uid for uid in due if serving.get(uid) == host.holdings.peer]
+            if host.holdings.leaves:
+                ours, last = self._files.versions, host.holdings.serves
+                of_it = [uid for uid in sorted(self.wanted & last.keys()) if ours.get(uid, -1) < last[uid]]
             if of_it and host.peer_id not in self._tasks:
                 self._tasks[host.peer_id] = asyncio.create_task(self._fetch(host.peer_id, of_it))
 

@@ -17,9 +17,10 @@ LOOK_EVERY = 5.0  # seconds
 
 
 def routes(listed: Sequence[Listed]) -> dict[Uid, PeerID]:
-    """The host that serves each expert."""
-    peers = {host.holdings.peer: host.peer_id for host in listed}
-    return {uid: peers[peer] for uid, peer in servers([host.holdings for host in listed]).items()}
+    """The host that serves each expert, and does not leave."""
+    peers = {host.holdings.peer: host.peer_id for host in listed if not host.holdings.leaves}
+    staying = [host.holdings for host in listed if not host.holdings.leaves]
+    return {uid: peers[peer] for uid, peer in servers(staying).items()}
 
 
 async def follow(directory: Directory, experts: RemoteExperts, every: float = LOOK_EVERY) -> None:

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hivemind.p2p import P2P, PeerID
 from hivemind.utils import get_logger
 
-from experts.directory.assignment import Assignment, Holdings, assign, at_least, servers
+from experts.directory.assignment import Assignment, Holdings, assign, at_least, not_taken_over, servers
 from experts.directory.records import Directory, Listed
 from experts.grid import Uid
 from experts.host.computing import Computing
@@ -41,6 +41,7 @@ class HostingTimes:
     copy: float = 120.0  # between two copies of an expert, and between two files of one that is served
     transfer: float = 60.0  # for a state to arrive
     transfers: float = 600.0  # for all states of a host
+    handover: float = 30.0  # for standbys to take over what a host serves that leaves
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Hosting:
         self._tasks = [asyncio.create_task(self._keep_looking()), asyncio.create_task(self._keep_saving())]
 
     async def stop(self) -> list[Uid]:
-        """Write all states and leave: others take over at once.
+        """Compute no more, write all states, wait until standbys have taken over, and leave.
 
         Returns:
             The experts whose newest state could not be written.
@@ -128,15 +129,32 @@ class Hosting:
         await _end(self._tasks)
         await self._copying.stop()
         await self._recovering.stop()
-        await self._service.stop()
+        self._service.leaves = True
+        await self.worker.finish(2 * self.worker.limits.longest_queue)
         lost = [uid for uid in list(self.worker.computing.experts) if not await self._save(uid)]
         try:
+            await asyncio.wait_for(self._hand_over(), self._times.handover)
+        except Exception as error:  # leaving does not fail because nobody is there to take over
+            logger.info(f"not all experts were handed over: {error!r}")
+        await self._service.stop()
+        try:
             await asyncio.to_thread(self._swarm.directory.store, self._swarm.identity, Holdings(self._peer), 0.0, 2.0)
-        except Exception as error:  # leaving does not fail because nobody is there to hear it
+        except Exception as error:
             logger.debug(f"the host's record was not withdrawn: {error!r}")
         if self._working is not None:
             await _end([self._working])
         return lost
+
+    async def _hand_over(self) -> None:
+        """Say that we leave, and wait for the standbys, which fetch the last states and serve them."""
+        directory, identity = self._swarm.directory, self._swarm.identity
+        own = replace(self.holdings, leaves=True)
+        while own.serves:
+            await asyncio.to_thread(directory.store, identity, own, 0.0)
+            listed = await asyncio.to_thread(directory.read)
+            if not not_taken_over(own, [host.holdings for host in listed if host.holdings.peer != self._peer]):
+                return
+            await asyncio.sleep(self._times.look)
 
     async def _keep_looking(self) -> None:
         while True:

@@ -33,7 +33,7 @@ from swarm.rate_limit import RateLimit
 logger = get_logger(__name__)
 
 REFUSALS = (ValueError, PassRefused)
-NOT_HERE, NOTHING_NEWER = Outcome(refused="not here"), Outcome(refused="nothing newer")
+NOT_HERE, NOTHING_NEWER, LEAVING = (Outcome(refused=why) for why in ("not here", "nothing newer", "leaving"))
 UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError)
 
 
@@ -68,6 +68,7 @@ class ExpertService:
         self._receiving = asyncio.Semaphore(self._limits.receiving)
         self._strangers: Counter[PeerID] = Counter()  # streams of each that have not said hello
         self.refused = 0  # streams and requests
+        self.leaves = False  # no calls are computed any longer; states are handed out
 
     async def start(self) -> None:
         """Listen."""
@@ -149,6 +150,8 @@ class ExpertService:
             await answering.close()
 
     async def _computed(self, request: Request, calls: list[Call]) -> tuple[Answer, bytes]:
+        if self.leaves:
+            return self._answer(request, [LEAVING] * len(calls))
         outcomes = await self._worker.answers(calls)
         if BUSY in outcomes:
             await asyncio.sleep(self._limits.busy_pause)

@@ -2,7 +2,7 @@
 
 import random
 
-from experts.directory.assignment import Holdings, assign, at_least, servers, successors
+from experts.directory.assignment import Holdings, assign, at_least, not_taken_over, servers, successors
 from experts.grid import Uid, all_uids
 
 GRID = (2, 4)
@@ -68,6 +68,26 @@ def test_after_a_restart_of_everything_nothing_begins_anew():
     assert alone.serves == ALL
     early = Holdings("x", serves=dict.fromkeys(ALL, 50))
     assert A in assign(y, [early], GRID, 8).serves
+
+
+def test_for_a_host_that_leaves_somebody_goes_on_with_its_last_state_and_not_before():
+    leaving = Holdings("x", serves={A: 9, B: 9}, leaves=True)
+    standby = Holdings("y", copies={A: 7, B: 9})
+    assert successors([leaving, standby]) == {B: "y"}
+    assert assign(standby, [leaving], (1, 2), 2).serves == {B}
+    assert not_taken_over(leaving, [standby]) == {A, B}
+    for version in (9, 12):
+        taken = Holdings("y", serves={A: version, B: version})
+        assert not_taken_over(leaving, [taken]) == set()
+        assert assign(taken, [leaving], (1, 2), 2).serves == {A, B}, "one that leaves has no claim"
+
+
+def test_a_host_with_room_begins_to_copy_what_a_host_that_leaves_has_and_takes_none_from_the_seed():
+    leaving = Holdings("x", serves={A: 9, B: 0}, leaves=True)
+    to_have = assign(Holdings("y"), [leaving], (1, 2), 2)
+    assert (to_have.serves, to_have.copies) == (frozenset(), {A, B})
+    assert not_taken_over(leaving, [Holdings("y")]) == set(), "nobody is waited for who has no copy"
+    assert not_taken_over(leaving, [Holdings("y", copies={A: 9}, leaves=True)]) == set(), "nor one that leaves, too"
 
 
 class Swarm:

@@ -74,7 +74,7 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-def holdings(identity: Identity, **held: dict[tuple[int, ...], int]) -> Holdings:
+def holdings(identity: Identity, **held: Any) -> Holdings:
     return Holdings(identity.peer_id.to_base58(), **held)
 
 

@@ -43,8 +43,9 @@ class Peer:
         self.states = {uid: state(uid, version) for uid, version in serves.items()}
         self.versions = dict(serves)  # in its record
         self.asked: list[Uid] = []
-        self.hangs = False
+        self.hangs = self.leaves = False
         self.refuses: dict[Uid, str] = {}
+        self.copies: dict[Uid, int] = {}  # in its record
         self.stored_at: float | None = None  # its record; now, if None
 
     def has(self, uid: Uid, version: int) -> None:
@@ -53,7 +54,8 @@ class Peer:
     @property
     def listed(self) -> Listed:
         expires = (clock.now() if self.stored_at is None else self.stored_at) + LIFETIME
-        return Listed(self.peer_id, "", Holdings(self.peer_id.to_base58(), dict(self.versions)), 0.0, expires)
+        holdings = Holdings(self.peer_id.to_base58(), dict(self.versions), dict(self.copies), self.leaves)
+        return Listed(self.peer_id, "", holdings, 0.0, expires)
 
     async def ask(self, kind: Kind, parts: tuple[Part, ...] = ()) -> tuple[Answer, bytes]:
         if kind is Kind.STATE:

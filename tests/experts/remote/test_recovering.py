@@ -88,7 +88,7 @@ def test_records_are_kept_up_while_states_arrive_slowly(scene: Scene, coordinato
 
     async def course() -> None:
         await asyncio.sleep(SETTLED)
-        coordinator.ask = slowly  # type: ignore[method-assign]
+        coordinator.ask = slowly  # type: ignore[assignment,method-assign]
         scene.list(Peer("other", {}))
         before = len(scene.directory.stored)
         scene.experts.clear()
