@@ -38,7 +38,7 @@ from swarm.run_file import RunFile, load_run
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch
 from trainer.data.batch import Collator
-from trainer.model import PretrainingModel, model_config
+from trainer.models.albert import AlbertPretraining, albert_config
 from trainer.precision import Precision, candidate_dtypes, device_name, pick_device, use_fast_arithmetic
 
 PEAK = 989.0  # dense bfloat16 TFLOP/s of an H100 or H200 (SXM), by NVIDIA's data sheet
@@ -95,7 +95,7 @@ def main(
 def prepare(run: RunFile) -> tuple[AlbertConfig, Collator]:
     """The run's model with all tokens of the run file, and a maker of batches; Python's documentation is the text."""
     tokenizer = train_tokenizer(run, [topics[topic] for topic in sorted(topics)])
-    config = model_config(run, tokenizer)
+    config = albert_config(run, tokenizer)
     config.vocab_size = run.tokenizer.vocab_size
     return config, Collator(tokenizer, run.data)
 
@@ -174,7 +174,7 @@ class Stock(nn.Module):
 def build(config: AlbertConfig, *, ours: bool) -> nn.Module:
     """A side's model with its initial weights."""
     torch.manual_seed(0)
-    return PretrainingModel(copy.deepcopy(config)) if ours else Stock(config)
+    return AlbertPretraining(copy.deepcopy(config)) if ours else Stock(config)
 
 
 def model_flops(config: AlbertConfig, batch: Batch, *, ours: bool) -> int:

@@ -37,7 +37,7 @@ from averaging.shell.replay import decode_update
 from benchmarks import command
 from swarm.files import write_file
 from trainer.data import Batch
-from trainer.model import PretrainingModel
+from trainer.models.albert import AlbertPretraining
 
 KINDS: tuple[Compression, ...] = ("8bit", "float16", "none")
 NOISE = 2**20  # elements
@@ -92,7 +92,7 @@ def model_gradients(peers: int) -> tuple[list[Tensor], list[int]]:
     """A gradient of each peer, and the sizes of the model's tensors."""
     torch.manual_seed(0)
     widths: dict[str, Any] = {"embedding_size": 128, "hidden_size": 256, "intermediate_size": 1024}
-    model = PretrainingModel(
+    model = AlbertPretraining(
         AlbertConfig(vocab_size=VOCABULARY, num_hidden_layers=6, num_attention_heads=4, hidden_act="gelu", **widths)
     )
     gradients = []

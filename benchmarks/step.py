@@ -10,7 +10,7 @@ its own, in turns, because a machine's speed drifts.
   scores of the whole vocabulary at every position, float32, sentences tokenized one by one, samples of
   whole sentences, `DataCollatorForLanguageModeling`, everything padded to `max_length`, data made
   between the steps.
-- *ours* is `BatchPrefetcher`, `PretrainingModel` and the number format that a trial picks.
+- *ours* is `BatchPrefetcher`, `AlbertPretraining` and the number format that a trial picks.
 """
 
 import json
@@ -179,17 +179,17 @@ def train_the_tokenizer(run: RunFile) -> None:
 
 
 def measure_ours(run: RunFile) -> None:
-    """BatchPrefetcher, PretrainingModel and the precision that a trial picks."""
+    """BatchPrefetcher, AlbertPretraining and the precision that a trial picks."""
     import torch
 
     from corpus.documents import open_documents
     from tokenizer.loading import load_tokenizer
     from trainer.data import BatchPrefetcher
     from trainer.micro_batch import find_pace
-    from trainer.model import PretrainingModel
+    from trainer.models.albert import AlbertPretraining
 
     tokenizer = load_tokenizer(run)
-    model = PretrainingModel(_config(run, tokenizer))
+    model = AlbertPretraining(_config(run, tokenizer))
     documents = open_documents(run, run.data.train, seed=0, repeat=True)
     with BatchPrefetcher(documents, tokenizer, run, batch_size=MICRO_BATCH, seed=0) as feed:
         pace = find_pace(model, feed, torch.device("cpu"), MICRO_BATCH)
@@ -276,9 +276,9 @@ def _stock_sample(sentences: list[list[int]], tokenizer: "PreTrainedTokenizerFas
 
 def _config(run: RunFile, tokenizer: "PreTrainedTokenizerFast") -> "AlbertConfig":
     """The run's model with all tokens of the run file, though the text may have given fewer."""
-    from trainer.model import model_config
+    from trainer.models.albert import albert_config
 
-    config = model_config(run, tokenizer)
+    config = albert_config(run, tokenizer)
     config.vocab_size = run.tokenizer.vocab_size
     return config
 

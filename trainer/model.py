@@ -1,115 +1,23 @@
-"""ALBERT with the masked-LM and sentence-order heads (Lan et al. 2020), made cheap to train.
+"""The run's model: which encoder it is, its initial weights, and its parameters in groups."""
 
-The vocabulary projection runs on the masked positions only: 15 % of them, and on a small model it
-is most of the work. The loss is the same as that of Transformers' `AlbertForPreTraining`.
-"""
-
-import math
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
-from transformers import AlbertConfig, AlbertForPreTraining, PreTrainedTokenizerFast
-from transformers.masking_utils import create_bidirectional_mask
+from transformers import PreTrainedTokenizerFast
 
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile
-from trainer.attention import ATTENTION
-from trainer.data.batch import Batch
+from trainer.models.albert import AlbertPretraining, build_albert
+from trainer.models.modernbert import ModernBertPretraining, build_modernbert
 
-LONGEST_WAVE = 10_000  # period of the slowest sinusoid, in positions, divided by 2 pi
+PretrainingModel: TypeAlias = AlbertPretraining | ModernBertPretraining
 
-
-class Losses(NamedTuple):
-    """Scalars, in nats: means over masked positions and over samples, and their sum."""
-
-    loss: torch.Tensor
-    masked_lm_loss: torch.Tensor
-    sentence_order_loss: torch.Tensor
-
-
-class PretrainingModel(AlbertForPreTraining):
-    """Transformers' ALBERT; its checkpoints load as any ALBERT's do."""
-
-    def __init__(self, config: AlbertConfig):
-        super().__init__(config)
-        self.set_attn_implementation(ATTENTION)
-
-    def forward(self, batch: Batch) -> Losses:
-        """The losses of a batch of B samples with M masked positions."""
-        last = self._read_states(batch)  # [M + B, hidden]
-        token_scores = self.predictions(last[: len(batch.masked_positions)])  # [M, vocabulary]
-        pooled = self.albert.pooler_activation(self.albert.pooler(last[len(batch.masked_positions) :]))
-        order_scores = self.sop_classifier(pooled)  # [B, 2]
-        masked_lm_loss = nn.functional.cross_entropy(token_scores.float(), batch.masked_labels)
-        order_loss = nn.functional.cross_entropy(order_scores.float(), batch.sentence_order_label)
-        return Losses(masked_lm_loss + order_loss, masked_lm_loss, order_loss)
-
-    def predict(self, batch: Batch) -> torch.Tensor:
-        """Scores of all tokens at the M masked positions of a batch, [M, vocabulary]."""
-        return self.predictions(self._read_states(batch)[: len(batch.masked_positions)])
-
-    def _read_states(self, batch: Batch) -> torch.Tensor:
-        """The last layer's output where a head reads it, [M + B, hidden]: masked positions, then first tokens.
-
-        Its feed-forward block is two thirds of a layer and no other position needs it.
-        """
-        embedded = self.albert.embeddings(batch.input_ids, token_type_ids=batch.token_type_ids)
-        mask = None
-        if batch.attention_mask is not None:
-            # with the skip Transformers checks whether anything is masked, which waits for the GPU
-            mask = create_bidirectional_mask(
-                config=self.config,
-                inputs_embeds=embedded,
-                attention_mask=batch.attention_mask,
-                allow_is_bidirectional_skip=False,
-            )
-        hidden = self.albert.encoder.embedding_hidden_mapping_in(embedded)
-        # ALBERT's layers share their weights; torch does not type what a module holds
-        layer: Any = self.albert.encoder.get_submodule("albert_layer_groups.0.albert_layers.0")
-        for _ in range(self.config.num_hidden_layers - 1):
-            hidden = layer(hidden, mask)
-        attended, _ = layer.attention(hidden, mask)
-        samples, width = batch.input_ids.shape
-        first_tokens = torch.arange(0, samples * width, width, device=hidden.device)
-        read = attended.flatten(0, 1).index_select(0, torch.cat([batch.masked_positions, first_tokens]))
-        return layer.full_layer_layer_norm(layer.ff_chunk(read) + read)
+_BUILDERS = {"albert": build_albert, "modernbert": build_modernbert}
 
 
 def build_model(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> PretrainingModel:
     """The run's model with its initial weights, the same on every peer whatever random numbers were drawn before.
-
-    Raises:
-        TokenizerError: the tokenizer is larger than the run file says.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.model.seed)
-        model = PretrainingModel(model_config(run, tokenizer))
-    positions = model.albert.embeddings.position_embeddings.weight
-    with torch.no_grad():
-        positions.copy_(sinusoids(*positions.shape, size=run.model.initializer_range))
-    return model
-
-
-def sinusoids(count: int, width: int, *, size: float) -> torch.Tensor:
-    """The position embeddings that training begins with (Vaswani et al. 2017, section 3.5), [count, width].
-
-    One matrix turns each of them into the one so many places on, so attention learns at once for all positions to look
-    at a neighbour. With drawn vectors it has to learn that for each position: some 15 % more samples to the same loss
-    (`benchmarks.learning`'s demo).
-
-    Args:
-        size: the root mean square of the elements.
-    """
-    places = torch.arange(count, dtype=torch.float64)
-    pairs = torch.arange((width + 1) // 2, dtype=torch.float64)
-    angles = torch.outer(places, LONGEST_WAVE ** (-2 * pairs / width))
-    waves = torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[:, :width]
-    return (waves * (size * math.sqrt(2))).float()
-
-
-def model_config(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> AlbertConfig:
-    """The configuration of Transformers for the run's model.
 
     Raises:
         TokenizerError: the tokenizer is larger than the run file says.
@@ -119,16 +27,15 @@ def model_config(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> AlbertConf
             f"{run.tokenizer.path}: the tokenizer has {len(tokenizer)} tokens, but tokenizer.vocab_size is "
             f"{run.tokenizer.vocab_size}; set it to {len(tokenizer)} or train another tokenizer"
         )
-    return AlbertConfig(
-        vocab_size=len(tokenizer),
-        max_position_embeddings=run.data.max_length,
-        hidden_act="gelu",  # on a processor 3 times as fast as its approximation by tanh, gelu_new
-        classifier_dropout_prob=run.model.hidden_dropout_prob,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=tokenizer.cls_token_id,
-        eos_token_id=tokenizer.sep_token_id,
-        **run.model.shape,
-    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.model.seed)
+        return _BUILDERS[run.model.architecture](run, tokenizer)
+
+
+def vocabulary_of(model: PretrainingModel) -> tuple[nn.Parameter, nn.Parameter]:
+    """The parameters with a row for each token: embeddings, which are the head's projection too, and its biases."""
+    embeddings, projection = model.get_input_embeddings(), model.get_output_embeddings()
+    return embeddings.weight, projection.bias
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

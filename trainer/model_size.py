@@ -7,6 +7,11 @@ def tensor_sizes(run: RunFile) -> list[int]:
     """Elements of each tensor of parameters of `PretrainingModel`; ALBERT's layers share them."""
     model, vocabulary = run.model, run.tokenizer.vocab_size
     width, inner, narrow = model.hidden_size, model.intermediate_size, model.embedding_size
+    if model.architecture == "modernbert":  # without biases but the decoder's
+        layer = [width, 3 * width * width, width * width, width, 2 * inner * width, inner * width]
+        layers = model.num_hidden_layers * layer
+        head = [width * width, width, vocabulary]
+        return [vocabulary * width, width, *layers[1:], width, *head]  # what comes first is normalized already
 
     def norm(size: int) -> list[int]:
         return [size, size]
@@ -25,13 +30,17 @@ def tensor_sizes(run: RunFile) -> list[int]:
 def sample_flops(run: RunFile) -> float:
     """Floating-point operations in the matrix products of a sample's forward and backward pass, at its full length.
 
-    The last feed-forward block and the vocabulary are computed where a head reads them (`trainer/model.py`).
+    The last feed-forward block and the vocabulary are computed where a head reads them (`trainer/models/`).
     """
-    model, tokens = run.model, run.data.max_length
+    model, tokens, vocabulary = run.model, run.data.max_length, run.tokenizer.vocab_size
     width, inner, narrow = model.hidden_size, model.intermediate_size, model.embedding_size
     read = run.data.masked_fraction * tokens
+    rows = (model.num_hidden_layers - 1) * tokens + read  # of feed-forward blocks
     attention = model.num_hidden_layers * tokens * (4 * width * width + 2 * tokens * width)
-    feed_forward = ((model.num_hidden_layers - 1) * tokens + read + 1) * 2 * width * inner
-    vocabulary = read * narrow * (width + run.tokenizer.vocab_size)
+    if model.architecture == "modernbert":
+        others = rows * 3 * width * inner + read * width * (width + vocabulary)
+    else:
+        others = (rows + 1) * 2 * width * inner + read * narrow * (width + vocabulary)
+        others += tokens * narrow * width + width * width
     # two operations for each product and its sum; the backward pass has twice the products of the forward pass
-    return 6.0 * (attention + feed_forward + vocabulary + tokens * narrow * width + width * width)
+    return 6.0 * (attention + others)

@@ -53,16 +53,14 @@ def render(description: Description) -> RenderableType:
     if state.perplexity is not None:
         loss += f" (perplexity {state.perplexity:,.1f})"
     loss += compared(state.below_unigram)
-    order = (
-        "not evaluated" if state.sentence_order_accuracy is None else f"right in {state.sentence_order_accuracy:.0%}"
-    )
     facts = Table.grid(padding=(0, 2))
+    order = state.sentence_order_accuracy
     for name, value in (
         ("run", state.run),
         ("global step", f"{state.step:,}"),
         ("samples", f"{state.samples:,}"),
         ("held-out loss", loss),
-        ("sentence order", order),
+        *([] if order is None else [("sentence order", f"right in {order:.0%}")]),
         ("parameters", f"{description.parameters:,}"),
         ("vocabulary", f"{description.vocabulary:,} tokens"),
         ("saved", f"{state.saved_at} by Sahaj {state.software}"),

@@ -144,7 +144,8 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
     sources = ", ".join(source.name for source in run.data.train)
     lines = [
         f"Joining {run.name}{purpose}",
-        f"An ALBERT of {_count(sum(tensor_sizes(run)))} parameters learns {run.language} from {sources}.",
+        f"The model is {run.model.kind} of {_count(sum(tensor_sizes(run)))} parameters; it learns {run.language} "
+        f"from {sources}.",
         f"The leaderboard calls you {user}."
         if verified
         else f"The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "

@@ -23,7 +23,8 @@ from experts.grid import Grid, all_uids
 from experts.layer.local import LocalExperts, LossyNetwork
 from experts.layer.mixture import Mixture, MixtureOfExperts
 from swarm.run_file import RunFile
-from trainer.model import Losses, PretrainingModel
+from trainer.model import PretrainingModel
+from trainer.models.losses import Losses
 
 GRID: Grid = (4, 4)
 ACTIVE, WIDTH, HIDDEN = 2, 64, 256  # experts of a row, width of what travels, hidden width of one expert

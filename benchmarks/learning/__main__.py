@@ -41,7 +41,7 @@ from swarm.files import write_file
 from swarm.run_file import RunFile, load_run, parse_run
 from tokenizer.loading import load_tokenizer
 from trainer.data import Batch
-from trainer.model import PretrainingModel, model_config
+from trainer.models.albert import AlbertPretraining, albert_config
 
 FEWER = 4  # ours has so many times fewer steps
 TURNS = 3  # of measuring speed
@@ -165,10 +165,10 @@ def with_changes(run: RunFile, changes: dict[str, dict[str, Any]], path: Path | 
     return parse_run(content, path or run.folder / "run.yaml")
 
 
-def stock_model(run: RunFile) -> PretrainingModel:
+def stock_model(run: RunFile) -> AlbertPretraining:
     """With the initial weights of Transformers."""
     torch.manual_seed(run.model.seed)
-    return PretrainingModel(model_config(run, load_tokenizer(run)))
+    return AlbertPretraining(albert_config(run, load_tokenizer(run)))
 
 
 def stock_batches(run: RunFile, seed: int) -> Iterator[Batch]:

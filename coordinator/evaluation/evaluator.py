@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from coordinator.checkpoints.store import restore_model
@@ -27,11 +26,14 @@ LARGEST_EXPONENT = 700.0  # the exponential of more is no float
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Held-out losses in nats: means over masked positions and over samples; accuracy from 0 to 1."""
+    """Held-out losses in nats: means over masked positions and over samples; accuracy from 0 to 1.
+
+    Those of the order of sentences are None if the model does not learn it.
+    """
 
     masked_lm_loss: float
-    sentence_order_loss: float
-    sentence_order_accuracy: float
+    sentence_order_loss: float | None
+    sentence_order_accuracy: float | None
     samples: int
 
     @property
@@ -76,16 +78,10 @@ def evaluate(model: PretrainingModel, batches: Iterable[Batch], *, autocast: boo
     Raises:
         ValueError: there is no sample, or nothing is masked in any of them.
     """
-    scores: list[Tensor] = []
-
-    def keep_scores(module: nn.Module, arguments: object, output: Tensor) -> None:
-        scores.append(output)
-
-    masked_lm_loss = sentence_order_loss = 0.0
-    masked = samples = correct = 0
+    masked_lm_loss = order_loss = 0.0
+    masked = samples = ordered = correct = 0
     was_training = model.training
     model.eval()
-    hook = model.sop_classifier.register_forward_hook(keep_scores)  # losses do not tell accuracy
     try:
         for held_out in batches:
             batch = held_out.to(model.device)
@@ -94,16 +90,18 @@ def evaluate(model: PretrainingModel, batches: Iterable[Batch], *, autocast: boo
             positions = held_out.masked
             if positions:  # the mean over none is not a number
                 masked_lm_loss += losses.masked_lm_loss.item() * positions
-            sentence_order_loss += losses.sentence_order_loss.item() * batch.samples
-            correct += int((scores.pop().argmax(-1) == batch.sentence_order_label).sum())
+            if losses.sentence_order_loss is not None:
+                order_loss += losses.sentence_order_loss.item() * batch.samples
+                correct += int((losses.sentence_order_scores.argmax(-1) == batch.sentence_order_label).sum())
+                ordered += batch.samples
             masked += positions
             samples += batch.samples
     finally:
-        hook.remove()
         model.train(was_training)
     if not masked:
         raise ValueError("held-out batches have no masked position to evaluate on")
-    return Evaluation(masked_lm_loss / masked, sentence_order_loss / samples, correct / samples, samples)
+    order = (order_loss / ordered, correct / ordered) if ordered else (None, None)
+    return Evaluation(masked_lm_loss / masked, *order, samples)
 
 
 class Evaluator:
@@ -156,9 +154,10 @@ class Evaluator:
         below = below_unigram(result.masked_lm_loss, self.unigram_loss)
         figures = {"held_out_loss": result.masked_lm_loss}
         self._tracker.log(figures if below is None else figures | {"below_unigram": below}, snapshot.step)
+        order = result.sentence_order_accuracy
         self._context.say(
-            f"global step {snapshot.step}: held-out loss {result.masked_lm_loss:.3f}{compared(below)}, "
-            f"sentence order right in {result.sentence_order_accuracy:.0%}"
+            f"global step {snapshot.step}: held-out loss {result.masked_lm_loss:.3f}{compared(below)}"
+            + ("" if order is None else f", sentence order right in {order:.0%}")
         )
         return result
 

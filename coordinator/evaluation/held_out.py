@@ -42,7 +42,7 @@ def held_out_batches(
     rng = np.random.default_rng(0)
     instances: list[Instance] = []
     for sentences in tokenized_documents(documents, tokenizer, run.language):
-        instances.extend(make_instances(sentences, settings, rng))
+        instances.extend(make_instances(sentences, settings, rng, swap=run.model.learns_order))
         if len(instances) >= settings.validation_samples:
             break
     if not instances:

@@ -48,6 +48,7 @@ class RunAnswer(Answer):
     max_length: int = Field(description="tokens in a sample")
     evaluate_every: int = Field(description="global steps between two held-out evaluations")
     checkpoint_every: int = Field(description="global steps between two checkpoints")
+    architecture: str = Field(description="of the model: albert or modernbert")
     model: dict[str, int | float]
     tokenizer: list[TokenizerFile] = Field(description="served at /api/tokenizer/<name>")
     probes: list[str] = Field(description="sentences with a [MASK]; /api/fills tells what the model puts there")

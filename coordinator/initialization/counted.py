@@ -2,7 +2,7 @@
 
 Tokens with similar neighbours get similar embeddings, and the head's biases are the log-frequencies of tokens. A run
 then begins near the loss of the unigram model, and needs no steps to learn which words are alike. Counting takes
-seconds. All other weights are random, or sinusoids (`trainer/model.py`).
+seconds. All other weights are those of `build_model`.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from coordinator.initialization.token_vectors import token_vectors
 from swarm.errors import DataError, in_a_line
 from swarm.run_file import RunFile
 from trainer.data.sentences import tokenized_documents
-from trainer.model import PretrainingModel
+from trainer.model import PretrainingModel, vocabulary_of
 
 TEXT_TIMEOUT = 120.0  # seconds to wait for the run's text
 
@@ -35,10 +35,10 @@ def begin_with_counts(
     except Exception as error:  # trainers may have text that the coordinator lacks
         say(f"The run begins with random embeddings, as its text cannot be counted here: {in_a_line(error)}")
         return
-    embeddings = model.albert.embeddings.word_embeddings.weight
+    embeddings, biases = vocabulary_of(model)
     with torch.no_grad():
         embeddings.copy_(with_old_moments(embeddings.detach(), {}, vectors))
-        model.predictions.bias.copy_(log_frequencies(text, len(tokenizer)))
+        biases.copy_(log_frequencies(text, len(tokenizer)))
 
 
 def log_frequencies(sentences: Sequence[Sequence[int]], size: int) -> Tensor:

@@ -5,23 +5,67 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AlbertConfig, AlbertForPreTraining, AutoConfig, PreTrainedTokenizerFast
+from transformers import (
+    AlbertConfig,
+    AlbertForPreTraining,
+    AutoConfig,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    PreTrainedTokenizerFast,
+)
 
 from swarm.errors import RunFileError, TokenizerError, in_a_line
 from swarm.logging.logs import silence_hugging_face
-from swarm.run_file import ModelSection, RunFile
+from swarm.run_file import RunFile
+from swarm.run_file.validation_messages import shown
 from swarm.secret_variables import hub_token
 from tokenizer.loading import is_hub_name, read_tokenizer
 
-SHAPE = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "embedding_size")
-GROUPS = ("num_hidden_groups", "inner_group_num")  # of layers with weights of their own; a run's model has one
 GELU = ("gelu", "gelu_new", "gelu_pytorch_tanh")  # the same function but for a thousandth
-BODY = ("albert.embeddings.", "albert.encoder.")  # without these there is nothing to carry over
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is to fit in the donor of an architecture, in names of Transformers."""
+
+    config: Any
+    model: Any
+    body: tuple[str, ...]  # beginnings of tensors without which there is nothing to carry over
+    shape: tuple[str, ...]  # keys of the run file and of the configuration
+    fixed: tuple[str, ...]  # that a run's model has as the configuration's defaults are
+    activation: str
+    example: str
+
+
+SHAPE = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+KINDS = {
+    "albert": Kind(
+        AlbertConfig,
+        AlbertForPreTraining,
+        body=("albert.embeddings.", "albert.encoder."),
+        shape=(*SHAPE, "embedding_size"),
+        fixed=("num_hidden_groups", "inner_group_num"),  # of layers with weights of their own
+        activation="hidden_act",
+        example="albert/albert-base-v2",
+    ),
+    "modernbert": Kind(
+        ModernBertConfig,
+        ModernBertForMaskedLM,
+        body=("model.",),
+        shape=SHAPE,
+        fixed=(
+            *("layer_types", "local_attention", "rope_parameters", "norm_eps"),
+            *("attention_bias", "classifier_bias", "decoder_bias", "mlp_bias", "norm_bias"),
+        ),
+        activation="hidden_activation",
+        example="answerdotai/ModernBERT-base",
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Donor:
-    """A trained ALBERT with its tokenizer."""
+    """A trained model with its tokenizer."""
 
     name: str
     tensors: dict[str, Tensor]  # float32, by the names of `PretrainingModel`; heads that it lacks are absent
@@ -32,7 +76,7 @@ def open_donor(run: RunFile, name: str) -> Donor:
     """The model of a folder (a checkpoint, for one) or a Hub repository.
 
     Raises:
-        RunFileError: there is none, it is no whole ALBERT, or its shape is not that of the run file.
+        RunFileError: there is none, it is no whole model, or its shape is not that of the run file.
     """
     folder = run.resolve(name)
     if is_hub_name(name):  # also where there is such a folder: what a name means must not change with the disk
@@ -44,12 +88,12 @@ def open_donor(run: RunFile, name: str) -> Donor:
             f"model.start_from: {folder}: no such folder; name a model's folder, as "
             "NAME-state/checkpoints/checkpoint-500, or a Hub repository, as owner/name"
         )
-    albert: Any = AlbertForPreTraining  # what it returns depends on an argument, which its types do not know
+    kind = KINDS[run.model.architecture]
     try:
         silence_hugging_face()
         config = AutoConfig.from_pretrained(source, token=hub_token())
         check_shape(run, config, name)
-        model, report = albert.from_pretrained(
+        model, report = kind.model.from_pretrained(
             source, config=config, dtype=torch.float32, token=hub_token(), output_loading_info=True
         )
         tokenizer = read_tokenizer(source)
@@ -61,9 +105,10 @@ def open_donor(run: RunFile, name: str) -> Donor:
             f"model.start_from: {name} cannot be loaded ({in_a_line(error)}{hint}); name another model or leave it out"
         ) from None
     missing = {str(one) for one in report["missing_keys"]}
-    if lost := sorted(one for one in missing if one.startswith(BODY)):
+    if lost := sorted(one for one in missing if one.startswith(kind.body)):
         raise RunFileError(
-            f"model.start_from: {name} lacks {len(lost)} tensors of an ALBERT, {lost[0]} for one; name another model"
+            f"model.start_from: {name} lacks {len(lost)} tensors of {run.model.kind}, {lost[0]} for one; "
+            "name another model"
         )
     if len(tokenizer) > config.vocab_size:
         raise RunFileError(
@@ -80,14 +125,14 @@ def check_shape(run: RunFile, config: Any, name: str) -> None:
     Raises:
         RunFileError: with the field of the run file, both values and the way out.
     """
-    if not isinstance(config, AlbertConfig):
+    kind = KINDS[run.model.architecture]
+    if not isinstance(config, kind.config):
         raise RunFileError(
             f"model.start_from: {name} is a model of the kind {config.model_type}; "
-            "name an ALBERT, as albert/albert-base-v2"
+            f"name {run.model.kind}, as {kind.example}"
         )
-    model: ModelSection = run.model
-    for field in SHAPE:
-        ours, theirs = getattr(model, field), getattr(config, field)
+    for field in kind.shape:
+        ours, theirs = getattr(run.model, field), getattr(config, field)
         if ours != theirs:
             raise RunFileError(
                 f"model.{field} is {ours}, but {name} (model.start_from) has {theirs}; "
@@ -99,14 +144,16 @@ def check_shape(run: RunFile, config: Any, name: str) -> None:
             f"{config.max_position_embeddings} positions; set it to {config.max_position_embeddings} at most or name "
             "another model"
         )
-    for field in GROUPS:
-        if getattr(config, field) != 1:
+    usual = kind.config(num_hidden_layers=config.num_hidden_layers)
+    for field in kind.fixed:
+        ours, theirs = getattr(usual, field), getattr(config, field)
+        if ours != theirs:
             raise RunFileError(
-                f"model.start_from: {name} has {field} {getattr(config, field)}, and a run's layers share their "
-                "weights; name a model in which it is 1"
+                f"model.start_from: {name} has {field} {shown(theirs)}, and a run's model has {shown(ours)}; "
+                "name another model"
             )
-    if config.hidden_act not in GELU:
+    if (activation := getattr(config, kind.activation)) not in GELU:
         raise RunFileError(
-            f"model.start_from: {name} was trained with {config.hidden_act}, and a run's model computes gelu; "
+            f"model.start_from: {name} was trained with {activation}, and a run's model computes gelu; "
             "name another model"
         )

@@ -17,10 +17,8 @@ from coordinator.initialization.shared_tokens import shared_tokens
 from coordinator.initialization.token_vectors import token_vectors
 from swarm.errors import RunFileError
 from swarm.run_file import RunFile
-from trainer.model import PretrainingModel
+from trainer.model import PretrainingModel, vocabulary_of
 
-EMBEDDINGS = "albert.embeddings.word_embeddings.weight"
-BIAS = "predictions.bias"
 # of the vocabulary, in the text: two tokenizers of one script share a fifth and more, those of two scripts a hundredth
 ENOUGH_SHARED = 0.05
 
@@ -38,19 +36,20 @@ def warm_start(
     donor = open_donor(run, run.model.start_from)
     shared = shared_tokens(donor.tokenizer, tokenizer)
     size = len(tokenizer)
+    names = vocabulary_names(model)
     if len(shared) == size:
-        tensors, others = with_vocabulary(donor.tensors, lambda old: old[list(shared.values())]), ""
+        tensors, others = with_vocabulary(donor.tensors, names, lambda old: old[list(shared.values())]), ""
     else:
         text = text_of(run, tokenizer)
         vectors = token_vectors(text, size)
         if sum(bool(vectors[token].any()) for token in shared) >= ENOUGH_SHARED * size:
-            tensors = with_vocabulary(donor.tensors, lambda old: means_of_similar(old, shared, vectors))
-            if BIAS not in donor.tensors:
-                tensors[BIAS] = log_frequencies(text, size)
+            tensors = with_vocabulary(donor.tensors, names, lambda old: means_of_similar(old, shared, vectors))
+            if names[1] not in donor.tensors:
+                tensors[names[1]] = log_frequencies(text, size)
             others = "; the others begin as means of similar ones"
         else:
-            tensors = with_vocabulary(donor.tensors, lambda old: with_old_moments(old, shared, vectors))
-            tensors[BIAS] = log_frequencies(text, size)
+            tensors = with_vocabulary(donor.tensors, names, lambda old: with_old_moments(old, shared, vectors))
+            tensors[names[1]] = log_frequencies(text, size)
             others = "; that is too few to compare the others with, which begin with vectors of the run's own text"
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -65,9 +64,18 @@ def warm_start(
     say(f"The run begins with {donor.name}: {len(shared):,} of {size:,} tokens are its tokens too{others}.")
 
 
-def with_vocabulary(tensors: Mapping[str, Tensor], carry: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+def vocabulary_names(model: PretrainingModel) -> tuple[str, str]:
+    """The names of a model's embeddings and of its head's biases."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    embeddings, biases = vocabulary_of(model)
+    return names[id(embeddings)], names[id(biases)]
+
+
+def with_vocabulary(
+    tensors: Mapping[str, Tensor], names: tuple[str, str], carry: Callable[[Tensor], Tensor]
+) -> dict[str, Tensor]:
     """The tensors of a model with another vocabulary: a token's embedding and its bias belong together, in one row."""
-    embeddings = tensors[EMBEDDINGS]
-    bias = tensors.get(BIAS, torch.zeros(len(embeddings)))
-    rows = carry(torch.cat([embeddings, bias[:, None]], 1))
-    return {**tensors, EMBEDDINGS: rows[:, :-1], BIAS: rows[:, -1]}
+    embeddings = tensors[names[0]]
+    biases = tensors.get(names[1], torch.zeros(len(embeddings)))
+    rows = carry(torch.cat([embeddings, biases[:, None]], 1))
+    return {**tensors, names[0]: rows[:, :-1], names[1]: rows[:, -1]}

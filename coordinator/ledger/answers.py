@@ -102,14 +102,14 @@ class Span(Answer):
 
 
 class EvaluationRecord(Answer):
-    """A held-out evaluation on `samples` sentence pairs: masked-LM and sentence-order loss."""
+    """A held-out evaluation on `samples` sentence pairs: masked-LM loss, and sentence-order loss if that is learned."""
 
     step: int
     loss: float
-    sentence_order_loss: float
+    sentence_order_loss: float | None = Field(description="none if the model does not learn it")
     samples: int
     time: float
-    sentence_order_accuracy: float | None = Field(None, description="from 0 to 1; unknown of old ones")
+    sentence_order_accuracy: float | None = Field(None, description="from 0 to 1; none as its loss, and of old ones")
     unigram_loss: float | None = Field(None, description=UNIGRAM_LOSS)
 
     @computed_field(description=BELOW_UNIGRAM)  # type: ignore[prop-decorator]

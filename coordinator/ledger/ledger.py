@@ -107,14 +107,14 @@ class Ledger:
         step: int,
         loss: float,
         *,
-        sentence_order_loss: float,
+        sentence_order_loss: float | None,
         samples: int,
         sentence_order_accuracy: float | None = None,
         unigram_loss: float | None = None,
         now: float | None = None,
     ) -> None:
         """Keep the held-out losses of a global step; a second evaluation of a step replaces the first."""
-        if not (math.isfinite(loss) and math.isfinite(sentence_order_loss)):
+        if not (math.isfinite(loss) and math.isfinite(sentence_order_loss or 0.0)):
             logger.warning("the held-out loss at step %d is not a number and was not recorded", step)
             return
         row = {

@@ -93,7 +93,7 @@ class EvaluationRow(Base):
     __tablename__ = "evaluations"
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     loss: Mapped[float]
-    sentence_order_loss: Mapped[float]
+    sentence_order_loss: Mapped[float | None]
     samples: Mapped[int]
     time: Mapped[float]
     sentence_order_accuracy: Mapped[float | None]

@@ -63,7 +63,7 @@ def metadata(facts: Facts) -> ModelCardData:
         library_name="transformers",
         pipeline_tag="fill-mask",
         mask_token=facts.mask,
-        tags=["albert", "collaborative-training", "hivemind", "sahaj"],
+        tags=[run.model.architecture, "collaborative-training", "hivemind", "sahaj"],
         base_model=base_model(run),
         datasets=datasets or None,
         model_name=facts.repo if results else None,

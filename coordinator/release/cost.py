@@ -64,6 +64,10 @@ def weights_used(run: RunFile, vocabulary: int) -> float:
     2.1). Only masked tokens are projected to the vocabulary.
     """
     model = run.model
+    if model.architecture == "modernbert":  # its feed-forward layers have a gate
+        layer = 4 * model.hidden_size**2 + 3 * model.hidden_size * model.intermediate_size
+        projection = model.hidden_size * vocabulary + model.hidden_size**2
+        return model.num_hidden_layers * layer + run.data.masked_fraction * projection
     layer = 4 * model.hidden_size**2 + 2 * model.hidden_size * model.intermediate_size
     projection = model.embedding_size * vocabulary + model.embedding_size * model.hidden_size
     return (

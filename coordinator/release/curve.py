@@ -28,7 +28,7 @@ def paint(curves: Curves, run_name: str, figure: "Figure") -> None:
     training = [(one.step + 1, one.loss) for one in curves.steps if math.isfinite(one.loss)]
     held_out = [(one.step, one.loss) for one in curves.evaluations if math.isfinite(one.loss)]
     for points, colour, name in (
-        (training, charts.SKY, "training, masked words and sentence order"),
+        (training, charts.SKY, "training, masked words"),
         (held_out, charts.VERMILION, "held-out text, masked words"),
     ):
         if points:

@@ -29,6 +29,7 @@ class Run(Answer):
     access: Access = Access()
     total_steps: int
     max_length: int = 0
+    architecture: str = "albert"
     model: dict[str, int | float] = {}
     join: str = ""
     notebook: str = ""

@@ -20,7 +20,7 @@ def draw(specification: dict[str, Any], table: pd.DataFrame, key: str) -> None:
 
 
 @cache
-def loss(axis: str, height: int = 340) -> dict[str, Any]:
+def loss(axis: str, has_order: bool = True, height: int = 340) -> dict[str, Any]:
     """Columns x, loss, what (training or held-out), kind (each, smooth or checkpoint), and what the pointer shows.
 
     A row of the kind unigram, without x, is a dashed line across: the loss of a table of word frequencies.
@@ -38,8 +38,9 @@ def loss(axis: str, height: int = 340) -> dict[str, Any]:
         alt.Tooltip("loss:Q", title="held-out loss", format=".3f"),
         alt.Tooltip("below:Q", title="below word frequencies", format=".2f"),
         alt.Tooltip("perplexity:Q", format=",.1f"),
-        alt.Tooltip("order:Q", title="sentence order right", format=".0%"),
     ]
+    if has_order:
+        scores.append(alt.Tooltip("order:Q", title="sentence order right", format=".0%"))
     table = base.transform_filter("datum.kind == 'unigram'").encode(y)
     layers = [
         table.mark_rule(strokeDash=[6, 4], color=GRAY, strokeWidth=1.5).encode(tooltip=pointed[1:]),

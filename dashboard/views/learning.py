@@ -36,7 +36,8 @@ def _losses() -> None:
     with st.container(horizontal=True, gap="large"):
         axis = _axis("loss-axis")
         chosen = st.segmented_control("Smoothing", list(SMOOTHINGS), default="Some", key="smoothing") or "None"
-    charts.draw(charts.loss(axis), tables.loss_table(history, checkpoints, axis, SMOOTHINGS[chosen]), "loss")
+    has_order = any(one.sentence_order_accuracy is not None for one in checkpoints)
+    charts.draw(charts.loss(axis, has_order), tables.loss_table(history, checkpoints, axis, SMOOTHINGS[chosen]), "loss")
     meaning = (
         "How surprised the model is by words that were hidden from it, in nats; less is better. "
         "The held-out loss is measured on text that nobody trains on; ◆ marks saved checkpoints."
@@ -64,6 +65,8 @@ def _scores(checkpoints: list[Checkpoint]) -> None:
             ).dt.tz_convert(str(context.zone())),
         }
     )[::-1]
+    if table["Order of sentences right"].isna().all():  # the model does not learn it
+        del table["Order of sentences right"]
     columns = {
         "Global step": st.column_config.NumberColumn(format="localized"),
         "Held-out loss": st.column_config.NumberColumn(format="%.3f"),

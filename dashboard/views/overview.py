@@ -13,6 +13,7 @@ from dashboard.views.sentences import show_sentence
 COLAB, KAGGLE = "https://colab.research.google.com", "https://www.kaggle.com"
 NAMES_SHOWN = 12
 GLIMPSES = 2  # sentences
+ARCHITECTURES = {"albert": "ALBERT", "modernbert": "ModernBERT"}
 
 
 def show() -> None:
@@ -36,7 +37,7 @@ def _what_it_is(run: Run) -> None:
     layers, width = run.model.get("num_hidden_layers"), run.model.get("hidden_size")
     shape = f"{layers:.0f} layers of width {texts.number(width)}" if layers and width else ""
     length = f"{texts.number(run.max_length)} tokens at a time" if run.max_length else ""
-    facts = ["ALBERT", texts.plain(texts.language(run.language)), shape, length]
+    facts = [ARCHITECTURES.get(run.architecture, ""), texts.plain(texts.language(run.language)), shape, length]
     st.caption(" · ".join(fact for fact in facts if fact))
 
 

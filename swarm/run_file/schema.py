@@ -2,68 +2,20 @@
 
 import unicodedata
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from swarm.errors import RunFileError
+from swarm.run_file.model_section import ModelSection
+from swarm.run_file.section import Count, DecayRate, Probability, Seconds, Section
 from swarm.run_file.strict_yaml import read_yaml
 from swarm.run_file.validation_messages import describe, shown
 
-Probability = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(gt=0)]
-Seconds = Annotated[float, Field(gt=0)]
-DecayRate = Annotated[float, Field(ge=0, lt=1)]
 MASK = "[MASK]"  # how the gap in a probe is written
 MOST_PROBES = 10
 LONGEST_PROBE = 200  # characters
-
-
-class Section(BaseModel):
-    """A part of the run file: unknown keys and wrong types are errors, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class ModelSection(Section):
-    """The shape of the ALBERT; the vocabulary size comes from the tokenizer."""
-
-    hidden_size: Count = Field(1024, description="width of a layer")
-    num_hidden_layers: Count = Field(24, description="how often the shared layer is applied")
-    num_attention_heads: Count = Field(16, description="attention heads; must divide hidden_size")
-    intermediate_size: Count = Field(4096, description="width of the feed-forward layer")
-    embedding_size: Count = Field(128, description="width of the factorized token embedding")
-    hidden_dropout_prob: Probability = Field(0.0, description="dropout after each layer; ALBERT trains best without")
-    attention_probs_dropout_prob: Probability = Field(0.0, description="dropout of attention weights")
-    initializer_range: float = Field(0.02, gt=0, description="standard deviation of the initial weights")
-    seed: int = Field(0, ge=0, description="seed of the initial weights, the same on all peers")
-    embeddings: Literal["counted", "random"] = Field(
-        "counted",
-        description="of tokens, at the beginning: from counts of the run's text (which tokens are near each other, and "
-        "how frequent each is), or random; not used with start_from",
-    )
-    start_from: str | None = Field(
-        None,
-        min_length=1,
-        description="a trained ALBERT of the same shape to begin with: a Hub repository, as owner/name, or a folder, "
-        "as ./folder; the coordinator alone reads it",
-    )
-
-    @property
-    def shape(self) -> dict[str, Any]:
-        """What the model is, without the weights that it begins with; the names are Transformers'."""
-        return self.model_dump(exclude={"seed", "embeddings", "start_from"})
-
-    @model_validator(mode="after")
-    def heads_divide_width(self) -> "ModelSection":
-        """Attention heads share a layer's width evenly."""
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size must be a multiple of num_attention_heads, "
-                f"got {self.hidden_size} and {self.num_attention_heads}"
-            )
-        return self
 
 
 class TokenizerSection(Section):

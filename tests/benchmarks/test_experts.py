@@ -15,7 +15,7 @@ from experts.expert import new_expert
 from experts.layer.local import LocalExperts
 from experts.layer.mixture import MixtureOfExperts
 from trainer.data import Batch
-from trainer.model import PretrainingModel
+from trainer.models.albert import AlbertPretraining
 
 
 def test_a_batch_of_a_trainer_and_one_of_the_pipeline_go_through_the_same_blocks():
@@ -64,7 +64,7 @@ def test_digits_are_learned(make):
     assert course.accuracy > 0.5
 
 
-def small_model() -> PretrainingModel:
+def small_model() -> AlbertPretraining:
     torch.manual_seed(0)
     config = AlbertConfig(
         vocab_size=50,
@@ -75,7 +75,7 @@ def small_model() -> PretrainingModel:
         num_attention_heads=2,
         intermediate_size=32,
     )
-    return PretrainingModel(config).eval()
+    return AlbertPretraining(config).eval()
 
 
 def a_batch() -> Batch:

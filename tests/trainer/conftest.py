@@ -32,6 +32,16 @@ def run() -> RunFile:
     )
 
 
+@pytest.fixture(scope="session", params=["albert", "modernbert"])
+def either(request: pytest.FixtureRequest, run: RunFile) -> RunFile:
+    """The same run with each architecture."""
+    content = run.model_dump()
+    content["model"]["architecture"] = request.param
+    if request.param != "albert":
+        del content["model"]["embedding_size"]
+    return parse_run(content, Path("run.yaml"))
+
+
 @pytest.fixture(scope="session")
 def documents() -> list[str]:
     return [topics[name] for name in sorted(topics)][:30]

@@ -136,7 +136,7 @@ class BatchPrefetcher:
         found = False
         for sentences in tokenized_documents(self._documents, self._tokenizer, self._run.language):
             usable = False
-            for instance in make_instances(sentences, self._run.data, rng):
+            for instance in make_instances(sentences, self._run.data, rng, swap=self._run.model.learns_order):
                 usable = True
                 yield instance
             found = found or usable

@@ -25,12 +25,15 @@ class Instance:
 
 
 def make_instances(
-    sentences: Sequence[Sequence[int]], settings: DataSection, rng: np.random.Generator
+    sentences: Sequence[Sequence[int]], settings: DataSection, rng: np.random.Generator, *, swap: bool = True
 ) -> Iterator[Instance]:
     """Instances from the tokenized sentences of one document; each token is used at most once.
 
     Samples hold whole sentences: a segment that broke off in the middle of one would give the order away.
     Only a sentence longer than half a sample is cut.
+
+    Args:
+        swap: half of the pairs; without it the same pairs stay in order, for a model that does not learn the order.
     """
     longest = settings.max_length - SPECIAL_TOKENS
     tokens: list[int] = []
@@ -39,13 +42,13 @@ def make_instances(
     for piece in _pieces(sentences, longest // 2):
         if ends and len(tokens) + len(piece) > target:
             if len(tokens) >= SHORTEST:
-                yield _cut(tokens, ends[:-1], rng)
+                yield _cut(tokens, ends[:-1], rng, swap=swap)
             tokens, ends = [], []
             target = _draw_target(longest, settings.short_sample_probability, rng)
         tokens.extend(piece)
         ends.append(len(tokens))
     if len(tokens) >= SHORTEST:
-        yield _cut(tokens, ends[:-1], rng)
+        yield _cut(tokens, ends[:-1], rng, swap=swap)
 
 
 def _pieces(sentences: Sequence[Sequence[int]], longest: int) -> Iterator[Sequence[int]]:
@@ -56,11 +59,11 @@ def _pieces(sentences: Sequence[Sequence[int]], longest: int) -> Iterator[Sequen
             yield sentence[len(sentence) * part // count : len(sentence) * (part + 1) // count]
 
 
-def _cut(tokens: list[int], ends: list[int], rng: np.random.Generator) -> Instance:
+def _cut(tokens: list[int], ends: list[int], rng: np.random.Generator, *, swap: bool) -> Instance:
     """Cut in two at a random one of the sentence boundaries `ends` or, if there is none, in the middle."""
     boundary = ends[int(rng.integers(len(ends)))] if ends else len(tokens) // 2
     earlier, later = tokens[:boundary], tokens[boundary:]
-    if rng.random() < 0.5:
+    if rng.random() < 0.5 and swap:
         return Instance(later, earlier, swapped=True)
     return Instance(earlier, later, swapped=False)
 

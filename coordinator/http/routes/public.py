@@ -126,6 +126,7 @@ def describe_run(context: ServiceContext, tokenizer: list[TokenizerFile]) -> Run
         max_length=run.data.max_length,
         evaluate_every=run.coordinator.evaluate_every,
         checkpoint_every=run.coordinator.checkpoint_every,
+        architecture=run.model.architecture,
         model=run.model.shape,
         tokenizer=tokenizer,
     )

@@ -4,14 +4,14 @@ import torch
 from transformers import AlbertConfig
 
 from trainer.data import Batch
-from trainer.model import PretrainingModel
+from trainer.models.albert import AlbertPretraining
 
 STEPS = 4
 SAMPLES = 8  # of one peer in one global step
 LENGTH, MASKED, VOCABULARY = 32, 5, 600
 
 
-def tiny_model() -> PretrainingModel:
+def tiny_model() -> AlbertPretraining:
     """A small ALBERT with weights that depend on nothing but this function."""
     torch.manual_seed(0)
     config = AlbertConfig(
@@ -27,7 +27,7 @@ def tiny_model() -> PretrainingModel:
         classifier_dropout_prob=0.0,
         hidden_act="gelu_pytorch_tanh",
     )
-    return PretrainingModel(config)
+    return AlbertPretraining(config)
 
 
 def fixed_batch(step: int, number: int) -> Batch:

@@ -11,7 +11,7 @@ from transformers import AlbertConfig
 
 from averaging.reduce.gradient_codec import BLOCK, LARGEST, Compression, Floats, decode, encode, encoded_bytes
 from tests.averaging.reduce.fixed_batches import VOCABULARY, fixed_batch
-from trainer.model import PretrainingModel
+from trainer.models.albert import AlbertPretraining
 
 KINDS: tuple[Compression, ...] = ("8bit", "float16", "none")
 LENGTHS = (1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 4096, 5000)
@@ -123,7 +123,7 @@ def test_on_a_real_gradient_8_bits_are_no_worse_than_hiveminds_for_any_large_ten
         "hidden_size": 256,
         "intermediate_size": 512,
     }
-    model = PretrainingModel(AlbertConfig(num_hidden_layers=2, num_attention_heads=2, **shape))
+    model = AlbertPretraining(AlbertConfig(num_hidden_layers=2, num_attention_heads=2, **shape))
     model(fixed_batch(0, 0)).loss.backward()
     tensors = [parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None]
     flat = torch.cat(tensors).numpy()

@@ -65,8 +65,11 @@ def old(
     return folder
 
 
+MODERNBERT = {"architecture": "modernbert", "embedding_size": None}
+
+
 def content(**model: Any) -> dict[str, Any]:
-    """A run file without its text."""
+    """A run file without its text, and without keys that are None."""
     shape = {
         "hidden_size": 32,
         "embedding_size": 16,
@@ -74,7 +77,8 @@ def content(**model: Any) -> dict[str, Any]:
         "num_attention_heads": 2,
         "intermediate_size": 64,
     }
-    return {"name": "new-run", "model": shape | model, "tokenizer": {"vocab_size": 400}}
+    given = {key: value for key, value in (shape | model).items() if value is not None}
+    return {"name": "new-run", "model": given, "tokenizer": {"vocab_size": 400}}
 
 
 def data(max_length: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.checkpoints.store import LoadedCheckpoint
 from coordinator.initialization.initialize import is_new
 from coordinator.initialization.shared_tokens import shared_tokens
-from coordinator.initialization.warm_start import BIAS, EMBEDDINGS, warm_start
+from coordinator.initialization.warm_start import warm_start
 from coordinator.public_run import without_secrets
 from coordinator.state_folder import LOG
 from swarm.errors import DataError, RunFileError
@@ -30,7 +30,7 @@ from tests.support.hub.stand_in import HubStandIn
 from trainer.model import PretrainingModel, build_model
 
 POSITIONS = "albert.embeddings.position_embeddings.weight"
-BY_VOCABULARY = (EMBEDDINGS, BIAS)
+EMBEDDINGS, BIAS = BY_VOCABULARY = ("albert.embeddings.word_embeddings.weight", "predictions.bias")
 
 
 def started(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> tuple[dict[str, torch.Tensor], str]:
@@ -89,7 +89,7 @@ def test_another_script_begins_with_mean_and_covariance(
     parameters, said = started(make_run(str(old)), tokenizer)
     assert "too few to compare the others with" in said
     shared = shared_tokens(old_tokenizer, tokenizer)
-    theirs = old_model.albert.embeddings.word_embeddings.weight.detach()
+    theirs = old_model.get_input_embeddings().weight.detach()
     ours = parameters[EMBEDDINGS]
     assert torch.equal(ours[list(shared)], theirs[list(shared.values())])
     assert ours.mean(0) == pytest.approx(theirs.mean(0), abs=0.05)
@@ -151,7 +151,7 @@ def test_too_few_positions_are_refused(make_run: MakeRun, old: Path, tokenizer: 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"num_hidden_groups": 2}, "has num_hidden_groups 2, and a run's layers share their weights"),
+        ({"num_hidden_groups": 2}, "has num_hidden_groups 2, and a run's model has 1; name another model"),
         ({"hidden_act": "relu"}, "was trained with relu, and a run's model computes gelu"),
         ({"vocab_size": 100}, "cannot be loaded"),
     ],
