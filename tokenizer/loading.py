@@ -21,9 +21,18 @@ NEEDED_TOKENS = ("pad_token", "cls_token", "sep_token", "mask_token")
 def load_tokenizer(run: RunFile) -> "PreTrainedTokenizerFast":
     """The tokenizer that the run file names: a folder beside it or, if there is none, a Hub repository.
 
+    It gives, also where it is saved beside the model, what the model takes.
+
     Raises:
         TokenizerError: it is missing, unreadable, or lacks a token that samples are built with.
     """
+    tokenizer = _named_tokenizer(run)
+    if run.model.architecture == "modernbert":
+        tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    return tokenizer
+
+
+def _named_tokenizer(run: RunFile) -> "PreTrainedTokenizerFast":
     folder = run.resolve(run.tokenizer.path)
     if folder.is_dir():
         return read_tokenizer(str(folder))

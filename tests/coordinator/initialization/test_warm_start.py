@@ -23,7 +23,7 @@ from swarm.errors import DataError, RunFileError
 from swarm.run_file import RunFile
 from swarm.run_file.fingerprint import differences, fingerprint
 from tests.averaging.log.headers import chain_of
-from tests.coordinator.initialization.conftest import LENGTH, MakeRun
+from tests.coordinator.initialization.conftest import LENGTH, MODERNBERT, MakeRun
 from tests.support.hub.reader import read_from_hub
 from tests.support.hub.repositories import File
 from tests.support.hub.stand_in import HubStandIn
@@ -120,6 +120,40 @@ def test_a_model_without_heads_gives_its_body(
     fresh = dict(build_model(run, old_tokenizer).named_parameters())
     for name in fresh.keys() - {f"albert.{name}" for name, _ in body.named_parameters()}:
         assert torch.equal(parameters[name], fresh[name]), name
+
+
+def test_a_modernbert_begins_with_a_modernbert_alone(
+    make_run: MakeRun,
+    old: Path,
+    old_tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerFast,
+    tmp_path: Path,
+):
+    other = build_model(make_run(None, max_length=2 * LENGTH, seed=1, **MODERNBERT), old_tokenizer)
+    other.save_pretrained(tmp_path / "modern")
+    old_tokenizer.save_pretrained(tmp_path / "modern")
+    theirs = {name: one.detach() for name, one in other.named_parameters()}
+    same, _ = started(make_run("modern", **MODERNBERT), old_tokenizer)
+    assert all(torch.equal(same[name], one) for name, one in theirs.items())
+    parameters, said = started(make_run("modern", **MODERNBERT), tokenizer)
+    assert "the others begin as means" in said
+    shared = shared_tokens(old_tokenizer, tokenizer)
+    rows = {"model.embeddings.tok_embeddings.weight", "decoder.bias"}
+    for name, one in theirs.items():
+        ours, expected = (
+            (parameters[name], one)
+            if name not in rows
+            else (parameters[name][list(shared)], one[list(shared.values())])
+        )
+        assert torch.equal(ours, expected), name
+    assert "modern is a model of the kind modernbert; name an ALBERT" in refusal(make_run("modern"), tokenizer)
+    albert = make_run(str(old), **MODERNBERT)
+    assert "is a model of the kind albert; name a ModernBERT, as answerdotai/ModernBERT-base" in refusal(
+        albert, tokenizer
+    )
+    config = json.loads((tmp_path / "modern" / "config.json").read_text())
+    (tmp_path / "modern" / "config.json").write_text(json.dumps(config | {"local_attention": 64}))
+    assert "has local_attention 64, and a run's model has 128" in refusal(make_run("modern", **MODERNBERT), tokenizer)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,16 @@ def test_another_version_of_the_optimizer_is_named():
     assert differences(ours, older) == ["optimizer.version: 2 here, absent there"]
 
 
+def test_another_architecture_is_named():
+    lines = differences(
+        fingerprint(run(), TOKENIZER), fingerprint(run(model={"architecture": "modernbert"}), TOKENIZER)
+    )
+    assert lines == [
+        "model.architecture: albert here, modernbert there",
+        "model.embedding_size: 128 here, absent there",
+    ]
+
+
 def test_every_difference_is_named():
     theirs = run(model={"hidden_size": 512}, optimizer={"epsilon": 1e-8})
     lines = differences(fingerprint(run(), TOKENIZER), fingerprint(theirs, TOKENIZER))

@@ -52,6 +52,13 @@ def test_a_run_written_out_and_read_again_is_the_same(run_yaml):
     assert dump_run(again) == dump_run(run)
 
 
+def test_a_key_that_the_architecture_has_not_is_not_written_out(run_yaml):
+    run = load_run(run_yaml(SMALLEST + "model: {architecture: modernbert}"))
+    assert "embedding_size" not in dump_run(run)
+    assert load_run(run_yaml(dump_run(run))).model == run.model
+    assert "embedding_size: 128" in dump_run(load_run(run_yaml(SMALLEST)))
+
+
 def test_peers_average_in_one_group_unless_the_run_file_says_of_how_many(run_yaml):
     assert load_run(run_yaml(SMALLEST)).averaging.target_group_size is None
     run = load_run(run_yaml(SMALLEST + "averaging: {target_group_size: 16, rounds_per_step: 3}"))
@@ -149,6 +156,17 @@ MISTAKES = [
         "averaging.target_batch_size must be above 0, got 0",
     ),
     (SMALLEST + "model: {hidden_dropout_prob: 1.5}", "model.hidden_dropout_prob must be at most 1, got 1.5"),
+    (SMALLEST + "model: {architecture: bert}", "model.architecture must be 'albert' or 'modernbert', got 'bert'"),
+    (
+        SMALLEST + "model: {architecture: modernbert, embedding_size: 64}",
+        "model: embedding_size is a key of ALBERT, got 64 with architecture modernbert, whose embeddings are "
+        "hidden_size wide; leave it out",
+    ),
+    (
+        SMALLEST + "model: {architecture: modernbert, hidden_size: 60, num_attention_heads: 4}",
+        "model: hidden_size / num_attention_heads must be even, as ModernBERT turns pairs of numbers by their position, "
+        "got 15; choose another number of heads",
+    ),
     ("name: tiny\ndata: {train: [{path: a}], max_length: 8}", "data.max_length must be at least 16, got 8"),
     (
         "name: tiny\ndata: {train: [{path: a}], masked_fraction: 1.0}",

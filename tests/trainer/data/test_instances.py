@@ -52,6 +52,17 @@ def test_every_token_is_used_at_most_once_and_in_order(
     assert used > 0.98 * there
 
 
+def test_without_swaps_the_same_pairs_stay_in_order(run: RunFile) -> None:
+    text = numbered(*[9] * 300)
+    swapped, kept = (
+        list(make_instances(text, run.data, np.random.default_rng(5), swap=swap)) for swap in (True, False)
+    )
+    assert any(one.swapped for one in swapped)
+    assert not any(one.swapped for one in kept)
+    assert [in_text_order(one) for one in kept] == [in_text_order(one) for one in swapped]
+    assert all([*one.first, *one.second] == list(in_text_order(one)) for one in kept)
+
+
 def test_samples_are_never_longer_than_the_model_reads(run: RunFile) -> None:
     rng = np.random.default_rng(2)
     for lengths in ((5,) * 200, (1000,), (61,), (60, 1), (1, 60, 61, 62, 3)):
