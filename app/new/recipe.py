@@ -37,7 +37,7 @@ LAMB = Recipe("lamb", (1024, 2048, 4096, 8192), 4096, masked_fraction=0.15, max_
 
 @dataclass(frozen=True)
 class Size:
-    """A shape of ALBERT that may be chosen."""
+    """A shape of ALBERT that may be chosen. Of ModernBERTs no recipe was measured."""
 
     width: int
     layers: int
@@ -53,6 +53,7 @@ class Size:
 
 SIZES = (
     Size(128, 2, 4, 64, MUON),
+    Size(192, 2, 4, 64, MUON),
     Size(256, 6, 8, 128, MUON),
     Size(512, 12, 8, 128, MUON),
     Size(768, 12, 12, 256, LAMB),

@@ -15,8 +15,12 @@ pytestmark = pytest.mark.swarm
 STEPS = 3
 
 
-def test_a_finished_run_leaves_a_model_that_transformers_loads(small_swarm: Callable[..., SmallSwarm]):
-    swarm = small_swarm(total_steps=STEPS, target_batch_size=1024)
+@pytest.mark.parametrize("architecture", ["albert", "modernbert"])
+def test_a_finished_run_leaves_a_model_that_transformers_loads(
+    small_swarm: Callable[..., SmallSwarm], architecture: str
+):
+    model = {} if architecture == "albert" else {"architecture": architecture, "embedding_size": None}
+    swarm = small_swarm(total_steps=STEPS, target_batch_size=1024, model=model)
     trainer = swarm.trainer("asha", by_command=True)
     assert trainer.process.wait(PATIENCE) == 0
     (contributed,) = (int(samples.replace(",", "")) for samples in trainer.said(CONTRIBUTED))
@@ -25,16 +29,18 @@ def test_a_finished_run_leaves_a_model_that_transformers_loads(small_swarm: Call
     newest = newest_checkpoint(folder)
     assert newest is not None and newest.step == STEPS
     assert newest.state.eval_loss is not None
+    assert (newest.state.sentence_order_accuracy is None) == (architecture == "modernbert")
     swarm.wait(lambda: [one.samples for one in swarm.ledger.sessions()] == [contributed], "credit for all that it says")
 
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-    model = AutoModelForMaskedLM.from_pretrained(newest.path).eval()
+    loaded = AutoModelForMaskedLM.from_pretrained(newest.path).eval()
+    assert loaded.config.model_type == architecture
     tokenizer = AutoTokenizer.from_pretrained(newest.path)
     encoded = tokenizer(f"The {tokenizer.mask_token} statement is executed.", return_tensors="pt")
     (position,) = (encoded["input_ids"][0] == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
     with torch.no_grad():
-        scores = model(**encoded).logits[0, position]
+        scores = loaded(**encoded).logits[0, position]
     assert scores.shape == (len(tokenizer),) and torch.isfinite(scores).all()
     assert tokenizer.decode([int(scores.argmax())]) != tokenizer.unk_token
 

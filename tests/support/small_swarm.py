@@ -66,7 +66,8 @@ class SmallSwarm:
         content = run_content(corpus, target_batch_size=target_batch_size, total_steps=total_steps)
         content["averaging"] = {**content["averaging"], **(averaging or {})}
         content["coordinator"] = {**content["coordinator"], **(coordinator or {})}
-        content["model"] = {**content["model"], **(model or {})}
+        given = {**content["model"], **(model or {})}
+        content["model"] = {key: value for key, value in given.items() if value is not None}
         content["access"] = {"host": self.host("coordinator"), "port": 0} | (access or {"open": True})
         if release is not None:
             content["release"] = release

@@ -164,8 +164,8 @@ MISTAKES = [
     ),
     (
         SMALLEST + "model: {architecture: modernbert, hidden_size: 60, num_attention_heads: 4}",
-        "model: hidden_size / num_attention_heads must be even, as ModernBERT turns pairs of numbers by their position, "
-        "got 15; choose another number of heads",
+        "model: hidden_size / num_attention_heads must be even, as ModernBERT turns pairs of numbers by their "
+        "position, got 15; choose another number of heads",
     ),
     ("name: tiny\ndata: {train: [{path: a}], max_length: 8}", "data.max_length must be at least 16, got 8"),
     (
