@@ -8,7 +8,7 @@ import yaml
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from swarm.errors import RunFileError
-from swarm.run_file.model_section import ModelSection
+from swarm.run_file.model import ModelSection
 from swarm.run_file.section import Count, DecayRate, Probability, Seconds, Section
 from swarm.run_file.strict_yaml import read_yaml
 from swarm.run_file.validation_messages import describe, shown

@@ -1,4 +1,4 @@
-"""What all sections of the run file are, and the kinds of numbers in them."""
+"""What all sections of the run file have in common, and the types of their values."""
 
 from typing import Annotated
 

@@ -17,5 +17,6 @@ for needed in (
     "downstream.finetune",
     "trainer.train",
     "transformers.models.albert.modeling_albert",
+    "transformers.models.modernbert.modeling_modernbert",
 ):
     importlib.import_module(needed)

@@ -233,6 +233,12 @@ def test_the_weights_of_a_large_albert_are_those_of_its_layers(run: RunFile):
     assert math.isclose(used, 24 * 12 * 1024**2, rel_tol=0.01)
 
 
+def test_those_of_a_modernbert_have_a_gate_in_each_layer(run: RunFile):
+    modern = run.model.model_validate({"architecture": "modernbert"})
+    used = weights_used(run.model_copy(update={"model": modern}), 32_000)
+    assert math.isclose(used, 24 * 16 * 1024**2 + 0.15 * (1024**2 + 32_000 * 1024))
+
+
 def test_the_curve_shows_what_there_is(record: Record):
     def labels(curves: Curves) -> list[str]:
         figure = Figure()
