@@ -1,5 +1,6 @@
 """The run's model: which encoder it is, its initial weights, and its parameters in groups."""
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
@@ -13,7 +14,10 @@ from trainer.models.modernbert import ModernBertPretraining, build_modernbert
 
 PretrainingModel: TypeAlias = AlbertPretraining | ModernBertPretraining
 
-_BUILDERS = {"albert": build_albert, "modernbert": build_modernbert}
+_BUILDERS: dict[str, Callable[[RunFile, PreTrainedTokenizerFast], PretrainingModel]] = {
+    "albert": build_albert,
+    "modernbert": build_modernbert,
+}
 
 
 def build_model(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> PretrainingModel:
@@ -34,7 +38,8 @@ def build_model(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> Pretraining
 
 def vocabulary_of(model: PretrainingModel) -> tuple[nn.Parameter, nn.Parameter]:
     """The parameters with a row for each token: embeddings, which are the head's projection too, and its biases."""
-    embeddings, projection = model.get_input_embeddings(), model.get_output_embeddings()
+    embeddings: Any = model.get_input_embeddings()
+    projection: Any = model.get_output_embeddings()
     return embeddings.weight, projection.bias
 
 

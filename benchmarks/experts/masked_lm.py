@@ -53,7 +53,7 @@ class AddedTerm:
         self.is_on = True
         self._term, self._rows, self._balance = term, torch.empty(0), torch.zeros(())
         model.add_module("term", term)
-        layer: Any = model.albert.encoder.get_submodule("albert_layer_groups.0.albert_layers.0")
+        layer: Any = model.get_submodule("albert.encoder.albert_layer_groups.0.albert_layers.0")
         layer.ffn.register_forward_pre_hook(self._note_rows)
         layer.ffn_output.register_forward_hook(self._add)
         model.register_forward_hook(self._with_balance)

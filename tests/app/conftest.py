@@ -8,7 +8,7 @@ from coordinator.checkpoints.checkpoint import TrainerState
 from coordinator.checkpoints.store import save_checkpoint
 from swarm.run_file import RunFile, parse_run
 from tokenizer.training import train_tokenizer
-from trainer.model import build_model
+from trainer.model import build_model, vocabulary_of
 
 SENTENCES = [
     "The river carries the boats down to the sea.",
@@ -40,7 +40,7 @@ def checkpoint(run: RunFile, tokenizer: PreTrainedTokenizerFast, tmp_path_factor
     model = build_model(run, tokenizer)
     the = tokenizer("the")["input_ids"][-2]
     with torch.no_grad():
-        model.predictions.bias[the] += 9.0
+        vocabulary_of(model)[1][the] += 9.0
     state = TrainerState(
         "river-run",
         120,

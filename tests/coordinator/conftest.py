@@ -13,7 +13,8 @@ from swarm.run_file import RunFile, parse_run
 from tests.support.postgres_server import WhyNot, running_server
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch
-from trainer.model import PretrainingModel, build_model
+from trainer.model import build_model
+from trainer.models.albert import AlbertPretraining
 
 SENTENCES = [
     "The river carries the boats down to the sea.",
@@ -112,8 +113,10 @@ def tokenizer(run: RunFile) -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture
-def model(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> PretrainingModel:
-    return build_model(run, tokenizer)
+def model(run: RunFile, tokenizer: PreTrainedTokenizerFast) -> AlbertPretraining:
+    built = build_model(run, tokenizer)
+    assert isinstance(built, AlbertPretraining)
+    return built
 
 
 @pytest.fixture

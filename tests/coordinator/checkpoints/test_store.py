@@ -40,7 +40,8 @@ from swarm.run_file.fingerprint import fingerprint
 from tests.coordinator.checkpoints.conftest import STATE, Save
 from tests.support.forked import start_function
 from tokenizer.loading import tokenizer_digest
-from trainer.model import PretrainingModel, parameter_groups
+from trainer.model import parameter_groups
+from trainer.models.albert import AlbertPretraining
 
 FILES = (
     "config.json",
@@ -67,7 +68,7 @@ def small_disk(place: Path, kibibytes: int) -> Iterator[Path]:
 
 
 def test_a_state_of_another_optimizer_is_refused_by_name(
-    tmp_path: Path, model: PretrainingModel, tokenizer: PreTrainedTokenizerFast, run: RunFile
+    tmp_path: Path, model: AlbertPretraining, tokenizer: PreTrainedTokenizerFast, run: RunFile
 ) -> None:
     ours, older = (fingerprint(run, tokenizer_digest(tokenizer), version) for version in (2, 1))
     lamb = Lamb(run.optimizer, parameter_groups(model, run.optimizer.weight_decay))
@@ -82,7 +83,7 @@ def test_a_state_of_another_optimizer_is_refused_by_name(
         newest_that_fits(tmp_path, fingerprint(run, tokenizer_digest(tokenizer), 3))
 
 
-def test_a_checkpoint_comes_back_as_it_was_saved(save: Save, model: PretrainingModel) -> None:
+def test_a_checkpoint_comes_back_as_it_was_saved(save: Save, model: AlbertPretraining) -> None:
     path = save(7)
     assert path.name == "checkpoint-7"
     loaded = load_checkpoint(path)
@@ -100,7 +101,7 @@ def test_the_run_file_in_a_checkpoint_is_a_run_file(save: Save, run: RunFile) ->
 
 
 def test_transformers_loads_a_checkpoint_and_all_of_it(
-    save: Save, model: PretrainingModel, tokenizer: PreTrainedTokenizerFast
+    save: Save, model: AlbertPretraining, tokenizer: PreTrainedTokenizerFast
 ) -> None:
     path = save(1)
     loaded, info = AutoModelForPreTraining.from_pretrained(path, output_loading_info=True)
@@ -122,14 +123,14 @@ def test_the_configuration_names_a_class_that_transformers_has(save: Save) -> No
     assert config["architectures"] == ["AlbertForPreTraining"]
 
 
-def test_a_model_is_restored_from_a_checkpoint(save: Save, model: PretrainingModel) -> None:
+def test_a_model_is_restored_from_a_checkpoint(save: Save, model: AlbertPretraining) -> None:
     path = save(1)
-    other = PretrainingModel(model.config)  # with other weights
+    other = AlbertPretraining(model.config)  # with other weights
     restore_model(other, load_checkpoint(path).model_state)
     assert all(torch.equal(tensor, other.state_dict()[name]) for name, tensor in model.state_dict().items())
 
 
-def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing(save: Save, model: PretrainingModel) -> None:
+def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing(save: Save, model: AlbertPretraining) -> None:
     state = load_checkpoint(save(1)).model_state
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     name = "predictions.dense.weight"
@@ -235,7 +236,7 @@ def test_the_state_of_an_older_version_says_less(tmp_path: Path, save: Save) -> 
     assert (state.eval_loss, state.perplexity) == (4.5, None)
 
 
-def test_a_second_checkpoint_of_a_step_replaces_the_first(save: Save, model: PretrainingModel) -> None:
+def test_a_second_checkpoint_of_a_step_replaces_the_first(save: Save, model: AlbertPretraining) -> None:
     save(1)
     with torch.no_grad():
         model.predictions.bias.add_(1.0)
@@ -265,7 +266,7 @@ def die_while_saving(folder: Path) -> None:
         if event == "open" and ".partial-" in path and path.endswith("trainer_state.json"):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    model = PretrainingModel.from_pretrained(source)
+    model = AlbertPretraining.from_pretrained(source)
     tokenizer = AutoTokenizer.from_pretrained(source)
     run = load_run(source / "run.yaml")
     sys.addaudithook(die)

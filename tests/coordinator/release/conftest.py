@@ -18,7 +18,7 @@ from tests.support.hub.repositories import Repository
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tokenizer.training import train_tokenizer
-from trainer.model import build_model
+from trainer.model import build_model, vocabulary_of
 
 SENTENCES = [
     "The river carries the boats down to the sea.",
@@ -87,7 +87,7 @@ def make_checkpoint(tmp_path: Path, run: RunFile, tokenizer: PreTrainedTokenizer
     ) -> Checkpoint:
         model = build_model(run, tokenizer)
         with torch.no_grad():
-            model.predictions.bias.add_(float(step))
+            vocabulary_of(model)[1].add_(float(step))
         state = TrainerState(
             run="river-run",
             step=step,
