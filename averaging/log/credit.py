@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import median_low
 
 from averaging.log.header import Header
 
@@ -37,3 +38,14 @@ def contributions(header: Header) -> Iterator[Contribution]:
         if member.weight and chunks > missing:
             tokens, samples = (Fraction(of * (chunks - missing), chunks) for of in (member.weight, member.samples))
             yield Contribution(header.digest, header.step, member.session, member.user, tokens, samples)
+
+
+def loudness(header: Header) -> dict[str, float]:
+    """Sessions whose gradients were too large for their weight in more than half of the chunks, and how many times.
+
+    A reducer says so of its part, so one that lies about others is heard only if it has most of the vector.
+    """
+    said = [(dict(part.loud), len(part.chunks)) for part in header.parts]
+    named = {session for loud, _ in said for session in loud}
+    medians = {one: median_low([loud.get(one, 1.0) for loud, chunks in said for _ in range(chunks)]) for one in named}
+    return {session: median for session, median in medians.items() if median > 1.0}

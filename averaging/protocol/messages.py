@@ -183,6 +183,7 @@ class Reduced(Message, frozen=True):
     assignment: Assignment
     chunks: tuple[str, ...]  # digests
     missing: tuple[tuple[str, int], ...]  # sender and chunk
+    loud: tuple[tuple[str, float], ...] = ()  # senders whose gradients were too large, as in `log.header.Part`
 
 
 class Chunk(Message, frozen=True):

@@ -1,6 +1,7 @@
 """What a protocol machine is told at its start: facts of the run, and the times that its decisions wait for."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 MOST_BATCHES = 4  # target batches that one member brings to a global step
 
@@ -39,6 +40,7 @@ class Settings:
     snapshot_every: int  # global steps
     most_masked: int = 2**62  # tokens of a sample
     last_step: int = 2**62  # of the run; only a rollback follows it
+    robust: Literal["off", "watch", "enforce"] = "off"  # against loud gradients; see `access.robust` of the run file
     headers: int = 4096  # that peers keep for a coordinator that was away; one of 40 members has 3 KB
     timing: Timing = Timing()
 

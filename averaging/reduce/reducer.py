@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from averaging.reduce.clipping import LOUDEST, Robust, bounded, loudness, squared_norm
 from averaging.reduce.gradient_codec import Compression, Floats, decode_piece, encode
 from averaging.reduce.grid import Grid
 
@@ -21,6 +22,7 @@ class EncodedMean:
 
     encoded: bytes
     excluded: tuple[str, ...]  # sessions whose pieces could not be used, in plan order
+    loud: tuple[tuple[str, float], ...] = ()  # those of the others that are above `LOUDEST`, with their loudness
 
 
 def average(
@@ -29,6 +31,7 @@ def average(
     pieces: Sequence[tuple[str, bytes | memoryview]],
     chunk: int,
     weights: Mapping[str, int],
+    robust: Robust = "off",
 ) -> EncodedMean:
     """The mean of a chunk over all pieces that can be used; the others are named.
 
@@ -38,6 +41,7 @@ def average(
         kind: of the pieces and of the mean.
         pieces: sessions and what they sent, in plan order.
         weights: masked tokens that each session has called with.
+        robust: whether to look for loud senders, and to scale them down.
 
     Raises:
         ValueError: there is no such chunk, or no piece of it can be used.
@@ -45,8 +49,15 @@ def average(
     elements = grid.size(chunk)
     gradient = np.empty(elements, np.float32)
     excluded: list[str] = []
+    usable: list[tuple[str, bytes | memoryview]] = []
+    squares: list[float] = []
 
-    def usable() -> Iterable[tuple[Floats, int]]:
+    def read(counted: Mapping[str, int]) -> Iterable[tuple[Floats, int]]:
+        for session, piece in usable:
+            decode_piece(piece, weights[session], elements, kind, out=gradient)
+            yield gradient, counted[session]
+
+    def first_read() -> Iterable[tuple[Floats, int]]:
         for session, piece in pieces:
             weight = weights.get(session)
             try:
@@ -55,30 +66,42 @@ def average(
                 excluded.append(session)
             else:
                 assert weight is not None
+                usable.append((session, piece))
+                if robust != "off":
+                    squares.append(squared_norm(gradient))
                 yield gradient, weight
 
-    mean = weighted_mean(usable(), elements)
-    return EncodedMean(encode(mean, kind), tuple(excluded))
+    mean = weighted_mean(first_read(), elements)
+    if robust == "off":
+        return EncodedMean(encode(mean, kind), tuple(excluded))
+    senders = [session for session, _ in usable]
+    found = loudness(squares, [weights[session] for session in senders])
+    loud = {session: loud for session, loud in zip(senders, found, strict=True) if loud > LOUDEST}
+    if loud and robust == "enforce":
+        counted = {session: bounded(weights[session], loud.get(session, 1.0)) for session in senders}
+        mean = weighted_mean(read(counted), elements, sum(weights[session] for session in senders))
+    return EncodedMean(encode(mean, kind), tuple(excluded), tuple(loud.items()))
 
 
-def weighted_mean(gradients: Iterable[tuple[Floats, int]], elements: int) -> Floats:
-    """The mean of gradients that weigh so many masked tokens. Bounds on a sender's influence belong here.
+def weighted_mean(gradients: Iterable[tuple[Floats, int]], elements: int, whole: int | None = None) -> Floats:
+    """The mean of gradients that weigh so many masked tokens.
 
     In float64, and added up in the order given: a float32 times a weight below 2**29 is exact there, so it makes no
     difference whether a processor rounds between multiplication and addition, and anyone can compute the sum again.
 
     Args:
         gradients: each of shape [elements], read before the next one is asked for.
+        whole: what the sum is divided by, if not by the sum of the weights.
 
     Raises:
         ValueError: there are none.
     """
     total: NDArray[np.float64] = np.zeros(elements)
-    whole = 0
+    summed = 0
     for gradient, weight in gradients:
         total += gradient * np.float64(weight)
-        whole += weight
-    if not whole:
+        summed += weight
+    if not (whole := summed if whole is None else whole):
         raise ValueError("no piece of the chunk can be used")
     total /= whole
     return total.astype(np.float32)

@@ -18,7 +18,7 @@ from averaging.log.header import Header, HeaderKind, Member
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.rounds import Flag, OddLosses, SeenRound
+from coordinator.ledger.rounds import Flag, LoudGradients, OddLosses, SeenRound
 from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
@@ -59,7 +59,7 @@ class Recorder:
         self.minutes, self._say, self._peers = minutes, say, peers
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
-        self._losses = OddLosses()
+        self._odd = OddLosses(), LoudGradients()
         self._backed_up = -math.inf  # monotonic seconds
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
@@ -105,7 +105,7 @@ class Recorder:
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:
-            for flag in self._losses.flags(header):
+            for flag in (flag for odd in self._odd for flag in odd.flags(header)):
                 self._flags.append(flag)
                 self._say(f"attention: {flag.user} {flag.what}")
 

@@ -1,8 +1,9 @@
 """What peers of a run must agree on, as one short string, and where two of them differ.
 
 It covers what changes the meaning of a gradient or the bytes on the wire: the model, the tokenizer, how text becomes
-samples, the optimizer and which version of it computes the step, and how averaging adds up, overlaps and compresses. It
-leaves out what each peer may choose for itself: where its text comes from and how much of its line it gives.
+samples, the optimizer and which version of it computes the step, and how averaging adds up, overlaps, compresses and
+scales down. It leaves out what each peer may choose for itself: where its text comes from and how much of its line it
+gives.
 """
 
 import hashlib
@@ -56,6 +57,8 @@ def fingerprint(run: RunFile, tokenizer_digest: str, optimizer_version: int = OP
     values |= _section("data", run.data, SAMPLE_FIELDS)
     values |= _section("optimizer", run.optimizer)
     values |= _section("averaging", run.averaging, AVERAGING_FIELDS)
+    if run.access.robust == "enforce":  # the other two change no number
+        values["access.robust"] = run.access.robust
     return Fingerprint(tuple(sorted((key, json.dumps(value)) for key, value in values.items())))
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from msgspec.structs import replace
 
-from averaging.log.credit import contributions
+from averaging.log.credit import contributions, loudness
 from averaging.log.header import Exclusion, Part
 from tests.averaging.log.headers import header, member
 from tests.simulation.ledger import Ledger
@@ -52,3 +52,15 @@ def test_samples_are_credited_by_the_same_share_and_the_loss_of_the_swarm_is_the
     assert [one.samples for one in contributions(update)] == [6, 4]
     assert update.loss == pytest.approx((30 * 2.0 + 20 * 4.0) / 50)
     assert UPDATE.loss is None
+
+
+def test_a_gradient_is_loud_if_the_reducers_of_most_of_the_vector_say_so() -> None:
+    def said(*parts: tuple[int, tuple[tuple[str, float], ...]]) -> dict[str, float]:
+        return loudness(header(parts=tuple(Part("r", ("x",) * chunks, loud) for chunks, loud in parts)))
+
+    assert said((3, (("eve", 9.0),))) == {"eve": 9.0}
+    assert said((3, (("eve", 9.0),)), (2, (("eve", 40.0),))) == {"eve": 9.0}
+    assert said((2, (("ann", 1e9),)), (3, ())) == {}  # a reducer that lies about another
+    assert said((2, (("ann", 1e9),)), (2, ())) == {}
+    assert said((2, (("ann", 1e9), ("eve", 5.0))), (3, (("eve", 7.0),))) == {"eve": 7.0}
+    assert said() == {}
