@@ -60,7 +60,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             caps = Caps(chosen.max_upload, chosen.max_download)
             membership = Membership(run, ours.digest, dht, identity, gate, caps=caps)
             optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
-        credit = CreditTracker(run.data.masked_fraction)
+        credit = CreditTracker(run.data.masked_fraction, enforces=run.access.robust == "enforce")
         session = SessionPublisher(
             run.name,
             identity,

@@ -1,10 +1,11 @@
 """Senders whose gradients are louder than their weight explains.
 
-A mean over w masked tokens is the slope of the loss, a, with noise of norm s / sqrt(w), and where many peers share a
-batch the noise is most of it. So `||g|| sqrt(w)` is about the same for all honest senders, and no claim makes a liar's
-small: its *loudness* is that of its gradient, relative to the weighted median over the senders. What is above `LOUDEST`
-can be scaled down to it, which is one step of CenteredClip from zero (Karimireddy et al. 2021, "Learning from History
-for Byzantine Robust Optimization").
+A mean over w masked tokens is the slope of the loss with noise of norm s / sqrt(w). Where many peers share a batch, the
+noise is most of it, and `||g|| sqrt(w)` is about the same for all honest senders; where it is the slope, `||g||` is.
+What a sender's weight explains is the larger one of the two weighted medians over the senders, the first divided by
+its sqrt(w): one that computes much is not to be quieter than the others. Its *loudness* is the norm of its gradient,
+relative to that. What is above `LOUDEST` can be scaled down to it: one step of CenteredClip from zero (Karimireddy et
+al. 2021, "Learning from History for Byzantine Robust Optimization").
 
 All numbers here are equal to the bit on every processor, so that anybody can sum a mean again.
 """
@@ -44,12 +45,13 @@ def loudness(squared_norms: Sequence[float], weights: Sequence[int]) -> list[flo
         squared_norms: of the mean gradients.
         weights: masked tokens behind each.
     """
-    noises = [sqrt(square * weight) for square, weight in zip(squared_norms, weights, strict=True)]
-    speaking = sorted((noise, weight) for noise, weight in zip(noises, weights, strict=True) if noise > 0.0)
+    norms = [sqrt(square) for square in squared_norms]
+    speaking = [(norm, weight) for norm, weight in zip(norms, weights, strict=True) if norm > 0.0]
     if len(speaking) < FEWEST:
-        return [1.0] * len(noises)
+        return [1.0] * len(norms)
     usual = _weighted_median(speaking)
-    return [noise / usual for noise in noises]
+    noise = _weighted_median([(norm * sqrt(weight), weight) for norm, weight in speaking])
+    return [norm / max(usual, noise / sqrt(weight)) for norm, weight in zip(norms, weights, strict=True)]
 
 
 def bounded(weight: int, loud: float) -> int:
@@ -58,12 +60,11 @@ def bounded(weight: int, loud: float) -> int:
 
 
 def _weighted_median(values: Sequence[tuple[float, int]]) -> float:
-    """Of values in order, each with its weight, which counts up to `HEAVIEST` usual ones: no claim makes the median."""
+    """Of values, each with its weight, which counts up to `HEAVIEST` usual ones: no claim makes the median."""
     most = HEAVIEST * statistics.median_low([weight for _, weight in values])
-    weights = [min(weight, most) for _, weight in values]
-    below, whole = 0, sum(weights)
-    for (value, _), weight in zip(values, weights, strict=True):
-        below += weight
-        if 2 * below >= whole:
+    below, half = 0, sum(min(weight, most) for _, weight in values) / 2
+    for value, weight in sorted(values):
+        below += min(weight, most)
+        if below >= half:
             return value
     raise AssertionError("half of the weight is reached")

@@ -32,6 +32,7 @@ def average(
     chunk: int,
     weights: Mapping[str, int],
     robust: Robust = "off",
+    counted: Mapping[str, int] | None = None,
 ) -> EncodedMean:
     """The mean of a chunk over all pieces that can be used; the others are named.
 
@@ -42,45 +43,42 @@ def average(
         pieces: sessions and what they sent, in plan order.
         weights: masked tokens that each session has called with.
         robust: whether to look for loud senders, and to scale them down.
+        counted: what each session counts with instead.
 
     Raises:
         ValueError: there is no such chunk, or no piece of it can be used.
     """
     elements = grid.size(chunk)
     gradient = np.empty(elements, np.float32)
-    excluded: list[str] = []
-    usable: list[tuple[str, bytes | memoryview]] = []
+    counted = weights if counted is None else counted
+    usable: dict[str, bytes | memoryview] = {}
     squares: list[float] = []
-
-    def read(counted: Mapping[str, int]) -> Iterable[tuple[Floats, int]]:
-        for session, piece in usable:
-            decode_piece(piece, weights[session], elements, kind, out=gradient)
-            yield gradient, counted[session]
 
     def first_read() -> Iterable[tuple[Floats, int]]:
         for session, piece in pieces:
-            weight = weights.get(session)
             try:
-                decode_piece(piece, weight, elements, kind, out=gradient)
+                decode_piece(piece, weights.get(session), elements, kind, out=gradient)
             except ValueError:
-                excluded.append(session)
-            else:
-                assert weight is not None
-                usable.append((session, piece))
-                if robust != "off":
-                    squares.append(squared_norm(gradient))
-                yield gradient, weight
+                continue
+            usable[session] = piece
+            if robust != "off":
+                squares.append(squared_norm(gradient))
+            yield gradient, counted[session]
+
+    def scaled_down(loud: Mapping[str, float]) -> Iterable[tuple[Floats, int]]:
+        for session, piece in usable.items():
+            decode_piece(piece, weights[session], elements, kind, out=gradient)
+            yield gradient, bounded(counted[session], loud.get(session, 1.0))
 
     mean = weighted_mean(first_read(), elements)
+    excluded = tuple(session for session, _ in pieces if session not in usable)
     if robust == "off":
-        return EncodedMean(encode(mean, kind), tuple(excluded))
-    senders = [session for session, _ in usable]
-    found = loudness(squares, [weights[session] for session in senders])
-    loud = {session: loud for session, loud in zip(senders, found, strict=True) if loud > LOUDEST}
+        return EncodedMean(encode(mean, kind), excluded)
+    found = zip(usable, loudness(squares, [weights[session] for session in usable]), strict=True)
+    loud = {session: times for session, times in found if times > LOUDEST}
     if loud and robust == "enforce":
-        counted = {session: bounded(weights[session], loud.get(session, 1.0)) for session in senders}
-        mean = weighted_mean(read(counted), elements, sum(weights[session] for session in senders))
-    return EncodedMean(encode(mean, kind), tuple(excluded), tuple(loud.items()))
+        mean = weighted_mean(scaled_down(loud), elements, sum(counted[session] for session in usable))
+    return EncodedMean(encode(mean, kind), excluded, tuple(loud.items()))
 
 
 def weighted_mean(gradients: Iterable[tuple[Floats, int]], elements: int, whole: int | None = None) -> Floats:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from averaging.log.shares import counted
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
-from averaging.reduce.clipping import Robust
+from averaging.reduce.clipping import Robust, bounded
 from averaging.reduce.gradient_codec import encode_piece
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import average
@@ -43,7 +44,7 @@ class Outcome:
 
     loss: float  # held out, in nats
     weights: dict[str, int] = field(default_factory=dict)  # that each peer brought, over all steps and chunks
-    lost: dict[str, float] = field(default_factory=dict)  # of it, by clipping
+    lost: dict[str, float] = field(default_factory=dict)  # of it, for being loud
 
     def share_lost(self, names: Sequence[str]) -> float:
         """Of the weight of these peers."""
@@ -134,13 +135,15 @@ class Course:
         self, gradients: Mapping[str, Vector], weights: Mapping[str, int], robust: Robust, outcome: Outcome
     ) -> torch.Tensor:
         chunks, plan = [], sorted(gradients)
+        shares = counted(plan, [weights[name] for name in plan])
+        bounds = dict(zip(plan, shares, strict=True)) if robust == "enforce" else None
         for chunk in range(self.grid.count):
             place = self.grid.slice(chunk)
             pieces = [(name, encode_piece(gradients[name][place], weights[name], KIND)) for name in plan]
-            mean = average(self.grid, KIND, pieces, chunk, weights, robust)
+            mean = average(self.grid, KIND, pieces, chunk, weights, robust, bounds)
             chunks.append(mean.encoded)
             for name, loud in mean.loud:
-                outcome.lost[name] = outcome.lost.get(name, 0.0) + weights[name] * (1 - 2.0 / loud)
+                outcome.lost[name] = outcome.lost.get(name, 0.0) + weights[name] - bounded(weights[name], loud)
         for name in plan:
             outcome.weights[name] = outcome.weights.get(name, 0) + weights[name] * self.grid.count
         return decode_update(chunks, self.grid, KIND)

@@ -83,7 +83,9 @@ class Recorder:
         members = {ledger_id(member.session) for header in headers for member in header.members}
         known = self._ledger.known_sessions(members.difference(one.session_id for one in reports))
         now = clock.now()
-        new = self._ledger.record(credited(reports, headers, known, fraction, now), now, place if entries else None)
+        enforces = self._run.access.robust == "enforce"
+        reports = credited(reports, headers, known, fraction, now, enforces=enforces)
+        new = self._ledger.record(reports, now, place if entries else None)
         self._raise_flags([header for header in headers if header.digest in new])
         self._ledger.rounds.write(self._rounds, self._flags, now)
         self._rounds, self._flags = [], []
@@ -130,6 +132,8 @@ def credited(
     known: Collection[str],
     masked_fraction: float,
     now: float,
+    *,
+    enforces: bool = False,
 ) -> list[SessionReport]:
     """The reports, with what the headers credit each session; sessions without a report get one from the headers.
 
@@ -137,13 +141,14 @@ def credited(
         known: sessions without a report, of which the ledger had one.
         masked_fraction: of the tokens, which tells from masked tokens how many were read.
         now: unix time.
+        enforces: see `averaging.log.credit`.
     """
     reports = list(reports)
     by_id = {report.session_id: report for report in reports if is_plausible(report)}
     contributed: dict[str, list[Contribution]] = {}
     for header in headers:
         members = {member.session: member for member in header.members}
-        for one in contributions(header):
+        for one in contributions(header, enforces=enforces):
             name, member = ledger_id(one.session), members[one.session]
             if name not in by_id:
                 by_id[name] = _without_record(member, header.step, LONG_AGO if name in known else now)

@@ -64,3 +64,15 @@ def test_a_gradient_is_loud_if_the_reducers_of_most_of_the_vector_say_so() -> No
     assert said((2, (("ann", 1e9),)), (2, ())) == {}
     assert said((2, (("ann", 1e9), ("eve", 5.0))), (3, (("eve", 7.0),))) == {"eve": 7.0}
     assert said() == {}
+
+
+def test_where_a_run_bounds_members_credit_follows_what_they_count_with_and_what_their_gradients_are_worth() -> None:
+    members = [member("eve.0", 7000, "eve"), member("eve.1", 3000, "eve"), *(member(f"p{n}.0", 100) for n in range(9))]
+    said = (Part("p0.0", ("x", "y"), (("p1.0", 4.0),)), Part("p2.0", ("z", "w"), ()))
+    update = header(members=tuple(members), parts=said)
+    free = {one.session: one.samples for one in contributions(update)}
+    assert free == {one.session: one.samples for one in members}
+    bound = {one.session: one.samples for one in contributions(update, enforces=True)}
+    assert float(bound["eve.0"] + bound["eve.1"]) / 900 == pytest.approx(0.15 / 0.85, abs=0.01)
+    assert bound["p0.0"] == 100
+    assert bound["p1.0"] == 100 * (Fraction(1, 2) + Fraction(1, 2) / 16)
