@@ -25,8 +25,10 @@ def test_liars_have_their_share_of_the_weight_of_16_peers(share: float, liars: i
 
 
 def test_scaling_down_takes_weight_from_a_loud_liar_and_brings_the_loss_near_that_of_honest_peers(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("benchmarks.poison.course.HONEST", (8, 8, 8, 8, 16, 16))
+    monkeypatch.setattr("benchmarks.poison.course.ONE_MORE", 8)
     run = prepared(tmp_path, None, 6, SMALL)
     course = Course(run, begun(run), HeldOut(run), seed=0)
     peers = peers_of(run, 0.15, 1, seed=0)
