@@ -1,7 +1,7 @@
 """The mean of one chunk over its senders, encoded once for all peers.
 
 A reducer keeps pieces encoded until a chunk is complete (some 1 byte an element and sender in 8 bits), because a late
-sender may still be left out; then it decodes them one after the other into the same memory, some 24 bytes an element
+sender may still be left out; then it decodes them one after the other into the same memory, some 40 bytes an element
 whatever the number of senders.
 """
 
