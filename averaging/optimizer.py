@@ -85,6 +85,7 @@ class CollaborativeOptimizer:
             snapshot_every=averaging.snapshot_every,
             most_masked=math.ceil(one.run.data.max_length * one.run.data.masked_fraction),
             last_step=one.run.optimizer.total_steps,
+            robust=one.run.access.robust,
         )
         groups = group_settings(averaging)
         memory = max(IN_MEMORY, most_bytes(self.layout.size, averaging.snapshot_every, groups))

@@ -35,4 +35,5 @@ def for_everybody(run: RunFile) -> RunFile:
     tokenizer = run.tokenizer
     if tokenizer.path.startswith(("/", "~")):
         tokenizer = tokenizer.model_copy(update={"path": Path(tokenizer.path).name})
-    return without_secrets(run).model_copy(update={"data": data, "tokenizer": tokenizer, "access": AccessSection()})
+    access = AccessSection(robust=run.access.robust)
+    return without_secrets(run).model_copy(update={"data": data, "tokenizer": tokenizer, "access": access})

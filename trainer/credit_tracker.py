@@ -18,9 +18,10 @@ class CreditTracker:
 
     Args:
         masked_fraction: of the tokens; headers count masked tokens only.
+        enforces: see `averaging.log.credit`.
     """
 
-    def __init__(self, masked_fraction: float):
+    def __init__(self, masked_fraction: float, *, enforces: bool = False):
         self.steps = 0  # global steps that it contributed to
         self.rounds = 0  # that committed a step since this peer began
         self.failures = 0  # rounds that did not
@@ -29,7 +30,7 @@ class CreditTracker:
         self._recent_samples = self._recent_seconds = 0.0
         self.stepped_at: float | None = None  # when the newest step was taken
         self._samples = self._masked = Fraction(0)
-        self._masked_fraction = masked_fraction
+        self._masked_fraction, self._enforces = masked_fraction, enforces
         self._newest = -2, 0  # step of the newest header, and number of the ballot that committed it
 
     @property
@@ -69,7 +70,7 @@ class CreditTracker:
             self._recent_samples = DECAY * self._recent_samples + samples
             self._recent_seconds = DECAY * self._recent_seconds + now - self.stepped_at
         self.stepped_at = now
-        own = [one for one in contributions(header) if one.session in sessions]
+        own = [one for one in contributions(header, enforces=self._enforces) if one.session in sessions]
         others = sum(member.weight > 0 for member in header.members) - 1
         for one in own:
             self._samples, self._masked = self._samples + one.samples, self._masked + one.tokens

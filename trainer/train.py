@@ -62,7 +62,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             membership = Membership(run, ours.digest, dht, identity, gate, caps=caps)
             optimizer = CollaborativeOptimizer(membership, list(model.named_parameters()), committed.put)
             experts = open_experts(run, ours.digest, dht, gate)
-        credit = CreditTracker(run.data.masked_fraction)
+        credit = CreditTracker(run.data.masked_fraction, enforces=run.access.robust == "enforce")
         session = SessionPublisher(
             run.name,
             identity,

@@ -8,8 +8,10 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import median_low
 
 from averaging.log.header import Header
+from averaging.log.shares import counted
 
 
 def session_id(session: str) -> str:
@@ -29,11 +31,39 @@ class Contribution:
     samples: Fraction  # times the same share
 
 
-def contributions(header: Header) -> Iterator[Contribution]:
-    """What each member of a header is credited."""
+def contributions(header: Header, *, enforces: bool = False) -> Iterator[Contribution]:
+    """What each member of a header is credited.
+
+    Args:
+        enforces: the run bounds what members count with (`access.robust: enforce`), and so their credit. A gradient
+            that is N times too large is one of N^2 times fewer samples, or made up.
+    """
     chunks = len(header.chunks)
-    for member in header.members:
+    weights = [one.weight for one in header.members]
+    bounds = counted([one.user for one in header.members], weights) if enforces else weights
+    for member, bound in zip(header.members, bounds, strict=True):
         missing = sum(exclusion.session == member.session for exclusion in header.exclusions)
         if member.weight and chunks > missing:
-            tokens, samples = (Fraction(of * (chunks - missing), chunks) for of in (member.weight, member.samples))
-            yield Contribution(header.digest, header.step, member.session, member.user, tokens, samples)
+            share = Fraction(chunks - missing, chunks)
+            if enforces:
+                share *= _worth(header, member.session) * bound / member.weight
+            yield Contribution(
+                header.digest, header.step, member.session, member.user, member.weight * share, member.samples * share
+            )
+
+
+def _worth(header: Header, session: str) -> Fraction:
+    """The part of a member's samples that the size of its gradient supports."""
+    found = [(dict(part.loud).get(session, 1.0), len(part.chunks)) for part in header.parts]
+    return sum(chunks / Fraction(times) ** 2 for times, chunks in found) / Fraction(len(header.chunks))
+
+
+def loudness(header: Header) -> dict[str, float]:
+    """Sessions whose gradients were too large for their weight in more than half of the chunks, and how many times.
+
+    A reducer says so of its part, so one that lies about others is heard only if it has most of the vector.
+    """
+    said = [(dict(part.loud), len(part.chunks)) for part in header.parts]
+    named = {session for loud, _ in said for session in loud}
+    medians = {one: median_low([loud.get(one, 1.0) for loud, chunks in said for _ in range(chunks)]) for one in named}
+    return {session: median for session, median in medians.items() if median > 1.0}

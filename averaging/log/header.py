@@ -7,7 +7,8 @@ convener proposes again keeps its bytes, and with them its digest.
 import functools
 import hashlib
 import itertools
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import cast
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from averaging.log.packing import Packed, pack, unpack
 
-FORMAT = 1  # of the encoding below
+FORMAT = 2  # of the encoding below
 
 
 def peer_of(session: str) -> str:
@@ -57,6 +58,13 @@ class Part(Packed, frozen=True):
 
     reducer: str  # session
     chunks: tuple[str, ...]  # digests, in the order of the vector
+    loud: tuple[tuple[str, float], ...] = ()  # senders, and how many times too large their gradients are
+
+
+def plausible(loud: Iterable[tuple[str, float]], members: Iterable[Member]) -> tuple[tuple[str, float], ...]:
+    """What can be true of what a reducer says of loud senders: each once, in their order."""
+    senders = {member.session for member in members if member.buffers}
+    return tuple(sorted({one: times for one, times in loud if one in senders and 1.0 < times < math.inf}.items()))
 
 
 class Exclusion(Packed, frozen=True):

@@ -120,11 +120,18 @@ class GroupPeer:
         self._after(now)
 
     def averaged(
-        self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
+        self,
+        ballot: Ballot,
+        chunk: int,
+        attempt: int,
+        digest: str,
+        now: float,
+        excluded: Iterable[str] = (),
+        loud: Iterable[tuple[str, float]] = (),
     ) -> None:
         """The process has done an `Average`."""
         self.fetching.arrived(digest, now)
-        self.reducing.averaged(ballot, chunk, attempt, digest, excluded)
+        self.reducing.averaged(ballot, chunk, attempt, digest, excluded, loud)
         self._after(now)
 
     def encoded(self, chunks: Iterable[str], now: float) -> None:

@@ -122,11 +122,18 @@ class LogPeer:
         self._after(now)
 
     def averaged(
-        self, ballot: Ballot, chunk: int, attempt: int, digest: str, now: float, excluded: Iterable[str] = ()
+        self,
+        ballot: Ballot,
+        chunk: int,
+        attempt: int,
+        digest: str,
+        now: float,
+        excluded: Iterable[str] = (),
+        loud: Iterable[tuple[str, float]] = (),
     ) -> None:
-        """The process has done an `Average`, and holds the mean; senders of useless pieces are named."""
+        """The process has done an `Average`, and holds the mean; senders of useless or loud pieces are named."""
         self.fetching.arrived(digest, now)
-        self.reducing.averaged(ballot, chunk, attempt, digest, excluded)
+        self.reducing.averaged(ballot, chunk, attempt, digest, excluded, loud)
         self._after(now)
 
     def proposal_saved(self, ballot: Ballot, now: float) -> None:

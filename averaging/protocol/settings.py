@@ -1,6 +1,7 @@
 """What a protocol machine is told at its start: facts of the run, on which all its peers agree."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from averaging.protocol.timing import Timing
 
@@ -17,6 +18,7 @@ class Settings:
     snapshot_every: int  # global steps
     most_masked: int = 2**62  # tokens of a sample
     last_step: int = 2**62  # of the run; only a rollback follows it
+    robust: Literal["off", "watch", "enforce"] = "off"  # against loud gradients; see `access.robust` of the run file
     headers: int = 4096  # that peers keep for a coordinator that was away; one of 40 members has 3 KB
     timing: Timing = field(default_factory=Timing)
 

@@ -1,7 +1,7 @@
 """The mean of one chunk over its senders, encoded once for all peers.
 
 A reducer keeps pieces encoded until a chunk is complete (some 1 byte an element and sender in 8 bits), because a late
-sender may still be left out; then it decodes them one after the other into the same memory, some 24 bytes an element
+sender may still be left out; then it decodes them one after the other into the same memory, some 40 bytes an element
 whatever the number of senders.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from averaging.reduce.clipping import LOUDEST, Robust, bounded, loudness, squared_norm
 from averaging.reduce.gradient_codec import Compression, Floats, decode_piece, encode
 from averaging.reduce.grid import Grid
 
@@ -21,6 +22,7 @@ class EncodedMean:
 
     encoded: bytes
     excluded: tuple[str, ...]  # sessions whose pieces could not be used, in plan order
+    loud: tuple[tuple[str, float], ...] = ()  # those of the others that are above `LOUDEST`, with their loudness
 
 
 def average(
@@ -29,6 +31,8 @@ def average(
     pieces: Sequence[tuple[str, bytes | memoryview]],
     chunk: int,
     weights: Mapping[str, int],
+    robust: Robust = "off",
+    counted: Mapping[str, int] | None = None,
 ) -> EncodedMean:
     """The mean of a chunk over all pieces that can be used; the others are named.
 
@@ -38,47 +42,64 @@ def average(
         kind: of the pieces and of the mean.
         pieces: sessions and what they sent, in plan order.
         weights: masked tokens that each session has called with.
+        robust: whether to look for loud senders, and to scale them down.
+        counted: what each session counts with instead.
 
     Raises:
         ValueError: there is no such chunk, or no piece of it can be used.
     """
     elements = grid.size(chunk)
     gradient = np.empty(elements, np.float32)
-    excluded: list[str] = []
+    counted = weights if counted is None else counted
+    usable: dict[str, bytes | memoryview] = {}
+    squares: list[float] = []
 
-    def usable() -> Iterable[tuple[Floats, int]]:
+    def first_read() -> Iterable[tuple[Floats, int]]:
         for session, piece in pieces:
-            weight = weights.get(session)
             try:
-                decode_piece(piece, weight, elements, kind, out=gradient)
+                decode_piece(piece, weights.get(session), elements, kind, out=gradient)
             except ValueError:
-                excluded.append(session)
-            else:
-                assert weight is not None
-                yield gradient, weight
+                continue
+            usable[session] = piece
+            if robust != "off":
+                squares.append(squared_norm(gradient))
+            yield gradient, counted[session]
 
-    mean = weighted_mean(usable(), elements)
-    return EncodedMean(encode(mean, kind), tuple(excluded))
+    def scaled_down(loud: Mapping[str, float]) -> Iterable[tuple[Floats, int]]:
+        for session, piece in usable.items():
+            decode_piece(piece, weights[session], elements, kind, out=gradient)
+            yield gradient, bounded(counted[session], loud.get(session, 1.0))
+
+    mean = weighted_mean(first_read(), elements)
+    excluded = tuple(session for session, _ in pieces if session not in usable)
+    if robust == "off":
+        return EncodedMean(encode(mean, kind), excluded)
+    found = zip(usable, loudness(squares, [weights[session] for session in usable]), strict=True)
+    loud = {session: times for session, times in found if times > LOUDEST}
+    if loud and robust == "enforce":
+        mean = weighted_mean(scaled_down(loud), elements, sum(counted[session] for session in usable))
+    return EncodedMean(encode(mean, kind), excluded, tuple(loud.items()))
 
 
-def weighted_mean(gradients: Iterable[tuple[Floats, int]], elements: int) -> Floats:
-    """The mean of gradients that weigh so many masked tokens. Bounds on a sender's influence belong here.
+def weighted_mean(gradients: Iterable[tuple[Floats, int]], elements: int, whole: int | None = None) -> Floats:
+    """The mean of gradients that weigh so many masked tokens.
 
     In float64, and added up in the order given: a float32 times a weight below 2**29 is exact there, so it makes no
     difference whether a processor rounds between multiplication and addition, and anyone can compute the sum again.
 
     Args:
         gradients: each of shape [elements], read before the next one is asked for.
+        whole: what the sum is divided by, if not by the sum of the weights.
 
     Raises:
         ValueError: there are none.
     """
     total: NDArray[np.float64] = np.zeros(elements)
-    whole = 0
+    summed = 0
     for gradient, weight in gradients:
         total += gradient * np.float64(weight)
-        whole += weight
-    if not whole:
+        summed += weight
+    if not (whole := summed if whole is None else whole):
         raise ValueError("no piece of the chunk can be used")
     total /= whole
     return total.astype(np.float32)

@@ -140,9 +140,11 @@ class Exchange:
                 pieces.append((sender, piece))
         excluded = set(action.senders).difference(sender for sender, _ in pieces)
         grid, kind = self._locked.gradients.grid, self._locked.kind(plan.ballot)
-        work = partial(average, grid, kind, pieces, chunk, plan.weights_by_session())
+        robust = "off" if isinstance(machine, GroupPeer) else self._locked.settings.robust
         loop = asyncio.get_running_loop()
         try:
+            weights, counted = plan.weights_by_session(), plan.counted_by_session()
+            work = partial(average, grid, kind, pieces, chunk, weights, robust, counted)
             mean: EncodedMean = await loop.run_in_executor(self._aside, work)
             digest = hashlib.sha256(mean.encoded).hexdigest()
             self._store.put(digest, mean.encoded)
@@ -153,5 +155,5 @@ class Exchange:
             return
         excluded.update(mean.excluded)
         with self._locked.lock:
-            machine.averaged(plan.ballot, chunk, attempt, digest, loop.time(), sorted(excluded))
+            machine.averaged(plan.ballot, chunk, attempt, digest, loop.time(), sorted(excluded), mean.loud)
         carry_out()

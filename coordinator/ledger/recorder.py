@@ -18,7 +18,7 @@ from averaging.log.header import Header, HeaderKind, Member
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
 from coordinator.ledger.ledger import Ledger
-from coordinator.ledger.rounds import Flag, OddLosses, SeenRound
+from coordinator.ledger.rounds import Flag, LoudGradients, OddLosses, SeenRound
 from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
@@ -59,7 +59,7 @@ class Recorder:
         self.minutes, self._say, self._peers = minutes, say, peers
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
-        self._losses = OddLosses()
+        self._odd = OddLosses(), LoudGradients()
         self._backed_up = -math.inf  # monotonic seconds
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
@@ -83,7 +83,9 @@ class Recorder:
         members = {ledger_id(member.session) for header in headers for member in header.members}
         known = self._ledger.known_sessions(members.difference(one.session_id for one in reports))
         now = clock.now()
-        new = self._ledger.record(credited(reports, headers, known, fraction, now), now, place if entries else None)
+        enforces = self._run.access.robust == "enforce"
+        reports = credited(reports, headers, known, fraction, now, enforces=enforces)
+        new = self._ledger.record(reports, now, place if entries else None)
         self._raise_flags([header for header in headers if header.digest in new])
         self._ledger.rounds.write(self._rounds, self._flags, now)
         self._rounds, self._flags = [], []
@@ -105,7 +107,7 @@ class Recorder:
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:
-            for flag in self._losses.flags(header):
+            for flag in (flag for odd in self._odd for flag in odd.flags(header)):
                 self._flags.append(flag)
                 self._say(f"attention: {flag.user} {flag.what}")
 
@@ -130,6 +132,8 @@ def credited(
     known: Collection[str],
     masked_fraction: float,
     now: float,
+    *,
+    enforces: bool = False,
 ) -> list[SessionReport]:
     """The reports, with what the headers credit each session; sessions without a report get one from the headers.
 
@@ -137,13 +141,14 @@ def credited(
         known: sessions without a report, of which the ledger had one.
         masked_fraction: of the tokens, which tells from masked tokens how many were read.
         now: unix time.
+        enforces: see `averaging.log.credit`.
     """
     reports = list(reports)
     by_id = {report.session_id: report for report in reports if is_plausible(report)}
     contributed: dict[str, list[Contribution]] = {}
     for header in headers:
         members = {member.session: member for member in header.members}
-        for one in contributions(header):
+        for one in contributions(header, enforces=enforces):
             name, member = ledger_id(one.session), members[one.session]
             if name not in by_id:
                 by_id[name] = _without_record(member, header.step, LONG_AGO if name in known else now)

@@ -1,12 +1,13 @@
-"""Averaging as the coordinator saw it: rounds, and flags about members whose training loss is far above the others'."""
+"""Averaging as the coordinator saw it: rounds, and flags about members whose loss or gradients are far too large."""
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Engine, select
 
-from averaging.log.header import Header
+from averaging.log.credit import loudness
+from averaging.log.header import Header, Member, peer_of
 from coordinator.ledger.answers import KnownFlag
 from coordinator.ledger.queries import ask
 from coordinator.ledger.storage.database import reading, upsert, writing
@@ -14,15 +15,16 @@ from coordinator.ledger.tables import FlagRow, RoundRow
 
 ODD_LOSS = 1.0  # nats above the median; losses of batches of 30 samples differ by 0.3
 ENOUGH_LOSSES = 3  # in a global step, fewer do not tell which one is odd
-LOSS = "loss"  # far above the others': the one kind of flag that there is
-ODD_STEPS = 3  # global steps in a row with an odd loss that raise a flag
+LOUD = 3.0  # times what its weight explains; a heavy peer is up to 2 while much of a gradient is slope
+LOSS, GRADIENT = "loss", "gradient"  # what is far above the others': kinds of flags
+ODD_STEPS = 3  # global steps in a row that raise a flag
 
 
 @dataclass(frozen=True)
 class Flag:
     """Something about a peer that the organizer should know; `what` is one line."""
 
-    kind: str  # its subject: LOSS
+    kind: str  # its subject: LOSS or GRADIENT
     user: str
     peer_id: str
     step: int
@@ -44,25 +46,60 @@ class SeenRound:
         return round(sum(self.samples.values()))
 
 
+class _InARow:
+    """Counts global steps in a row in which sessions are odd."""
+
+    def __init__(self) -> None:
+        self._odd_for: dict[str, int] = {}  # by session
+
+    def flagged(self, seen: Collection[str], odd: Collection[str]) -> set[str]:
+        """Those of the sessions seen in a step that have been odd for `ODD_STEPS` with it; each once."""
+        self._odd_for |= {one: self._odd_for.get(one, 0) + 1 if one in odd else 0 for one in seen}
+        found = {one for one in seen if self._odd_for[one] == ODD_STEPS}
+        self._odd_for = {session: count for session, count in self._odd_for.items() if count}
+        return found
+
+
 class OddLosses:
     """Follows the members' losses, header by header."""
 
     def __init__(self) -> None:
-        self._odd_for: dict[str, int] = {}  # global steps in a row, by session
+        self._in_a_row = _InARow()
 
     def flags(self, header: Header) -> list[Flag]:
         """Members whose loss has been far above the others' for `ODD_STEPS` steps with this header; each once."""
         losses = {one.session: one.loss for one in header.members if one.loss is not None}
-        odd, flags = odd_ones(losses), []
-        for member in header.members:
-            session, count = member.session, self._odd_for.get(member.session, 0)
-            if session in losses:
-                self._odd_for[session] = count + 1 if session in odd else 0
-            if session in odd and count + 1 == ODD_STEPS:
-                what = f"has a training loss of {losses[session]:.2f}, the others of about {odd[session]:.2f}"
-                flags.append(Flag(LOSS, member.user, session.partition(".")[0], header.step - 1, what))
-        self._odd_for = {session: count for session, count in self._odd_for.items() if count}
-        return flags
+        odd = odd_ones(losses)
+        found = self._in_a_row.flagged(losses, odd)
+        what = "has a training loss of {:.2f}, the others of about {:.2f}"
+        return [
+            _flag(LOSS, one, header, what.format(one.loss, odd[one.session]))
+            for one in header.members
+            if one.session in found
+        ]
+
+
+class LoudGradients:
+    """Follows what reducers say of the size of the members' gradients, header by header."""
+
+    def __init__(self) -> None:
+        self._in_a_row = _InARow()
+
+    def flags(self, header: Header) -> list[Flag]:
+        """Members whose gradients were far too large for `ODD_STEPS` steps with this header; each once."""
+        loud = loudness(header)
+        senders = {one.session for one in header.members if one.buffers}
+        found = self._in_a_row.flagged(senders, {one for one, times in loud.items() if times >= LOUD})
+        what = "sends gradients {:.3g} times as large as its samples explain"
+        return [
+            _flag(GRADIENT, one, header, what.format(loud[one.session]))
+            for one in header.members
+            if one.session in found
+        ]
+
+
+def _flag(kind: str, member: Member, header: Header, what: str) -> Flag:
+    return Flag(kind, member.user, peer_of(member.session), header.step - 1, what)
 
 
 def odd_ones(losses: Mapping[str, float]) -> dict[str, float]:

@@ -1,9 +1,9 @@
 """What peers of a run must agree on, as one short string, and where two of them differ.
 
 It covers what changes the meaning of a gradient or the bytes on the wire: the model, the tokenizer, how text becomes
-samples, the optimizer and which version of it computes the step, how averaging adds up, overlaps and compresses, and
-what experts are. It leaves out what each peer may choose for itself: where its text comes from and how much of its line
-it gives.
+samples, the optimizer and which version of it computes the step, how averaging adds up, overlaps, compresses and scales
+down, and what experts are. It leaves out what each peer may choose for itself: where its text comes from and how much
+of its line it gives.
 """
 
 import hashlib
@@ -60,6 +60,8 @@ def fingerprint(run: RunFile, tokenizer_digest: str, optimizer_version: int = OP
     values |= _section("averaging", run.averaging, AVERAGING_FIELDS)
     if run.experts is not None:
         values |= _section("experts", run.experts, EXPERTS_FIELDS)
+    if run.access.robust == "enforce":  # the other two change no number
+        values["access.robust"] = run.access.robust
     return Fingerprint(tuple(sorted((key, json.dumps(value)) for key, value in values.items())))
 
 

@@ -176,6 +176,10 @@ class AccessSection(Section):
     host: str = Field("0.0.0.0", description="address of this machine at which the coordinator serves HTTP")
     port: int = Field(8080, ge=0, le=65535, description="TCP port of the coordinator's HTTP service; 0: a free one")
     url: str | None = Field(None, description="public URL of the HTTP service, where it differs from host and port")
+    robust: Literal["off", "watch", "enforce"] = Field(
+        "watch",
+        description="gradients too large for their samples, of 5 or more members: show them, or scale them down",
+    )
 
     def admits_nobody(self) -> bool:
         """Whether no one could join."""
@@ -201,6 +205,15 @@ class RunFile(Section):
     release: ReleaseSection | None = Field(None, description="where checkpoints are released; absent: nowhere")
     experts: ExpertsSection | None = Field(None, description="experts on machines of volunteers; absent: none")
     _folder: Path = PrivateAttr(default_factory=Path)
+
+    @model_validator(mode="after")
+    def _enforces_in_a_log(self) -> "RunFile":
+        """Gradients that come from a group have no weight of their own."""
+        if self.access.robust == "enforce" and self.averaging.target_group_size is not None:
+            raise ValueError(
+                "access.robust: enforce works without averaging.target_group_size only; leave one of them out"
+            )
+        return self
 
     @field_validator("access", mode="before")
     @classmethod

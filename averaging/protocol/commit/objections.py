@@ -12,7 +12,7 @@ What it does not see: gradients that are made up, and members that a convener ha
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from averaging.log.header import Header, HeaderKind, SnapshotName
+from averaging.log.header import Header, HeaderKind, SnapshotName, plausible
 from averaging.protocol.buffers import Buffer
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
@@ -112,6 +112,8 @@ def _update(header: Header, chunks: int) -> str:
     excluded = Counter(header.exclusions)
     if any(one.session not in senders or not 0 <= one.chunk < chunks or excluded[one] > 1 for one in excluded):
         return "it excludes what was not there"
+    if any(part.loud != plausible(part.loud, header.members) for part in header.parts):
+        return "it calls gradients loud that cannot be"
     return "" if senders else "nobody has brought gradients"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, Part, Reset, SnapshotName
+from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, Part, Reset, SnapshotName, plausible
 from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import ordered
@@ -205,7 +205,7 @@ def averaged(
     lost = {session for session, _ in missing if sum(session == one for one, _ in missing) == chunks}
     return (
         tuple(_without_gradient(one) if one.session in lost else one for one in members),
-        tuple(Part(result.assignment.reducer, result.chunks) for result in results),
+        tuple(Part(one.assignment.reducer, one.chunks, plausible(one.loud, members)) for one in results),
         tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
     )
 

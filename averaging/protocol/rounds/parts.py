@@ -80,6 +80,7 @@ class Assignments:
     Args:
         calls: of the members, by session.
         reachable: those of them that accept connections.
+        users: of them, by session, where none may have more than a share of the mean.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Assignments:
         reachable: Collection[str],
         planner: Planner,
         now: float,
+        users: Mapping[str, str] | None = None,
     ):
         members = sorted(calls.items())
         profiles = [
@@ -110,6 +112,7 @@ class Assignments:
             weights=tuple(call.weight for _, call in members),
             resting=planned.resting,
             step_seconds=planned.step_seconds,
+            users=tuple(users[one] for one, _ in members) if users is not None else (),
         )
         self._results: dict[int, Reduced] = {}  # by first chunk
         self._assigned_at = {part.first: now for part in self.plan.parts}

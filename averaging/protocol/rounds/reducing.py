@@ -7,6 +7,7 @@ from that chunk.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from statistics import median_low
 
 from averaging.log.header import Ballot
 from averaging.protocol.actions import Average
@@ -23,12 +24,19 @@ class _Part:
     averaging: set[int] = field(default_factory=set)  # chunks whose mean was asked for
     done: dict[int, str] = field(default_factory=dict)  # digest by chunk
     missing: list[tuple[str, int]] = field(default_factory=list)
+    loud: dict[str, list[float]] = field(default_factory=dict)  # by sender; in chunks where it was
     told_at: float = float("-inf")  # that pieces are coming in
     is_empty: bool = False  # no sender's piece came for one of the chunks: there is no mean
 
     @property
     def chunks(self) -> range:
         return range(self.assignment.first, self.assignment.first + self.assignment.count)
+
+    def loud_senders(self) -> tuple[tuple[str, float], ...]:
+        """Those that were loud in more than half of the chunks, with the median."""
+        quiet = {sender: [1.0] * (self.assignment.count - len(found)) for sender, found in self.loud.items()}
+        medians = {sender: median_low([*quiet[sender], *found]) for sender, found in sorted(self.loud.items())}
+        return tuple((sender, median) for sender, median in medians.items() if median > 1.0)
 
 
 class Reduction:
@@ -105,7 +113,15 @@ class Reduction:
             part.told_at = now
             self._send(self.plan.ballot.convener, Reducing(self.plan.ballot, *_key(part.assignment)))
 
-    def averaged(self, ballot: Ballot, chunk: int, attempt: int, digest: str, excluded: Iterable[str] = ()) -> None:
+    def averaged(
+        self,
+        ballot: Ballot,
+        chunk: int,
+        attempt: int,
+        digest: str,
+        excluded: Iterable[str] = (),
+        loud: Iterable[tuple[str, float]] = (),
+    ) -> None:
         """The mean of a chunk is encoded: all members get it."""
         if self.plan is None or ballot != self.plan.ballot:
             return
@@ -117,6 +133,8 @@ class Reduction:
             if part.assignment.attempt == attempt and chunk in part.chunks:
                 part.done[chunk] = digest
                 part.missing.extend((session, chunk) for session in excluded)
+                for session, times in loud:
+                    part.loud.setdefault(session, []).append(times)
                 self._tell_if_done(part)
 
     def has_mean(self, session: str, digest: str) -> bool:
@@ -137,7 +155,7 @@ class Reduction:
         assert self.plan is not None
         if len(part.done) == part.assignment.count:
             digests = tuple(part.done[chunk] for chunk in part.chunks)
-            result = Reduced(self.plan.ballot, part.assignment, digests, tuple(part.missing))
+            result = Reduced(self.plan.ballot, part.assignment, digests, tuple(part.missing), part.loud_senders())
             self._send(self.plan.ballot.convener, result)
 
     def tick(self, now: float) -> None:

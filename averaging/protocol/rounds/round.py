@@ -195,7 +195,11 @@ class Round:
             self._fail("no member accepts connections")
         else:
             self.phase, instance = Phase.REDUCING, self._situation.previous.digest
-            self._assignments = Assignments(self._session, instance, self.ballot, calls, reachable, self._plan, now)
+            bounded = self._settings.robust == "enforce"
+            users = {session: one.user for session, one in contacts.items()} if bounded else None
+            self._assignments = Assignments(
+                self._session, instance, self.ballot, calls, reachable, self._plan, now, users
+            )
 
     def _collect_parts(self, now: float) -> None:
         assert self._assignments is not None

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from msgspec.structs import replace
 
-from averaging.log.credit import contributions
+from averaging.log.credit import contributions, loudness
 from averaging.log.header import Exclusion, Part
 from tests.averaging.log.headers import header, member
 from tests.simulation.ledger import Ledger
@@ -52,3 +52,27 @@ def test_samples_are_credited_by_the_same_share_and_the_loss_of_the_swarm_is_the
     assert [one.samples for one in contributions(update)] == [6, 4]
     assert update.loss == pytest.approx((30 * 2.0 + 20 * 4.0) / 50)
     assert UPDATE.loss is None
+
+
+def test_a_gradient_is_loud_if_the_reducers_of_most_of_the_vector_say_so() -> None:
+    def said(*parts: tuple[int, tuple[tuple[str, float], ...]]) -> dict[str, float]:
+        return loudness(header(parts=tuple(Part("r", ("x",) * chunks, loud) for chunks, loud in parts)))
+
+    assert said((3, (("eve", 9.0),))) == {"eve": 9.0}
+    assert said((3, (("eve", 9.0),)), (2, (("eve", 40.0),))) == {"eve": 9.0}
+    assert said((2, (("ann", 1e9),)), (3, ())) == {}  # a reducer that lies about another
+    assert said((2, (("ann", 1e9),)), (2, ())) == {}
+    assert said((2, (("ann", 1e9), ("eve", 5.0))), (3, (("eve", 7.0),))) == {"eve": 7.0}
+    assert said() == {}
+
+
+def test_where_a_run_bounds_members_credit_follows_what_they_count_with_and_what_their_gradients_are_worth() -> None:
+    members = [member("eve.0", 7000, "eve"), member("eve.1", 3000, "eve"), *(member(f"p{n}.0", 100) for n in range(9))]
+    said = (Part("p0.0", ("x", "y"), (("p1.0", 4.0),)), Part("p2.0", ("z", "w"), ()))
+    update = header(members=tuple(members), parts=said)
+    free = {one.session: one.samples for one in contributions(update)}
+    assert free == {one.session: one.samples for one in members}
+    bound = {one.session: one.samples for one in contributions(update, enforces=True)}
+    assert float(bound["eve.0"] + bound["eve.1"]) / 900 == pytest.approx(0.15 / 0.85, abs=0.01)
+    assert bound["p0.0"] == 100
+    assert bound["p1.0"] == 100 * (Fraction(1, 2) + Fraction(1, 2) / 16)

@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from averaging.log.header import (
+    FORMAT,
     Ballot,
     Exclusion,
     Header,
@@ -23,7 +24,7 @@ FULL = header(
     7,
     "before",
     members=(member("a", 5), member("b", 0, reachable=False)),
-    parts=(Part("a", ("x", "y")), Part("b", ("z",))),
+    parts=(Part("a", ("x", "y"), (("b", 4.5),)), Part("b", ("z",))),
     exclusions=(Exclusion("b", 2),),
     voters=("a", "b"),
     tie_breaker="c",
@@ -76,10 +77,10 @@ def test_another_encoding_of_the_same_header_is_refused() -> None:
         msgpack.packb(3),
         msgpack.packb([]),
         msgpack.packb({"run": "run"}),
-        msgpack.packb([2, *msgpack.unpackb(FULL.encoded)[1:]]),
+        msgpack.packb([FORMAT - 1, *msgpack.unpackb(FULL.encoded)[1:]]),
         msgpack.packb(msgpack.unpackb(FULL.encoded)[:-1]),
-        msgpack.packb([1, "run", 1, "no kind", *msgpack.unpackb(FULL.encoded)[4:]]),
-        msgpack.packb([1, "run", 1, ["update"], *msgpack.unpackb(FULL.encoded)[4:]]),
+        msgpack.packb([FORMAT, "run", 1, "no kind", *msgpack.unpackb(FULL.encoded)[4:]]),
+        msgpack.packb([FORMAT, "run", 1, ["update"], *msgpack.unpackb(FULL.encoded)[4:]]),
         b"\x91" * 5000,
     ],
 )

@@ -24,9 +24,13 @@ def digests() -> dict[str, str]:
         for number, (session, weight) in enumerate(WEIGHTS.items(), 3):
             whole = (np.arange(elements, dtype=np.uint64) * (2_654_435_761 + number) % 2**24).astype(np.float32)
             pieces.append((session, encode_piece((whole - np.float32(2**23)) / np.float32(2**20), weight, kind)))
+        loud = encode_piece(np.float32(9) * decode(pieces[0][1][4:], elements, kind), WEIGHTS["ada"], kind)
         mean = average(grid, kind, pieces, chunk, WEIGHTS).encoded
+        crowd = [(f"peer {number}", piece) for number, piece in enumerate([*[pieces[0][1]] * 5, loud])]
+        scaled = average(grid, kind, crowd, chunk, {one: WEIGHTS["ada"] for one, _ in crowd}, "enforce").encoded
         decoded = decode(mean, elements, kind).astype("<f4").tobytes()
         found[kind] = hashlib.sha256(b"".join(piece for _, piece in pieces) + mean + decoded).hexdigest()[:16]
+        found[f"{kind}, scaled down"] = hashlib.sha256(scaled).hexdigest()[:16]
     return found
 
 

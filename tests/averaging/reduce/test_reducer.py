@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from averaging.reduce.clipping import Robust
 from averaging.reduce.gradient_codec import BLOCK, LARGEST_WEIGHT, Compression, decode, encode_piece, encoded_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import EncodedMean, average, weighted_mean
@@ -19,6 +20,8 @@ ELEMENTS = GRID.size(CHUNK)
 KINDS: tuple[Compression, ...] = ("8bit", "float16", "none")
 WEIGHTS = {"ada": 700, "liar": 300, "zoe": 20}
 HEADER = 4 + 4  # bytes of weight and tag
+ROBUST: tuple[Robust, ...] = ("off", "watch", "enforce")
+CROWD = {f"peer {number}": 100 * (number + 1) for number in range(6)}
 
 
 def drawn(seed: int, elements: int = ELEMENTS) -> np.ndarray:
@@ -151,3 +154,40 @@ def test_what_a_sender_sends_sets_the_size_of_nothing():
     finally:
         tracemalloc.stop()
     assert peak < 100_000
+
+
+def crowd(kind: Compression, times: float) -> tuple[dict[str, np.ndarray], list[tuple[str, bytes]]]:
+    """Gradients of noise, one of them so many times larger, and their pieces."""
+    gradients = {
+        session: drawn(seed) * np.float32((times if seed == 3 else 1.0) / np.sqrt(weight))
+        for seed, (session, weight) in enumerate(CROWD.items())
+    }
+    return gradients, [(session, encode_piece(one, CROWD[session], kind)) for session, one in gradients.items()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_no_sender_is_loud_the_bytes_are_the_same_whether_or_not_that_is_looked_for(kind: Compression) -> None:
+    _, pieces = crowd(kind, 1.0)
+    off, watching, enforcing = (average(GRID, kind, pieces, CHUNK, CROWD, robust) for robust in ROBUST)
+    assert off == watching == enforcing and not off.loud
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loud_sender_is_named_and_scaled_down_where_that_is_enforced(kind: Compression) -> None:
+    gradients, pieces = crowd(kind, -50.0)
+    off, watching, enforcing = (average(GRID, kind, pieces, CHUNK, CROWD, robust) for robust in ROBUST)
+    assert off.encoded == watching.encoded and not off.loud
+    ((session, times),) = watching.loud
+    assert session == "peer 3" and times == pytest.approx(50, rel=0.05) and enforcing.loud == watching.loud
+    gradients[session] = gradients[session] * np.float32(2.0 / times)
+    expected = sum(CROWD[one] * gradient for one, gradient in gradients.items()) / sum(CROWD.values())
+    assert decode(enforcing.encoded, ELEMENTS, kind) == pytest.approx(expected, abs=2e-3)
+
+
+def test_pieces_that_cannot_be_used_are_not_among_those_that_are_compared() -> None:
+    _, pieces = crowd("none", 50.0)
+    broken = [(session, piece[:-1] if session == "peer 0" else piece) for session, piece in pieces]
+    fewer = average(GRID, "none", broken, CHUNK, CROWD, "enforce")
+    assert fewer.excluded == ("peer 0",)
+    assert fewer.encoded == average(GRID, "none", pieces[1:], CHUNK, CROWD, "enforce").encoded
+    assert [session for session, _ in fewer.loud] == ["peer 3"]

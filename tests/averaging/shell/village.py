@@ -22,6 +22,7 @@ from averaging.moshpit.group_keys import GroupSettings
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.protocol.messages import Contact, Message
 from averaging.protocol.settings import Settings
+from averaging.reduce.clipping import Robust
 from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.gradient_codec import Compression, vector_bytes
 from averaging.reduce.grid import Grid
@@ -48,6 +49,7 @@ class Village:
     snapshot_every: int = 5
     target: int = 1200  # samples, of a masked token each
     groups: GroupSettings | None = None  # of a run without a log
+    robust: Robust = "off"
     shells: dict[str, Shell] = field(default_factory=dict)  # by session
     sent: dict[str, list[Message]] = field(default_factory=dict)  # by session
     sessions: list[str] = field(default_factory=list)  # that there have been
@@ -69,7 +71,7 @@ class Village:
     @property
     def settings(self) -> Settings:
         """What peers agree on."""
-        return Settings(RUN, self.target, self.grid.count, self.snapshot_every)
+        return Settings(RUN, self.target, self.grid.count, self.snapshot_every, robust=self.robust)
 
     def add(
         self, name: str, *, reachable: bool = True, begins: bool = False, seconds: float = 0.05, memory: int = 2**26
@@ -175,8 +177,13 @@ class Village:
         goal: Tensor | None = None,
         tokens: int = TOKENS,
         overlap: bool = False,
+        times: float = 1.0,
     ) -> None:
-        """Have a peer compute batches, one after the other: how far the parameters are from a goal."""
+        """Have a peer compute batches, one after the other: how far the parameters are from a goal.
+
+        Args:
+            times: what a liar multiplies that by.
+        """
         target = self.goal if goal is None else goal
 
         async def work() -> None:
@@ -186,7 +193,7 @@ class Village:
                     continue
                 state = shell.begin_batch()
                 await asyncio.sleep(seconds)
-                shell.contribute((state.parameters - target) * tokens, tokens, samples=tokens)
+                shell.contribute((state.parameters - target) * (times * tokens), tokens, samples=tokens)
 
         session = shell._machine.me.session
         self.trainers[session] = asyncio.get_running_loop().create_task(work())

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from averaging.log.header import Header, Part
 from coordinator.ledger.ledger import Ledger, open_ledger
-from coordinator.ledger.rounds import LOSS, Flag, SeenRound
+from coordinator.ledger.rounds import GRADIENT, LOSS, Flag, LoudGradients, SeenRound
+from tests.averaging.log.headers import header, member
 
 
 def test_rounds_are_kept(ledger: Ledger, ledger_url: str, tmp_path: Path):
@@ -31,3 +33,18 @@ def test_flags_of_a_kind_are_one_with_a_count(ledger: Ledger):
     assert (newest.kind, newest.user, newest.step, newest.what) == (LOSS, "~<b>eve</b>", 7, "odd in step 7")
     assert (newest.times, newest.first, newest.last) == (3, 10.0, 20.0)
     assert (older.peer_id, older.times) == ("peer-f", 1)
+
+
+def test_gradients_that_are_loud_for_three_steps_raise_one_flag_with_the_figure():
+    def step(number: int, *loud: tuple[str, float]) -> Header:
+        members = (member("asha.0", user="asha"), member("eve.0", user="eve"))
+        return header(number, members=members, parts=(Part("asha.0", ("x",), loud),))
+
+    watch, eve = LoudGradients(), ("eve.0", 12.34)
+    quiet = [step(1, eve), step(2, eve), step(3), step(4, eve), step(5, eve, ("asha.0", 2.9))]
+    assert not [flag for one in quiet for flag in watch.flags(one)]
+    assert not watch.flags(header(6, members=(member("asha.0", user="asha"),)))  # eve brings nothing this time
+    (flag,) = watch.flags(step(7, eve, ("asha.0", 2.9)))
+    assert (flag.kind, flag.user, flag.peer_id, flag.step) == (GRADIENT, "eve", "eve", 6)
+    assert flag.what == "sends gradients 12.3 times as large as its samples explain"
+    assert not watch.flags(step(8, eve))

@@ -50,6 +50,7 @@ def test_a_whole_number_and_the_same_with_a_point_are_one_value():
         ({"averaging": {"snapshot_every": 7}}, "averaging.snapshot_every: 10 here, 7 there"),
         ({"averaging": {"target_group_size": 8}}, "averaging.target_group_size: absent here, 8 there"),
         ({"averaging": {"target_batch_size": 64}}, "averaging.target_batch_size: 4096 here, 64 there"),
+        ({"access": {"robust": "enforce"}}, "access.robust: absent here, enforce there"),
         ({"data": {"max_length": 128}}, "data.max_length: 512 here, 128 there"),
         ({"data": {"masked_fraction": 0.2}}, "data.masked_fraction: 0.15 here, 0.2 there"),
     ],
@@ -111,6 +112,7 @@ def test_a_key_that_only_one_side_knows_is_called_absent():
         {"tokenizer": {"path": "elsewhere"}},
         {"data": {"train": [{"hub": "some/corpus"}], "shuffle_buffer": 5}},
         {"coordinator": {"checkpoint_every": 7}},
+        {"access": {"robust": "off"}},
     ],
 )
 def test_what_a_peer_may_choose_for_itself_does_not_count(changed):

@@ -248,6 +248,10 @@ MISTAKES = [
         "averaging: rounds_per_step needs target_group_size, got 2 without it",
     ),
     (
+        SMALLEST + "access: {robust: enforce}\naveraging: {target_group_size: 4}",
+        "access.robust: enforce works without averaging.target_group_size only",
+    ),
+    (
         SMALLEST + "averaging: {target_group_size: 4, rounds_per_step: 0}",
         "averaging.rounds_per_step must be above 0, got 0",
     ),

@@ -1,18 +1,21 @@
 """Who is asked to call, and what a call may bring: of more than a peer can have nothing counts."""
 
+import math
+
 import pytest
+from msgspec.structs import replace
 
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, SnapshotName
 from averaging.protocol.actions import Send
 from averaging.protocol.contacts import Contacts
-from averaging.protocol.messages import Call, Contact, Meet, Offer, Plan, Report
+from averaging.protocol.messages import Assignment, Call, Contact, Meet, Offer, Plan, Reduced, Report
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.meeting import Meeting, Situation
+from averaging.protocol.rounds.meeting import Meeting, Situation, averaged
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
-from tests.averaging.log.headers import FIRST, chain_of
+from tests.averaging.log.headers import FIRST, chain_of, member
 
 SETTINGS = Settings("run", target_samples=10, chunks=1, snapshot_every=5, most_masked=3)
 ME = Contact("me.0", "me", reachable=True)
@@ -88,3 +91,12 @@ def test_a_voter_that_is_listed_while_the_meeting_is_open_is_asked() -> None:
     calls(bela, 5.1)
     plans = [one for one in machine.take_actions() if isinstance(one, Send) and isinstance(one.message, Plan)]
     assert {one.to for one in plans} == {"ann.0", "bela.0"}
+
+
+def test_a_reducer_that_says_impossible_things_of_senders_blocks_no_round() -> None:
+    """Voters would object to a header with them."""
+    members = [member("ann.0"), member("eve.0"), replace(member("reader.0", 0), buffers=())]
+    lies = (("ann.0", math.nan), ("ann.0", math.inf), ("ann.0", 0.5), ("reader.0", 4.0), ("nobody.0", 5.0))
+    result = Reduced(FIRST, Assignment(0, 1, "eve.0", 0), ("mean",), (), (*lies, ("eve.0", 3.5)))
+    _, (part,), _ = averaged(members, [result])
+    assert part.loud == (("eve.0", 3.5),)

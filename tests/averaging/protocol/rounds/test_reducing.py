@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from averaging.log.header import Ballot
 from averaging.protocol.actions import Action, Average
-from averaging.protocol.messages import Assignment, Contact, Message, Piece, Plan, Reducing
+from averaging.protocol.messages import Assignment, Contact, Message, Piece, Plan, Reduced, Reducing
 from averaging.protocol.rounds.reducing import Reduction
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
@@ -86,3 +86,15 @@ def test_a_mean_is_not_needed_any_more_by_those_that_take_part_in_the_next_round
     assert not reduction.has_mean("thin", "newer")
     reduction.averaged(Ballot(2, "convener"), 1, 0, "mean")
     assert not reduction.has_mean("thin", "mean")  # it is one of this round, too
+
+
+def test_the_convener_hears_of_senders_that_are_loud_in_more_than_half_of_a_part() -> None:
+    sent: list[Message] = []
+    reduction = reduction_of(sent, [])
+    plan = replace(PLAN, ballot=Ballot(2, "convener"), parts=(Assignment(0, 3, "me", 0),))
+    reduction.begin(plan, 0.0)
+    found = [(("eve", 9.0), ("ann", 3.0)), (("eve", 5.0),), (("eve", 7.0),)]
+    for chunk, loud in enumerate(found):
+        reduction.averaged(plan.ballot, chunk, 0, f"mean {chunk}", loud=loud)
+    (result,) = [one for one in sent if isinstance(one, Reduced)]
+    assert result.loud == (("eve", 7.0),)

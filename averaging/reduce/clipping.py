@@ -1,0 +1,70 @@
+"""Senders whose gradients are louder than their weight explains.
+
+A mean over w masked tokens is the slope of the loss with noise of norm s / sqrt(w). Where many peers share a batch, the
+noise is most of it, and `||g|| sqrt(w)` is about the same for all honest senders; where it is the slope, `||g||` is.
+What a sender's weight explains is the larger one of the two weighted medians over the senders, the first divided by
+its sqrt(w): one that computes much is not to be quieter than the others. Its *loudness* is the norm of its gradient,
+relative to that. What is above `LOUDEST` can be scaled down to it: one step of CenteredClip from zero (Karimireddy et
+al. 2021, "Learning from History for Byzantine Robust Optimization").
+
+All numbers here are equal to the bit on every processor, so that anybody can sum a mean again.
+"""
+
+import statistics
+from collections.abc import Sequence
+from math import sqrt
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from averaging.reduce.gradient_codec import Floats
+
+Robust: TypeAlias = Literal["off", "watch", "enforce"]  # nothing; loud senders are named; and scaled down
+
+LOUDEST = 2.0  # that is believed: honest gradients differ by their text, and by how much of them is slope
+HEAVIEST = 3  # usual weights: less than half of all, where there are `FEWEST`
+FEWEST = 5  # senders, without whom nobody can tell which one is odd
+
+
+def squared_norm(gradient: Floats) -> float:
+    """The sum of squares, added up in halves: each square is exact in float64, and the order is no library's choice."""
+    squares = np.square(gradient, dtype=np.float64)
+    while len(squares) > 1:
+        half = len(squares) // 2
+        odd = squares[2 * half :]
+        squares = squares[:half] + squares[half : 2 * half]
+        if len(odd):
+            squares[0] += odd[0]
+    return float(squares.sum())
+
+
+def loudness(squared_norms: Sequence[float], weights: Sequence[int]) -> list[float]:
+    """How loud each sender's gradient is, 1 is usual; all are where there are fewer than `FEWEST` that say something.
+
+    Args:
+        squared_norms: of the mean gradients.
+        weights: masked tokens behind each.
+    """
+    norms = [sqrt(square) for square in squared_norms]
+    speaking = [(norm, weight) for norm, weight in zip(norms, weights, strict=True) if norm > 0.0]
+    if len(speaking) < FEWEST:
+        return [1.0] * len(norms)
+    usual = _weighted_median(speaking)
+    noise = _weighted_median([(norm * sqrt(weight), weight) for norm, weight in speaking])
+    return [norm / max(usual, noise / sqrt(weight)) for norm, weight in zip(norms, weights, strict=True)]
+
+
+def bounded(weight: int, loud: float) -> int:
+    """What a sender counts with when it is scaled down to `LOUDEST`: a whole number, so that sums stay exact."""
+    return weight if loud <= LOUDEST else int(weight * (LOUDEST / loud))
+
+
+def _weighted_median(values: Sequence[tuple[float, int]]) -> float:
+    """Of values, each with its weight, which counts up to `HEAVIEST` usual ones: no claim makes the median."""
+    most = HEAVIEST * statistics.median_low([weight for _, weight in values])
+    below, half = 0, sum(min(weight, most) for _, weight in values) / 2
+    for value, weight in sorted(values):
+        below += min(weight, most)
+        if below >= half:
+            return value
+    raise AssertionError("half of the weight is reached")

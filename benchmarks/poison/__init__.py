@@ -1,0 +1,1 @@
+"""What one liar with a pass does to a run."""

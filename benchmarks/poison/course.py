@@ -1,0 +1,165 @@
+"""A run of 16 simulated peers in one process: real text, model, gradients, pieces, means and optimizer steps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from averaging.log.shares import counted
+from averaging.log.state import Layout
+from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.reduce.clipping import Robust, bounded
+from averaging.reduce.gradient_codec import encode_piece
+from averaging.reduce.grid import Grid
+from averaging.reduce.reducer import average
+from averaging.shell.replay import decode_update
+from benchmarks.learning.learner import HeldOut
+from benchmarks.poison.attacks import Attack, Scene, Vector
+from corpus.documents import open_documents
+from swarm.run_file import DataSource, RunFile
+from tokenizer.loading import load_tokenizer
+from trainer.data import Batch, BatchPrefetcher
+from trainer.model import PretrainingModel
+
+KIND = "8bit"
+MICRO_BATCH = 128  # samples, at most
+HONEST = (8, 8, 16, 16, 32, 32, 32, 64, 64, 64, 128, 128, 256, 512)  # samples in a step; and the next one, if needed
+ONE_MORE = 64
+PEERS = 16
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Its batches by global step; a liar's are what it computes honestly."""
+
+    name: str
+    lies: bool
+    batches: tuple[tuple[Batch, ...], ...]
+
+
+@dataclass
+class Outcome:
+    """Of one run."""
+
+    loss: float  # held out, in nats
+    weights: dict[str, int] = field(default_factory=dict)  # that each peer brought, over all steps and chunks
+    lost: dict[str, float] = field(default_factory=dict)  # of it, for being loud
+
+    def share_lost(self, names: Sequence[str]) -> float:
+        """Of the weight of these peers."""
+        return sum(self.lost.get(one, 0.0) for one in names) / sum(self.weights[one] for one in names)
+
+
+def weights_with(share: float, attackers: int) -> tuple[list[int], int]:
+    """Samples of the honest peers, and of each attacker, who together have that share of all."""
+    honest = [*HONEST, *[ONE_MORE] * (PEERS - len(HONEST) - attackers)]
+    return honest, 8 * round(share / (1 - share) * sum(honest) / attackers / 8)
+
+
+def batches_of(run: RunFile, source: DataSource, samples: int, steps: int, seed: int) -> tuple[tuple[Batch, ...], ...]:
+    """Of a peer that computes so many samples in each global step."""
+    size = min(samples, MICRO_BATCH)
+    documents = open_documents(run, [source], seed=seed, repeat=True)
+    with BatchPrefetcher(documents, load_tokenizer(run), run, batch_size=size, seed=seed) as feed:
+        return tuple(tuple(feed.next() for _ in range(-(-samples // size))) for _ in range(steps))
+
+
+class Course:
+    """What the runs of one seed have in common."""
+
+    def __init__(self, run: RunFile, model: PretrainingModel, held_out: HeldOut, seed: int):
+        names, parameters = zip(*model.named_parameters(), strict=True)
+        shapes = tuple(tuple(one.shape) for one in parameters)
+        self.layout = Layout(tuple(names), shapes, has_muon=run.optimizer.name == "muon")
+        self.grid = Grid(self.layout.size)
+        self._run, self._model, self._held_out, self._seed = run, model, held_out, seed
+        self._parameters = parameters
+        self._first = initial_state(self.layout, parameters).parameters
+
+    def train(self, peers: Sequence[Peer], attack: Attack, robust: Robust) -> Outcome:
+        """From the first state to the last global step."""
+        random = np.random.default_rng(self._seed)
+        state = initial_state(self.layout, self.layout.views(self._first))
+        optimizer, outcome = StateOptimizer(self.layout, self._run.optimizer), Outcome(float("nan"))
+        for step in range(self._run.optimizer.total_steps):
+            self._load(state.parameters)
+            own, weights = {}, {}
+            for peer in peers:
+                falsify = attack.falsify if peer.lies else None
+                batches = peer.batches[step]
+                if peer.lies and attack.claim > 1:
+                    batches = tuple(_part(one, attack.claim) for one in batches)
+                own[peer.name], masked = self._gradient([falsify(b, random) for b in batches] if falsify else batches)
+                weights[peer.name] = masked * attack.claim if peer.lies else masked
+            gradients = self._sent(peers, own, weights, attack, random)
+            update = self._mean(gradients, weights, robust, outcome)
+            optimizer.step_in_place(state, update)
+        self._load(state.parameters)
+        outcome.loss = self._held_out.loss(self._model)
+        return outcome
+
+    def _load(self, vector: torch.Tensor) -> None:
+        with torch.no_grad():
+            for parameter, value in zip(self._parameters, self.layout.views(vector), strict=True):
+                parameter.copy_(value)
+
+    def _gradient(self, batches: Sequence[Batch]) -> tuple[Vector, int]:
+        total, masked = torch.zeros(self.layout.size), 0
+        for batch in batches:
+            self._model.zero_grad()
+            self._model(batch).loss.backward()
+            gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._parameters]
+            total.add_(self.layout.flat(gradients), alpha=batch.masked)
+            masked += batch.masked
+        return (total / masked).numpy(), masked
+
+    @staticmethod
+    def _sent(
+        peers: Sequence[Peer],
+        own: Mapping[str, Vector],
+        weights: Mapping[str, int],
+        attack: Attack,
+        random: np.random.Generator,
+    ) -> dict[str, Vector]:
+        liars = [peer.name for peer in peers if peer.lies]
+        honest = [peer.name for peer in peers if not peer.lies]
+        sent = {name: own[name] for name in honest}
+        for name in liars:
+            others = [own[one] for one in honest]
+            scene = Scene(own[name], others, [weights[one] for one in honest], weights[name], len(liars), random)
+            sent[name] = attack.send(scene)
+        return sent
+
+    def _mean(
+        self, gradients: Mapping[str, Vector], weights: Mapping[str, int], robust: Robust, outcome: Outcome
+    ) -> torch.Tensor:
+        chunks, plan = [], sorted(gradients)
+        shares = counted(plan, [weights[name] for name in plan])
+        bounds = dict(zip(plan, shares, strict=True)) if robust == "enforce" else None
+        for chunk in range(self.grid.count):
+            place = self.grid.slice(chunk)
+            pieces = [(name, encode_piece(gradients[name][place], weights[name], KIND)) for name in plan]
+            mean = average(self.grid, KIND, pieces, chunk, weights, robust, bounds)
+            chunks.append(mean.encoded)
+            for name, loud in mean.loud:
+                outcome.lost[name] = outcome.lost.get(name, 0.0) + weights[name] - bounded(weights[name], loud)
+        for name in plan:
+            outcome.weights[name] = outcome.weights.get(name, 0) + weights[name] * self.grid.count
+        return decode_update(chunks, self.grid, KIND)
+
+
+def _part(batch: Batch, times: int) -> Batch:
+    """The first samples of a batch, so many times fewer."""
+    samples, width = batch.input_ids.shape
+    kept = max(1, samples // times)
+    counted = (batch.masked_positions < kept * width) & (batch.masked_labels >= 0)
+    mask = batch.attention_mask
+    return Batch(
+        input_ids=batch.input_ids[:kept],
+        token_type_ids=batch.token_type_ids[:kept],
+        attention_mask=None if mask is None else mask[:kept],
+        sentence_order_label=batch.sentence_order_label[:kept],
+        masked_positions=batch.masked_positions[counted],
+        masked_labels=batch.masked_labels[counted],
+    )

@@ -1,0 +1,63 @@
+"""A trainer whose gradients are multiplied by -10, in a swarm of real processes: it is named, and changes nothing."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.ledger.rounds import GRADIENT
+from tests.access.attackers.loud import TIMES, run_loudly
+from tests.support.small_swarm import SmallSwarm, text_of
+
+pytestmark = [pytest.mark.swarm, pytest.mark.faults, pytest.mark.timeout(1200)]
+
+HONEST = ("asha", "bela", "chand", "dipa", "esha")
+STEPS = 40  # global steps, after which losses are compared
+SPREAD = 0.15  # nats, by which runs without a liar differ here
+
+
+@contextlib.contextmanager
+def a_run(folder: Path, corpus: Path, tokenizer: Path, *, lies: bool) -> Iterator[SmallSwarm]:
+    """Five trainers and then Eve, once they have taken the steps; of fewer than five nobody can tell who is odd."""
+    swarm = SmallSwarm(
+        folder,
+        corpus,
+        tokenizer,
+        target_batch_size=2048,
+        access={"open": True, "robust": "enforce"},
+        coordinator={"evaluate_every": STEPS // 2, "checkpoint_every": STEPS},
+    )
+    if lies:
+        swarm.run_as["eve"] = run_loudly
+    try:
+        swarm.coordinator()
+        for name in HONEST:
+            swarm.trainer(name)
+        swarm.wait(lambda: any(one.peers == len(HONEST) for one in swarm.steps()), "global step of the five")
+        swarm.trainer("eve")
+        swarm.wait(lambda: any(one.step >= STEPS for one in swarm.ledger.evaluations()), "the second evaluation")
+        yield swarm
+    finally:
+        swarm.kill_all()
+
+
+def loss_of(swarm: SmallSwarm) -> float:
+    """Held out, after the steps."""
+    return next(one.loss for one in swarm.ledger.evaluations() if one.step >= STEPS)
+
+
+def test_a_liar_is_named_and_the_loss_is_as_without(corpus: Path, tokenizer_folder: Path, tmp_path: Path):
+    (tmp_path / "clean").mkdir()
+    (tmp_path / "attacked").mkdir()
+    with a_run(tmp_path / "clean", corpus, tokenizer_folder, lies=False) as swarm:
+        clean = loss_of(swarm)
+        assert not [one for one in swarm.ledger.rounds.flags() if one.kind == GRADIENT]
+    with a_run(tmp_path / "attacked", corpus, tokenizer_folder, lies=True) as swarm:
+        swarm.wait(swarm.ledger.rounds.flags, "a flag")
+        flags = [one for one in swarm.ledger.rounds.flags() if one.kind == GRADIENT]
+        assert {one.user for one in flags} == {"~eve"}
+        times = float(flags[0].what.split(" times")[0].rpartition(" ")[2])
+        assert times == pytest.approx(-TIMES, rel=0.5)
+        assert "attention: ~eve sends gradients" in text_of(swarm.peers[0])
+        assert loss_of(swarm) < clean + SPREAD

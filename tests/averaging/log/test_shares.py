@@ -1,0 +1,47 @@
+"""Nobody has more of a mean than the bound, whatever they say to have, and nobody else loses by that."""
+
+from fractions import Fraction
+
+import pytest
+
+from averaging.log.shares import FEW, MOST, counted
+
+
+def shares_of(weights: list[int]) -> list[float]:
+    """Of members that are users of their own."""
+    found = counted([f"user {number}" for number in range(len(weights))], weights)
+    return [one / sum(found) for one in found]
+
+
+@pytest.mark.parametrize("users", [2, 3, 5, 10, 16, 300])
+@pytest.mark.parametrize("claim", [10**3, 10**6, 2**29])
+def test_the_greatest_claim_has_no_more_than_the_bound(users: int, claim: int) -> None:
+    first, *others = shares_of([claim, *[500] * (users - 1)])
+    bound = float(max(MOST, FEW / users))
+    assert first <= bound + 1e-3
+    assert first == pytest.approx(min(bound, claim / (claim + 500 * (users - 1))), abs=2e-3)
+    assert others == pytest.approx([(1 - first) / (users - 1)] * (users - 1))
+
+
+def test_several_heavy_users_are_cut_to_the_same_and_the_light_ones_stay_as_they_are() -> None:
+    weights = [9000, 7000, 5000, *[100] * 17]
+    found = counted([str(number) for number in range(20)], weights)
+    assert found[3:] == weights[3:]
+    assert found[0] == found[1] == found[2] and found[0] / sum(found) == pytest.approx(0.15, abs=1e-3)
+
+
+def test_devices_of_a_user_share_the_bound_by_what_they_bring() -> None:
+    users = ["eve", "eve", "eve", *[f"user {number}" for number in range(15)]]
+    found = counted(users, [6000, 3000, 0, *[100] * 15])
+    assert sum(found[:3]) / sum(found) <= MOST
+    assert found[0] == pytest.approx(2 * found[1], abs=2) and not found[2]
+
+
+@pytest.mark.parametrize("weights", [[], [0], [0, 0], [7], [7, 7], [1] * 10, [60, 60, 60, 50, 50, 40, 40, 20]])
+def test_where_nobody_is_beyond_the_bound_nothing_changes(weights: list[int]) -> None:
+    assert counted([str(number) for number in range(len(weights))], weights) == weights
+
+
+def test_members_without_gradients_make_nobodys_bound_smaller() -> None:
+    assert counted(["a", "b", "c", "d"], [90, 10, 0, 0]) == [30, 10, 0, 0]
+    assert Fraction(30, 40) == FEW / 2
