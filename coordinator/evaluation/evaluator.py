@@ -102,8 +102,12 @@ def evaluate(model: PretrainingModel, batches: Iterable[Batch], *, autocast: boo
         model.train(was_training)
     if not masked:
         raise ValueError("held-out batches have no masked position to evaluate on")
-    order = (order_loss / ordered, correct / ordered) if ordered else (None, None)
-    return Evaluation(masked_lm_loss / masked, *order, samples)
+    return Evaluation(
+        masked_lm_loss=masked_lm_loss / masked,
+        sentence_order_loss=order_loss / ordered if ordered else None,
+        sentence_order_accuracy=correct / ordered if ordered else None,
+        samples=samples,
+    )
 
 
 class Evaluator:

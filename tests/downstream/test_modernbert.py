@@ -60,4 +60,4 @@ def test_a_released_modernbert_is_a_plain_one_and_learns_a_task(run: RunFile, en
     tuned = tmp_path / "tuned"
     results = finetune(TASKS["ner"](), str(released), entities, QUICK, out=tuned, console=Console(quiet=True))
     assert results.models[0].test("f1").mean > 0.9
-    assert pipeline("ner", str(tuned))("বেগম নদী")
+    assert pipeline("token-classification", str(tuned))("বেগম নদী")

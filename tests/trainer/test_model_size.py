@@ -33,7 +33,8 @@ def test_a_model_has_the_tensors_that_are_foretold(either: RunFile, tokenizer: P
 
 def test_a_sample_costs_what_torch_counts(either: RunFile, tokenizer: PreTrainedTokenizerFast):
     meta, samples = torch.device("meta"), 64
-    model: Any = build_model(either, tokenizer).to(meta)
+    model: Any = build_model(either, tokenizer)
+    model.to(meta)
     model.set_attn_implementation("eager")  # products that are counted one by one
     batch = Collator(tokenizer, either.data).longest(samples)
     with FlopCounterMode(display=False) as counter:

@@ -41,6 +41,7 @@ class ModernBertPretraining(ModernBertForMaskedLM):
 
     def _read_states(self, batch: Batch) -> torch.Tensor:
         """The normalized output of the last layer at the masked positions, [M, hidden]."""
+        layers: list[Any] = list(self.model.layers)  # torch does not type what a module holds
         hidden = self.model.embeddings(batch.input_ids)
         places = torch.arange(hidden.shape[1], device=hidden.device)[None]
         inputs = {
@@ -48,9 +49,8 @@ class ModernBertPretraining(ModernBertForMaskedLM):
                 "attention_mask": self._mask(kind, hidden, batch.attention_mask),
                 "position_embeddings": self.model.rotary_emb(hidden, places, kind),
             }
-            for kind in dict.fromkeys(self.config.layer_types)
+            for kind in dict.fromkeys(layer.attention_type for layer in layers)
         }
-        layers: list[Any] = list(self.model.layers)  # torch does not type what a module holds
         for layer in layers[:-1]:
             hidden = layer(hidden, **inputs[layer.attention_type])
         last = layers[-1]
@@ -65,7 +65,7 @@ class ModernBertPretraining(ModernBertForMaskedLM):
             return None
         make = create_bidirectional_mask if kind == GLOBAL else create_bidirectional_sliding_window_mask
         # with the skip Transformers checks whether anything is masked, which waits for the GPU
-        mask: torch.Tensor = make(
+        mask: Any = make(
             config=self.config, inputs_embeds=hidden, attention_mask=padding, allow_is_bidirectional_skip=False
         )
         return mask

@@ -7,7 +7,7 @@ from transformers import AlbertForMaskedLM, PreTrainedTokenizerFast
 from coordinator.evaluation.probes import fill, likeliest, read_probes
 from swarm.errors import RunFileError
 from swarm.run_file import RunFile
-from trainer.model import PretrainingModel
+from trainer.models.albert import AlbertPretraining
 
 PROBES = ["The boats go down to the [MASK].", "[MASK] on the river knows the others."]
 
@@ -17,7 +17,7 @@ def with_probes(run: RunFile, *probes: str) -> RunFile:
 
 
 def test_a_gap_is_filled_as_transformers_would(
-    run: RunFile, tokenizer: PreTrainedTokenizerFast, model: PretrainingModel
+    run: RunFile, tokenizer: PreTrainedTokenizerFast, model: AlbertPretraining
 ) -> None:
     probes = read_probes(with_probes(run, *PROBES), tokenizer)
     model.train()

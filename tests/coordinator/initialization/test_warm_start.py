@@ -27,7 +27,7 @@ from tests.coordinator.initialization.conftest import LENGTH, MODERNBERT, MakeRu
 from tests.support.hub.reader import read_from_hub
 from tests.support.hub.repositories import File
 from tests.support.hub.stand_in import HubStandIn
-from trainer.model import PretrainingModel, build_model
+from trainer.model import PretrainingModel, build_model, vocabulary_of
 
 POSITIONS = "albert.embeddings.position_embeddings.weight"
 EMBEDDINGS, BIAS = BY_VOCABULARY = ("albert.embeddings.word_embeddings.weight", "predictions.bias")
@@ -89,7 +89,7 @@ def test_another_script_begins_with_mean_and_covariance(
     parameters, said = started(make_run(str(old)), tokenizer)
     assert "too few to compare the others with" in said
     shared = shared_tokens(old_tokenizer, tokenizer)
-    theirs = old_model.get_input_embeddings().weight.detach()
+    theirs = vocabulary_of(old_model)[0].detach()
     ours = parameters[EMBEDDINGS]
     assert torch.equal(ours[list(shared)], theirs[list(shared.values())])
     assert ours.mean(0) == pytest.approx(theirs.mean(0), abs=0.05)
