@@ -1,5 +1,6 @@
 """The experts of a run as a peer that has the model reaches them: a table of who has which, and calls."""
 
+import asyncio
 import contextlib
 from concurrent.futures import TimeoutError as NoAnswer
 
@@ -14,7 +15,7 @@ from experts.remote.remote_experts import RemoteExperts
 from swarm.access.gate import Gate
 from swarm.run_file import RunFile
 
-CLOSING = 2.0  # seconds for the connection to libp2p's daemon to end
+CLOSING = 2.0  # seconds
 
 
 def open_experts(run: RunFile, fingerprint: str, dht: DHT, gate: Gate) -> "ReachedExperts | None":
@@ -53,5 +54,10 @@ class ReachedExperts:
         """End all streams; before the DHT is shut down."""
         self.caller.close()
         with contextlib.suppress(NoAnswer):
-            self._loop.call(self._p2p.shutdown(), CLOSING)
+            self._loop.call(self._end(), CLOSING)
         self._loop.stop(CLOSING)
+
+    async def _end(self) -> None:
+        # a look into the directory that is under way would wait for a DHT that is gone, and the process for it
+        await asyncio.get_running_loop().shutdown_default_executor()
+        await self._p2p.shutdown()
