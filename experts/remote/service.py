@@ -167,7 +167,7 @@ class ExpertService:
         version = self._version(part.uid)
         if version is None or 0 < version <= part.version:
             return self._answer(request, [NOT_HERE if version is None else NOTHING_NEWER])
-        if self._states.attempt(user) is not None:
+        if not self.leaves and self._states.attempt(user) is not None:
             return self._answer(request, [BUSY])
         return self._answer(request, [await self._worker.between(self._state, part.uid)])
 

@@ -29,6 +29,8 @@ COUNT = 4
 TIMEOUT = 2.0  # seconds of a call
 MARGIN = 1.0  # beyond it, on a machine that is not quite quiet
 SERVING_FROM = re.compile(r"serving expert \((\d), (\d)\) from step (\d+)")
+HOLDINGS = re.compile(r"Serving (.*); keeping copies of (.*)\.$", re.MULTILINE)
+UID = re.compile(r"\d\.\d")
 RECOVERED = re.compile(r"expert \((\d), (\d)\) begins with the coordinator's state of step (\d+)")
 
 
@@ -83,6 +85,14 @@ class Hosted:
         for path in folder.glob("[0-9]*.safetensors"):
             files.read(tuple(map(int, path.stem.split("."))))
         return files.versions
+
+    def has_each_once(self, *hosts: Peer) -> bool:
+        """Whether each expert is served by one of the hosts, and copied by another one, as they said last."""
+        held = [HOLDINGS.findall(text_of(host))[-1:] for host in hosts]
+        served, copied = (
+            sorted(uid for said in held for line in said for uid in UID.findall(line[part])) for part in (0, 1)
+        )
+        return served == copied and len(set(served)) == len(served) == COUNT
 
     def logged(self, name: str, pattern: re.Pattern[str]) -> dict[Uid, int]:
         """The newest count of steps that a host has logged for each expert."""
@@ -154,10 +164,26 @@ def test_a_standby_goes_on_from_its_copies_and_no_call_waits_too_long(hosted: Ca
     if fault == "freeze":
         for process in frozen:
             process.resume()
-        run.swarm.wait(lambda: "Serving no expert; keeping copies of experts" in text_of(first), "it is the standby")
+        run.swarm.wait(
+            lambda: run.has_each_once(first, second), "each expert served by one host and copied by the other"
+        )
         run.wait_for_answers()
     assert run.said()["slowest"] <= TIMEOUT + MARGIN
     run.end_well(*((second,) if fault == "kill" else (second, first)))
+
+
+@pytest.mark.faults
+def test_a_host_that_leaves_hands_over_everything(hosted: Callable[..., Hosted]):
+    run = hosted()
+    first = run.host("hema")
+    run.call()
+    run.wait_for_answers()
+    second = run.host("kavi")
+    run.wait_for_copies("kavi")
+    assert first.stop(PATIENCE) == 0, text_of(first)
+    assert run.logged("kavi", SERVING_FROM) == run.files("hema"), "it has ended only when all was handed over"
+    run.wait_for_answers()
+    run.end_well(second)
 
 
 @pytest.mark.faults
