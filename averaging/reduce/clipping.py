@@ -4,8 +4,9 @@ A mean over w masked tokens is the slope of the loss with noise of norm s / sqrt
 noise is most of it, and `||g|| sqrt(w)` is about the same for all honest senders; where it is the slope, `||g||` is.
 What a sender's weight explains is the larger one of the two weighted medians over the senders, the first divided by
 its sqrt(w): one that computes much is not to be quieter than the others. Its *loudness* is the norm of its gradient,
-relative to that. What is above `LOUDEST` can be scaled down to it: one step of CenteredClip from zero (Karimireddy et
-al. 2021, "Learning from History for Byzantine Robust Optimization").
+relative to that. A gradient above `LOUDEST` can be scaled down: to that, as a step of CenteredClip from zero would do
+(Karimireddy et al. 2021, "Learning from History for Byzantine Robust Optimization"), and further the louder it is: then
+it is no noise. One that is multiplied by 100 has next to no influence.
 
 All numbers here are equal to the bit on every processor, so that anybody can sum a mean again.
 """
@@ -55,8 +56,9 @@ def loudness(squared_norms: Sequence[float], weights: Sequence[int]) -> list[flo
 
 
 def bounded(weight: int, loud: float) -> int:
-    """What a sender counts with when it is scaled down to `LOUDEST`: a whole number, so that sums stay exact."""
-    return weight if loud <= LOUDEST else int(weight * (LOUDEST / loud))
+    """What a loud sender counts with: the louder it is, the less it says. A whole number, so that sums stay exact."""
+    times = LOUDEST / loud
+    return weight if times >= 1.0 else int(weight * times * times)
 
 
 def _weighted_median(values: Sequence[tuple[float, int]]) -> float:

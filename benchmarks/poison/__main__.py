@@ -1,6 +1,6 @@
 """What liars do to the held-out loss of a run, with and without `access.robust`, beside a run of honest peers.
 
-    python -m benchmarks.poison [--other FILE] [--seeds 1] [--steps 40] [--only NAME] [--json FILE]
+    python -m benchmarks.poison [--other FILE] [--seeds 1] [--steps 40] [--only NAME] [--share PERCENT] [--json FILE]
 
 16 peers compute real gradients of a small model of the demo's kind, from the demo's text; they weigh 8 to 512 samples
 in a global step. Pieces, means and optimizer steps are made by the functions that make them in a run. Liars have 6, 15
@@ -26,17 +26,17 @@ from app.demo.demo import DEFAULT_RUN
 from benchmarks import command
 from benchmarks.learning.learner import HeldOut, begun, make_tokenizer
 from benchmarks.poison.attacks import ATTACKS, Attack
-from benchmarks.poison.course import Course, Outcome, Peer, batches_of, weights_with
+from benchmarks.poison.course import Course, Peer, batches_of, weights_with
 from swarm.errors import SahajError
 from swarm.files import write_file
 from swarm.run_file import DataSource, RunFile, load_run, parse_run
 
-SHARES = {"6 %": (0.06, 1), "15 %": (0.15, 1), "25 %": (0.25, 2)}  # of the weight, and how many liars have it
+SHARES = {6: 1, 15: 1, 25: 2}  # percent of the weight, and how many liars have it
 FOREIGN = (32, 64, 128)  # samples of the honest peers whose text is another
-CHANGES: dict[str, dict[str, Any]] = {  # of the demo's run: a run of 40 steps takes a minute
-    "model": {"hidden_size": 64, "embedding_size": 64, "intermediate_size": 256, "num_attention_heads": 2},
-    "tokenizer": {"path": "tokenizer", "vocab_size": 2048},
-    "data": {"max_length": 32, "validation_samples": 512},
+CHANGES: dict[str, dict[str, Any]] = {  # of the demo's run: smaller, as there are many runs
+    "model": {"hidden_size": 32, "embedding_size": 32, "intermediate_size": 128, "num_attention_heads": 2},
+    "tokenizer": {"path": "tokenizer", "vocab_size": 1024, "max_documents": 500},
+    "data": {"max_length": 16, "validation_samples": 512},
 }
 
 
@@ -45,16 +45,19 @@ def main(
     seeds: Annotated[int, typer.Option(min=1, help="Orders of the text; losses are medians.")] = 1,
     steps: Annotated[int, typer.Option(min=2, help="Global steps of each run.")] = 40,
     only: Annotated[list[str] | None, typer.Option(help="Attacks by name; default: all.")] = None,
+    share: Annotated[list[int] | None, typer.Option(help="Percent of the liars: 6, 15 or 25; default: all.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Measure, and print a table."""
     names = [one.name for one in ATTACKS]
     if unknown := set(only or ()) - set(names):
         raise SahajError(f"no attack is called {sorted(unknown)[0]!r}; there are {', '.join(names)}")
+    if unknown_shares := set(share or ()) - set(SHARES):
+        raise SahajError(f"liars weigh {', '.join(map(str, SHARES))} percent, not {min(unknown_shares)}")
     attacks = [one for one in ATTACKS if not only or one.name in only]
     with tempfile.TemporaryDirectory(prefix="sahaj-poison-") as folder:
         run = prepared(Path(folder), other, steps)
-        figures = measured(run, attacks, range(seeds), other)
+        figures = measured(run, attacks, range(seeds), [one for one in SHARES if not share or one in share], other)
     if json_file is not None:
         write_file(json_file, json.dumps(figures, indent=2) + "\n")
     Console().print(table(figures))
@@ -77,7 +80,9 @@ def prepared(folder: Path, other: Path | None, steps: int, changes: dict[str, di
     return run
 
 
-def measured(run: RunFile, attacks: list[Attack], seeds: range, other: Path | None) -> dict[str, Any]:
+def measured(
+    run: RunFile, attacks: list[Attack], seeds: range, shares: list[int], other: Path | None
+) -> dict[str, Any]:
     """The figures: by attack and share of the weight, and of peers with another text."""
     held_out, model, console = HeldOut(run), begun(run), Console(stderr=True)
     found: dict[str, dict[str, list[dict[str, float]]]] = {}
@@ -85,14 +90,19 @@ def measured(run: RunFile, attacks: list[Attack], seeds: range, other: Path | No
 
     for seed in seeds:
         course = Course(run, model, held_out, seed)
-        for share, (fraction, liars) in SHARES.items():
-            peers = peers_of(run, fraction, liars, seed)
+        for percent in shares:
+            share, peers = f"{percent} %", peers_of(run, percent / 100, SHARES[percent], seed)
             honest = [peer.name for peer in peers if not peer.lies]
+            liars = [peer.name for peer in peers if peer.lies]
             clean = course.train(peers, ATTACKS[0], "off").loss
             for attack in attacks:
                 attacked, undefended = (course.train(peers, attack, robust) for robust in ("enforce", "off"))
                 row = {"clean": clean, "attacked": attacked.loss, "undefended": undefended.loss}
-                row |= {"honest_lost": attacked.share_lost(honest), "liars_lost": _lost_by_liars(peers, attacked)}
+                row |= {"honest_lost": attacked.share_lost(honest), "liars_lost": attacked.share_lost(liars)}
+                row |= {
+                    f"{group}_flagged": len(attacked.flagged.intersection(names))
+                    for group, names in (("honest", honest), ("liars", liars))
+                }
                 found.setdefault(attack.name, {}).setdefault(share, []).append(row)
                 console.print(f"seed {seed}, {attack.name}, {share}: {_shown(row)}")
         if other is not None:
@@ -126,6 +136,7 @@ def with_other_text(run: RunFile, course: Course, other: Path, seed: int) -> dic
         "attacked": outcomes[0].loss,
         "foreign_lost": lost[0],
         "others_lost": lost[1],
+        "flagged": len(outcomes[0].flagged),
     }
 
 
@@ -135,10 +146,6 @@ def _peer(run: RunFile, source: DataSource, name: str, samples: int, lies: bool,
 
 def _source(text: Path) -> DataSource:
     return DataSource(path=str(text.absolute()))
-
-
-def _lost_by_liars(peers: list[Peer], outcome: Outcome) -> float:
-    return outcome.share_lost([peer.name for peer in peers if peer.lies])
 
 
 def _medians(rows: list[dict[str, float]]) -> dict[str, float]:
@@ -151,14 +158,29 @@ def _shown(row: dict[str, float]) -> str:
 
 def table(figures: dict[str, Any]) -> Table:
     """The figures for people."""
-    shown = Table("attack", "weight", "clean", "attacked", "undefended", "honest lose", "liars lose")
+    shown = Table("attack", "weight", "clean", "attacked", "undefended", "honest lose", "liars lose", "flagged")
     for name, by_share in figures["attacks"].items():
         for share, row in by_share.items():
             losses = (f"{row[key]:.3f}" for key in ("clean", "attacked", "undefended"))
-            shown.add_row(name, share, *losses, f"{row['honest_lost']:.1%}", f"{row['liars_lost']:.1%}")
+            shown.add_row(
+                name,
+                share,
+                *losses,
+                f"{row['honest_lost']:.1%}",
+                f"{row['liars_lost']:.1%}",
+                f"{row['liars_flagged']:.0f} liars, {row['honest_flagged']:.0f} others",
+            )
     if (other := figures["other_text"]) is not None:
         losses = (f"{other[key]:.3f}" for key in ("clean", "attacked"))
-        shown.add_row("none, another text", "", *losses, "", f"{other['foreign_lost']:.1%} of theirs", "")
+        shown.add_row(
+            "none, another text",
+            "",
+            *losses,
+            "",
+            f"{other['foreign_lost']:.1%} of theirs",
+            "",
+            f"{other['flagged']:.0f}",
+        )
     return shown
 
 

@@ -1,11 +1,14 @@
 """A run of 16 simulated peers in one process: real text, model, gradients, pieces, means and optimizer steps."""
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
+from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
 from averaging.log.shares import counted
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
@@ -16,6 +19,7 @@ from averaging.reduce.reducer import average
 from averaging.shell.replay import decode_update
 from benchmarks.learning.learner import HeldOut
 from benchmarks.poison.attacks import Attack, Scene, Vector
+from coordinator.ledger.rounds import LoudGradients
 from corpus.documents import open_documents
 from swarm.run_file import DataSource, RunFile
 from tokenizer.loading import load_tokenizer
@@ -45,6 +49,7 @@ class Outcome:
     loss: float  # held out, in nats
     weights: dict[str, int] = field(default_factory=dict)  # that each peer brought, over all steps and chunks
     lost: dict[str, float] = field(default_factory=dict)  # of it, for being loud
+    flagged: set[str] = field(default_factory=set)  # peers of which the organizer is told
 
     def share_lost(self, names: Sequence[str]) -> float:
         """Of the weight of these peers."""
@@ -81,7 +86,7 @@ class Course:
         """From the first state to the last global step."""
         random = np.random.default_rng(self._seed)
         state = initial_state(self.layout, self.layout.views(self._first))
-        optimizer, outcome = StateOptimizer(self.layout, self._run.optimizer), Outcome(float("nan"))
+        optimizer, outcome, watch = StateOptimizer(self.layout, self._run.optimizer), Outcome(math.nan), LoudGradients()
         for step in range(self._run.optimizer.total_steps):
             self._load(state.parameters)
             own, weights = {}, {}
@@ -93,7 +98,10 @@ class Course:
                 own[peer.name], masked = self._gradient([falsify(b, random) for b in batches] if falsify else batches)
                 weights[peer.name] = masked * attack.claim if peer.lies else masked
             gradients = self._sent(peers, own, weights, attack, random)
-            update = self._mean(gradients, weights, robust, outcome)
+            update, part = self._mean(gradients, weights, robust, outcome)
+            members = tuple(Member(name, name, (step,), weight, True) for name, weight in weights.items())
+            header = Header("", step + 1, HeaderKind.UPDATE, "", Ballot(1, ""), members, (part,))
+            outcome.flagged |= {flag.user for flag in watch.flags(header)}
             optimizer.step_in_place(state, update)
         self._load(state.parameters)
         outcome.loss = self._held_out.loss(self._model)
@@ -133,8 +141,9 @@ class Course:
 
     def _mean(
         self, gradients: Mapping[str, Vector], weights: Mapping[str, int], robust: Robust, outcome: Outcome
-    ) -> torch.Tensor:
+    ) -> tuple[torch.Tensor, Part]:
         chunks, plan = [], sorted(gradients)
+        found: dict[str, list[float]] = {name: [] for name in plan}
         shares = counted(plan, [weights[name] for name in plan])
         bounds = dict(zip(plan, shares, strict=True)) if robust == "enforce" else None
         for chunk in range(self.grid.count):
@@ -142,11 +151,15 @@ class Course:
             pieces = [(name, encode_piece(gradients[name][place], weights[name], KIND)) for name in plan]
             mean = average(self.grid, KIND, pieces, chunk, weights, robust, bounds)
             chunks.append(mean.encoded)
+            for name in plan:
+                found[name].append(dict(mean.loud).get(name, 1.0))
             for name, loud in mean.loud:
                 outcome.lost[name] = outcome.lost.get(name, 0.0) + weights[name] - bounded(weights[name], loud)
         for name in plan:
             outcome.weights[name] = outcome.weights.get(name, 0) + weights[name] * self.grid.count
-        return decode_update(chunks, self.grid, KIND)
+        medians = {name: statistics.median_low(times) for name, times in found.items()}
+        part = Part("", ("",) * self.grid.count, tuple((name, one) for name, one in medians.items() if one > 1.0))
+        return decode_update(chunks, self.grid, KIND), part
 
 
 def _part(batch: Batch, times: int) -> Batch:

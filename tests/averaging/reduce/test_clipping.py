@@ -58,9 +58,9 @@ def test_few_senders_and_silent_ones_are_never_loud() -> None:
     assert loudness([0.0] * 8, WEIGHTS) == [1.0] * 8
 
 
-def test_a_loud_sender_counts_with_a_whole_part_of_its_weight() -> None:
+def test_a_loud_sender_counts_with_a_whole_part_of_its_weight_that_is_smaller_the_louder_it_is() -> None:
     assert bounded(1000, LOUDEST) == 1000
-    assert bounded(1000, 3 * LOUDEST) == 333
+    assert bounded(1000, 3 * LOUDEST) == 111
     assert bounded(1000, 1e9) == 0
 
 

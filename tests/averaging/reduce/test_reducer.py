@@ -21,7 +21,7 @@ KINDS: tuple[Compression, ...] = ("8bit", "float16", "none")
 WEIGHTS = {"ada": 700, "liar": 300, "zoe": 20}
 HEADER = 4 + 4  # bytes of weight and tag
 ROBUST: tuple[Robust, ...] = ("off", "watch", "enforce")
-CROWD = {f"peer {number}": 100 * (number + 1) for number in range(6)}
+CROWD = {f"peer {number}": 10_000 * (number + 1) for number in range(6)}
 
 
 def drawn(seed: int, elements: int = ELEMENTS) -> np.ndarray:
@@ -159,7 +159,7 @@ def test_what_a_sender_sends_sets_the_size_of_nothing():
 def crowd(kind: Compression, times: float) -> tuple[dict[str, np.ndarray], list[tuple[str, bytes]]]:
     """Gradients of noise, one of them so many times larger, and their pieces."""
     gradients = {
-        session: drawn(seed) * np.float32((times if seed == 3 else 1.0) / np.sqrt(weight))
+        session: drawn(seed) * np.float32((times if seed == 3 else 1.0) * 10 / np.sqrt(weight))
         for seed, (session, weight) in enumerate(CROWD.items())
     }
     return gradients, [(session, encode_piece(one, CROWD[session], kind)) for session, one in gradients.items()]
@@ -179,7 +179,7 @@ def test_a_loud_sender_is_named_and_scaled_down_where_that_is_enforced(kind: Com
     assert off.encoded == watching.encoded and not off.loud
     ((session, times),) = watching.loud
     assert session == "peer 3" and times == pytest.approx(50, rel=0.05) and enforcing.loud == watching.loud
-    gradients[session] = gradients[session] * np.float32(2.0 / times)
+    gradients[session] = gradients[session] * np.float32((2.0 / times) ** 2)
     expected = sum(CROWD[one] * gradient for one, gradient in gradients.items()) / sum(CROWD.values())
     assert decode(enforcing.encoded, ELEMENTS, kind) == pytest.approx(expected, abs=2e-3)
 
