@@ -8,7 +8,9 @@ import typer
 from swarm.countries import country_code
 from swarm.logging import logs
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="the run file, as runs/demo.yaml", show_default=False)]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="the run file, such as runs/demo.yaml", show_default=False)
+]
 PeersOption = Annotated[
     list[str],
     typer.Option(
@@ -17,31 +19,46 @@ PeersOption = Annotated[
 ]
 ListenOption = Annotated[
     list[str],
-    typer.Option("--listen", metavar="ADDRESS", help="address to listen on, as /ip4/0.0.0.0/tcp/31337"),
+    typer.Option("--listen", metavar="ADDRESS", help="address to listen on, such as /ip4/0.0.0.0/tcp/31337"),
 ]
 AnnounceOption = Annotated[
     list[str],
-    typer.Option("--announce", metavar="ADDRESS", help="address to announce to other peers, if it differs"),
+    typer.Option(
+        "--announce", metavar="ADDRESS", help="address that other peers connect to, if it differs from --listen"
+    ),
 ]
-RelayOption = Annotated[list[str], typer.Option(help="relay through which others can reach this peer")]
+RelayOption = Annotated[
+    list[str],
+    typer.Option(metavar="ADDRESS", help="peer through which others can reach this one; may be repeated"),
+]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default the best there is")]
-MicroBatchOption = Annotated[int | None, typer.Option(min=1, help="samples at a time; found by trying if absent")]
+MicroBatchOption = Annotated[
+    int | None, typer.Option(min=1, help="samples at a time; by default the program tries sizes")
+]
 CompileOption = Annotated[bool, typer.Option("--compile", help="use torch.compile")]
 GraceOption = Annotated[
     float | None,
-    typer.Option(min=0.0, help="seconds that SIGTERM leaves to finish a global step, as 100 on a spot instance"),
+    typer.Option(min=0.0, help="seconds to finish a global step after SIGTERM; with --spot, what the cloud allows"),
 ]
 CountryOption = Annotated[
     str | None,
-    typer.Option(metavar="XX", parser=country_code, help="your country, as BD; shown only as a count of people"),
+    typer.Option(
+        metavar="XX",
+        parser=country_code,
+        help="your country, such as BD; others see only how many people a country has",
+    ),
 ]
 UploadOption = Annotated[
-    float | None, typer.Option("--max-upload", metavar="MBIT", min=1.0, help="what averaging may send, in Mbit/s")
+    float | None,
+    typer.Option("--max-upload", metavar="MBIT", min=1.0, help="the most that averaging may send, in Mbit/s"),
 ]
 DownloadOption = Annotated[
-    float | None, typer.Option("--max-download", metavar="MBIT", min=1.0, help="what averaging may fetch, in Mbit/s")
+    float | None,
+    typer.Option("--max-download", metavar="MBIT", min=1.0, help="the most that averaging may fetch, in Mbit/s"),
 ]
-VerboseOption = Annotated[bool, typer.Option("--verbose", help="show each step, and what hivemind and libp2p say")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", help="also show the steps of the start, and messages of hivemind and libp2p")
+]
 LogLevelOption = Annotated[
-    logs.Level, typer.Option("--log-level", envvar="SAHAJ_LOG_LEVEL", help="from which level on messages are logged")
+    logs.Level, typer.Option("--log-level", envvar="SAHAJ_LOG_LEVEL", help="lowest level of messages in the log")
 ]

@@ -92,7 +92,7 @@ class TrainingLoop:
             if entry.header.kind is HeaderKind.ROLLBACK:
                 self._states_told += 1
                 step = entry.header.step
-                messages.append(f"The swarm goes back to an older state of the model, as global step {step:,}.")
+                messages.append(f"The run goes back to an older state of the model, which is now global step {step:,}.")
         return messages
 
     def _changes(self) -> list[str]:
@@ -103,8 +103,8 @@ class TrainingLoop:
             messages.append(explanation(trains=not progress.rests, share=progress.share, upload=self._optimizer.upload))
         loaded = self._optimizer.states_loaded
         if loaded > self._states_told and not progress.is_behind:  # the updates since then are applied, too
-            why = "Others were ahead: took" if self._states_told else "Took"
-            messages.append(f"{why} over the state of global step {self._optimizer.step:,} from the swarm.")
+            why = "Others were ahead: loaded" if self._states_told else "Loaded"
+            messages.append(f"{why} the state of global step {self._optimizer.step:,} from the swarm.")
             self._states_told = loaded
         return messages
 

@@ -27,10 +27,10 @@ from swarm.logging import logs
 def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
     name: Annotated[
-        str | None, typer.Option(help="a name of your own, where the run is open (then no token is used)")
+        str | None, typer.Option(help="name that others see, if the run is open; then no token is used")
     ] = None,
     allow_write_token: Annotated[
-        bool, typer.Option("--allow-write-token", help="use a Hugging Face token even if it can change things")
+        bool, typer.Option("--allow-write-token", help="accept a Hugging Face token that may change things on the Hub")
     ] = False,
     data: Annotated[Path | None, typer.Option(help="text of this machine to train on, instead of the run's")] = None,
     state: Annotated[
@@ -41,7 +41,7 @@ def join(
     ] = None,
     client_mode: Annotated[
         bool | None,
-        typer.Option("--client-mode/--no-client-mode", help="accept no connections; found out if neither is given"),
+        typer.Option("--client-mode/--no-client-mode", help="accept no connections; by default the program finds out"),
     ] = None,
     listen: ListenOption = [],  # noqa: B006  (Typer reads the default; it is never changed)
     announce: AnnounceOption = [],  # noqa: B006

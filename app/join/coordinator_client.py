@@ -156,7 +156,7 @@ class CoordinatorClient:
                     if len(content) > limit:
                         raise JoinProblem(
                             ProblemKind.MANIFEST,
-                            f"{self.base}: {path} is longer than the {limit:,} bytes it may have; tell the organizer",
+                            f"{self.base}: {path} is longer than {limit:,} bytes; tell the organizer",
                         )
                 return response.status_code, response.headers, bytes(content)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:

@@ -19,7 +19,7 @@ from swarm.secret_variables import hub_token, secret
 
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
 HOW_TO_MAKE = f"make one at {TOKEN_PAGE}: Create new token, Fine-grained, no box ticked"
-IN_SHELL = "`export HF_TOKEN=hf_...`, then join again; or insist with --allow-write-token"
+IN_SHELL = "`export HF_TOKEN=hf_...`, then join again; or accept this one with --allow-write-token"
 IN_NOTEBOOK = "and type it here, or keep it as the secret HF_TOKEN"
 PATIENCE = 15.0  # seconds to wait for the Hub
 LONGEST = 4096  # characters; some kinds of tokens are long
@@ -65,7 +65,7 @@ def ask_for_token() -> HubToken:
         typed = ""
     if not typed:
         raise JoinProblem(ProblemKind.TOKEN_MISSING, f"no token was typed; {HOW_TO_MAKE}")
-    return _token(typed, "what was typed")
+    return _token(typed, "your input")
 
 
 def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -> str:
@@ -83,7 +83,7 @@ def check_token(token: HubToken, *, allow_write: bool, notebook: bool = False) -
     if may and not allow_write:
         raise JoinProblem(
             ProblemKind.TOKEN_TOO_STRONG,
-            f"the token of {token.source} {may}, and joining needs no permission: {HOW_TO_MAKE}, "
+            f"the token from {token.source} {may}, and joining needs no permission: {HOW_TO_MAKE}, "
             + (IN_NOTEBOOK if notebook else IN_SHELL),
         )
     return str(answer["name"])
@@ -140,7 +140,7 @@ def _whoami(token: HubToken) -> Mapping[str, Any]:
         )
         if response.status_code in (401, 403):
             raise JoinProblem(
-                ProblemKind.TOKEN_REJECTED, f"the Hub does not accept the token of {token.source}; {HOW_TO_MAKE}"
+                ProblemKind.TOKEN_REJECTED, f"the Hub does not accept the token from {token.source}; {HOW_TO_MAKE}"
             )
         answer = response.raise_for_status().json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

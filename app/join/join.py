@@ -120,7 +120,8 @@ def warning_about_token(access: Access, name: str | None, url: str) -> str | Non
     if needs_none or is_private(url):
         return None
     return (
-        f"Note: {url} is not encrypted: your token could be read on the way. Ctrl-C to stop, and ask for an https link."
+        f"Note: {url} is not encrypted, so others could read your token on the way. To avoid that, press Ctrl-C and "
+        "ask the organizer for an https link."
     )
 
 
@@ -189,8 +190,8 @@ def _check_fingerprint(
         client.join(request, bearer)  # the coordinator refuses, and names what differs
         raise JoinProblem(
             ProblemKind.WRONG_FINGERPRINT,
-            f"{run.name}: this program makes the fingerprint {ours.digest} of the run, the coordinator {theirs}; "
-            "install the version that the coordinator has",
+            f"{run.name}: this program would train with other settings than the run (fingerprint {ours.digest}, not "
+            f"{theirs}); install the coordinator's version of Sahaj",
         )
     return request
 

@@ -77,7 +77,7 @@ def findings(run: RunFile, computer: Computer) -> Iterator[Finding]:
             "--device cpu uses the processor."
         )
     if computer.device.startswith("cpu"):
-        yield Finding("No GPU is used: this machine helps with its processor, slowly but surely.")
+        yield Finding("No GPU is used: this machine trains on its processor, which is slower and counts all the same.")
 
 
 def refuse_if_fatal(found: list[Finding]) -> None:
@@ -144,13 +144,14 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
     sources = ", ".join(source.name for source in run.data.train)
     lines = [
         f"Joining {run.name}{purpose}",
-        f"An ALBERT of {_count(sum(tensor_sizes(run)))} parameters learns {run.language} from {sources}.",
+        f"The model is an ALBERT with {_count(sum(tensor_sizes(run)))} parameters; the text is {sources} "
+        f"(language: {run.language}).",
         f"The leaderboard calls you {user}."
         if verified
         else f"The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "
         "permissions and leave out --name.",
-        "Your name, device, address, figures, gradients and the model go to the other peers; your files do not.",
-        "Leave at any moment with Ctrl-C: what you have contributed stays counted.",
+        "Other peers see your name, device, address, figures and gradients; your files stay on this machine.",
+        "Leave at any moment with Ctrl-C: what you have contributed still counts.",
     ]
     if run.release is not None and (
         run.release.contributors == "all" or (verified and run.release.contributors != "none")
@@ -159,7 +160,7 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
         lines.insert(
             -1,
             f"Your name and share will also stand in the {public}model card of {run.release.repo} on the Hub. To stay "
-            "out of it, press Ctrl-C and ask the organizer to put your name on the list of those who are not named.",
+            "out of it, press Ctrl-C and ask the organizer to leave your name out.",
         )
     if client_mode:
         lines.insert(3, "This machine accepts no connections from outside, so it trains in client mode.")

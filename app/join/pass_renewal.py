@@ -169,9 +169,9 @@ def pause(expires: float, now: float, failures: int, luck: float) -> float:
 
 def _describe(problem: Exception) -> str:
     if isinstance(problem, JoinProblem) and problem.kind in AWAY:
-        return "The coordinator is away; training goes on, and it is asked again within a minute."
+        return "The coordinator is away; training goes on, and the program asks again within a minute."
     reason = str(problem) if isinstance(problem, SahajError) else type(problem).__name__
-    return f"The pass could not be renewed ({reason}); training goes on, and it is tried again."
+    return f"The pass could not be renewed ({reason}); training goes on, and it tries again."
 
 
 class CoordinatorContact:

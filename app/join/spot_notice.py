@@ -39,7 +39,7 @@ class SpotNotice:
     def _watch(self) -> None:
         while not (notice := _ask_metadata()):
             time.sleep(CHECK_EVERY)
-        self._say(f"Amazon takes this machine away ({notice}): finishing what can be finished, then leaving.")
+        self._say(f"Amazon takes this machine away ({notice}): it finishes the global step if it can, then leaves.")
         os.kill(os.getpid(), signal.SIGTERM)
 
 

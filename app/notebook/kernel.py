@@ -23,11 +23,11 @@ SECRET = "HF_TOKEN"
 TOKEN_PAGE = "https://huggingface.co/settings/tokens"
 NAMES = {"colab": "Google Colab", "kaggle": "Kaggle", "notebook": "this notebook"}
 LIMITS = {
-    "colab": "Colab ends a session after some hours, or when its page is closed for long; what you have brought stays. "
-    "Its FAQ is said to disallow distributed computing without a paid balance: "
+    "colab": "Colab ends a session after some hours, or when its page is closed for long; your "
+    "contribution still counts. Its FAQ is said to disallow distributed computing without a paid balance: "
     "https://research.google.com/colaboratory/faq.html",
-    "kaggle": "Kaggle ends a session after 12 hours, or 20 minutes without you; what you have brought stays. "
-    "The hours count against your weekly quota of GPU.",
+    "kaggle": "Kaggle ends a session after 12 hours, or after 20 minutes without you; your contribution "
+    "still counts. The hours count against your weekly quota of GPU.",
     "notebook": "It trains for as long as this cell runs.",
 }
 

@@ -253,5 +253,8 @@ def explanation(*, trains: bool, share: float, upload: float | None) -> str:
     if trains:
         return "This computer computes gradients again; others average them."
     if share:
-        return f"Now {line} outweighs your processor: this computer only averages, {share:.0%} of all."
-    return f"Now {line} is too slow: all would wait for your gradients, so this computer only follows the model."
+        return f"From now on {line} helps more than your processor: this computer only averages, {share:.0%} of all."
+    return (
+        f"Now {line} is too slow for gradients: the others would wait for them. "
+        "This computer only follows the model, and computes again when that helps."
+    )

@@ -108,7 +108,8 @@ def _check_version(theirs: str, ours: str) -> Refused | None:
         shown = ".".join(there.groups())
         return Refused(
             error=Refusal.WRONG_VERSION,
-            message=f"this run works with Sahaj {ours}, not with {shown}; install that version and join again",
+            message=f"this run works with Sahaj {ours}, not with {shown}; "
+            "install that version, or join with the run's notebook",
         )
     return None
 
@@ -123,7 +124,7 @@ def _check_open(request: JoinRequest, policy: AccessPolicy) -> Refused | None:
             message=f"this run is finished, all {policy.total_steps} global steps are done; thank you for coming",
         )
     if policy.decisions.paused and request.fingerprint is None:
-        return Refused(error=Refusal.PAUSED, message="the organizer has paused this run; come back a little later")
+        return Refused(error=Refusal.PAUSED, message="the organizer has paused this run; come back later")
     return None
 
 
@@ -139,8 +140,8 @@ def _check_fingerprint(request: JoinRequest, ours: Fingerprint) -> Refused | Non
         named.append(f"and {len(found) - MOST_DIFFERENCES} more")
     return Refused(
         error=Refusal.WRONG_FINGERPRINT,
-        message=f"your peer trains with other settings than the run ({'; '.join(named)}); "
-        "leave, and join anew with the program that the coordinator has",
+        message=f"your peer would train with other settings than the run ({'; '.join(named)}); "
+        "install the coordinator's version of Sahaj and join again",
     )
 
 

@@ -18,7 +18,7 @@ WELCOME = """# Join {run}
 Many people train one language model together here, each with whatever computer they have: this notebook lends the
 one that Google, Kaggle or you provide. You need no knowledge of training.
 
-What may be done with such a computer is up to who provides it. Colab's
+The provider decides what such a computer may be used for. Colab's
 [FAQ](https://research.google.com/colaboratory/faq.html) has been quoted as disallowing *running distributed computing
 workers* for those without a paid balance of compute units, and may end such a session or restrict an account: read it
 before you press the button. Kaggle gives each account a quota of hours of GPU a week, and this uses it up.
@@ -37,19 +37,20 @@ ASKED_LINK = """Write the link that the organizer has sent you into the field *U
 
 MEANWHILE = """## What you see then
 
-- The program fetches text from the Internet, hides some of its words, and lets the model guess them. How it would
-  have guessed better is called a *gradient*. Those of all people together make one *global step*, after which
-  everybody's model is a little better.
-- **Loss** says how bad the guesses are: it falls. **You** is what you have brought, **Swarm** what all have.
-- **To stop**, press the button again (or *Runtime → Interrupt execution*). What you have brought stays counted.
-  Press it once more to go on.
+- The program fetches text from the Internet, hides some of its words, and lets the model guess them. A *gradient*
+  says how the model must change to guess better. The gradients of all people together make one *global step*, after
+  which everybody's model is a little better.
+- **Loss** says how bad the guesses are: it falls. **You** is what you have contributed,
+  **Swarm** what all people have.
+- **To stop**, press the button again (or *Runtime → Interrupt execution*). What you have contributed
+  still counts. Press it once more to go on.
 - If the page loses its connection, the work goes on for as long as the machine is yours. If the machine was taken
   away, run the cell again.
 
 The cell runs the program that the run's organizer offers, with all that this notebook may see: use it for runs of
-people whom you trust. Others of the run see your name, the kind of device and what it has computed. Where the
-organizer has chosen that contributors are named in the public model card, the cell says so before training begins:
-stop it then and tell the organizer if you want to stay out.
+people whom you trust. Others see your name, the kind of device and what it has computed. If the public model card is
+to name contributors, the cell says so before training begins: stop it then, and tell the organizer if you do not want
+to be named.
 """
 
 
