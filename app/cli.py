@@ -37,7 +37,9 @@ def demo(
     trainers: Annotated[int, typer.Option(min=2, max=7, help="trainers at the start, one of them in client mode")] = 3,
     steps: Annotated[int | None, typer.Option(min=6, help="global steps; by default the run file's")] = None,
     out: Annotated[Path, typer.Option(help="folder for everything the demo makes")] = Path("out/demo"),
-    dashboard: Annotated[bool, typer.Option(" /--no-dashboard", help="serve no pages to watch it in a browser")] = True,
+    dashboard: Annotated[
+        bool, typer.Option(" /--no-dashboard", help="serve no pages to watch it in a browser", show_default=False)
+    ] = True,
 ) -> None:
     """Watch a whole collaboration on this machine: peers join, leave, and train a model."""
     set_verbosity(verbose=False)
@@ -70,7 +72,7 @@ def coordinator(
         Path | None, typer.Option(help="folder of identity, ledger and checkpoints; by default NAME-state")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="resume; an error where there is nothing to resume from")
+        bool, typer.Option("--resume", help="only resume: an error if there is nothing to resume from")
     ] = False,
     from_hub: Annotated[
         bool, typer.Option("--from-hub", help="resume from the newest release, if it is newer than the local state")
@@ -81,7 +83,7 @@ def coordinator(
     verbose: VerboseOption = False,
     log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
-    """Open a run or resume it: the first peer, the ledger, the checkpoints."""
+    """Open a run or resume it, and keep running: the first peer, which keeps ledger and checkpoints."""
     start_peer(verbose=verbose, log_level=log_level)
     from swarm.run_file import load_run
 
@@ -109,7 +111,9 @@ def admin(
     action: Annotated[
         str,
         typer.Argument(
-            help="allow, disallow, ban, unban, announce, pause, resume, restore, stop or flags", show_default=False
+            help="allow, disallow, ban, unban, announce, pause, resume, restore (an older state of the model), stop, "
+            "or flags (lists peers with odd losses); see docs/organizing.md",
+            show_default=False,
         ),
     ],
     argument: Annotated[
@@ -152,7 +156,9 @@ def dashboard(
 
 
 @app.command()
-def info(checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", show_default=False)]) -> None:
+def info(
+    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="a checkpoint-N folder", show_default=False)],
+) -> None:
     """Show what a checkpoint is and how to load it."""
     set_verbosity(verbose=False)
     from rich.console import Console
@@ -167,7 +173,9 @@ def plan(
     table: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="the volunteers that you expect, as runs/volunteers.csv", show_default=False
+            metavar="FILE",
+            help="a table of the volunteers that you expect, such as runs/volunteers.csv",
+            show_default=False,
         ),
     ],
     run: Annotated[Path, typer.Option(metavar="RUN", help="the run file")] = Path("run.yaml"),

@@ -100,7 +100,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     dht = join_dht(run.name, identity, network(run, options), access.gate)
     try:
         if options.from_hub and newest and (aside := set_older_log_aside(folder / LOG, newest)):
-            say(f"The log on the disk is older than the release and lies in {aside} now.")
+            say(f"The log on the disk is older than the release and was moved to {aside}.")
         replica = Replica(context, dht, identity, model, newest, access)
         with (
             leaving_on_signal(

@@ -184,6 +184,6 @@ def describe_clock(ahead: float) -> str:
     if not ahead:
         return "This machine's clock shows the swarm's time again."
     return (
-        f"This machine's clock was put {'forward' if ahead > 0 else 'back'} by {abs(ahead):,.0f} s; the run goes on by "
-        "the time it had. If the clock was wrong before, start the coordinator again, or volunteers cannot join."
+        f"This machine's clock was put {'forward' if ahead > 0 else 'back'} by {abs(ahead):,.0f} s; the run keeps "
+        "the time from before. If that was wrong, start the coordinator again, or volunteers cannot join."
     )

@@ -95,7 +95,7 @@ def _banners(found: Found[Progress]) -> None:
         st.warning(
             f"**The coordinator cannot be reached.** These are the figures of {since}, "
             f"{texts.ago(now - found.at)}; the page looks for newer ones by itself. "
-            "Training goes on meanwhile.",
+            "Training continues meanwhile.",
             icon=":material/cloud_off:",
         )
     if progress.announcement:
@@ -107,7 +107,7 @@ def _banners(found: Found[Progress]) -> None:
             f"**{how}.** Thank you{people} for {texts.number(progress.samples)} samples.", icon=":material/flag:"
         )
     elif progress.paused:
-        st.warning("**Newcomers are asked to come back later.** Those who train go on.", icon=":material/pause_circle:")
+        st.warning("**Newcomers are asked to come back later.** Training continues.", icon=":material/pause_circle:")
 
 
 def no_contact(away: Away) -> None:
@@ -137,7 +137,7 @@ def no_url() -> None:
     st.html(STYLE)
     st.title("No run to show", anchor=False)
     st.markdown(
-        f"Say where the run's coordinator is: set `{context.URL}` to the link that the organizer shares, as "
+        f"Say where the run's coordinator is: set `{context.URL}` to the link that the organizer shares, such as "
         f"`{context.URL}=https://run.example.org`, and start again. In a Space it is a variable in the settings."
     )
 

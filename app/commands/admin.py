@@ -43,7 +43,9 @@ class Effect:
 
 EFFECTS = {
     Action.ALLOW: Effect("name", "{0} may join."),
-    Action.DISALLOW: Effect("name", "{0} is no longer allowed by an order; a pass that is out lasts until it expires."),
+    Action.DISALLOW: Effect(
+        "name", "`allow {0}` is taken back; a pass that {0} already has stays valid until it expires."
+    ),
     Action.BAN: Effect("name", "{0} is banned; every peer knows within a minute."),
     Action.UNBAN: Effect("name", "{0} is no longer banned."),
     Action.ANNOUNCE: Effect("text", "Announced: {0}"),

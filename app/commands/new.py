@@ -30,29 +30,32 @@ class AnswerError(SahajError):
 def new(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="where the run's files are written")] = Path(),
     text: Annotated[
-        str | None, typer.Option(help="a file, a folder, or a dataset on the Hub as owner/name:config")
+        str | None, typer.Option(help="a file, a folder, or a dataset on the Hub (owner/name:config)")
     ] = None,
     text_column: Annotated[str, typer.Option(help="the column or key that holds the text")] = "text",
     held_out: Annotated[
         str | None,
-        typer.Option(help="text to measure on; by default validation.jsonl beside the text, a split or a part of it"),
+        typer.Option(
+            help="text to measure losses on; by default validation.jsonl beside the text, a split, or a part of it"
+        ),
     ] = None,
-    language: Annotated[str | None, typer.Option(help="code of the text's language, as bn")] = None,
+    language: Annotated[str | None, typer.Option(help="code of the text's language, such as bn")] = None,
     volunteers: Annotated[
-        str | None, typer.Option(help="machines, as '12 t4, 15 laptop', or a table as runs/volunteers.csv")
+        str | None, typer.Option(help="machines, such as '12 t4, 15 laptop', or a table such as runs/volunteers.csv")
     ] = None,
     measured_with: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN", help="with whose model a table's speeds were measured; runs/bengali.yaml if absent"
+            metavar="RUN", help="run file of the model that the table's speeds are for; by default runs/bengali.yaml"
         ),
     ] = None,
     days: Annotated[str | None, typer.Option(help="how many days the run may take")] = None,
-    name: Annotated[str | None, typer.Option(help="of the run; by default the folder's")] = None,
+    name: Annotated[str | None, typer.Option(help="name of the run; by default the folder's")] = None,
     organizations: Annotated[
-        list[str], typer.Option("--organization", help="on the Hub, whose members may join; may be repeated")
+        list[str],
+        typer.Option("--organization", help="organization on the Hub whose members may join; may be repeated"),
     ] = [],  # noqa: B006  (Typer reads the default; it is never changed)
-    users: Annotated[list[str], typer.Option("--user", help="of the Hub, who may join; may be repeated")] = [],  # noqa: B006
+    users: Annotated[list[str], typer.Option("--user", help="user of the Hub who may join; may be repeated")] = [],  # noqa: B006
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace files that are there")] = False,
 ) -> None:
     """Write a run file that fits your text, the volunteers who will come, and the days that they have."""
@@ -85,7 +88,7 @@ def new(
         check_apart(Path(str(seen.source.path)), folder, TEXT_FILES)
         _may_replace(folder, TEXT_FILES, overwrite=overwrite)
     code = _ask("language", "Language", language, guess_language("".join(seen.sample)), _language)
-    who = f"Who will come (as 12 t4, 15 laptop; there are {', '.join(KINDS)}; or a table)"
+    who = f"Who will come (such as 12 t4, 15 laptop; kinds are {', '.join(KINDS)}; or a table's file)"
     rows = _ask("volunteers", who, volunteers, "10 laptop", rows_of)
     number = _ask("days", "For how many days", days, "10", _days)
     called = _ask("name", "Name of the run", name, _as_name(folder.absolute().name) or code, _name)

@@ -12,7 +12,7 @@ CheckpointArgument = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="a checkpoint-N folder", show_default=False)
 ]
 RepoArgument = Annotated[
-    str, typer.Argument(metavar="REPO", help="repository of a model on the Hub, as owner/name", show_default=False)
+    str, typer.Argument(metavar="REPO", help="repository of the model on the Hub, owner/name", show_default=False)
 ]
 DryRunOption = Annotated[
     bool,
@@ -20,7 +20,7 @@ DryRunOption = Annotated[
         "--dry-run", help="show what would be released, with message and model card, without contacting the Hub"
     ),
 ]
-PrivateOption = Annotated[bool, typer.Option("--private", help="make a repository that only its owners see")]
+PrivateOption = Annotated[bool, typer.Option("--private", help="make a new repository private")]
 TagOption = Annotated[list[str], typer.Option("--tag", metavar="NAME", help="a name for this release; may be repeated")]
 LedgerOption = Annotated[
     str | None,

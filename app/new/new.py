@@ -134,11 +134,12 @@ def _title(answers: Answers) -> str:
 def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
     seen, course, folder = answers.text, choice.course, answers.folder
     size = course.size
-    rest = "" if seen.all_documents == seen.documents else ", of its beginning"
+    rest = "" if seen.all_documents == seen.documents else " (of its beginning, which was read)"
     lines = [
         f"The text has {amount(seen.characters)} characters in {seen.documents:,} documents{rest}, and "
         f"{counted.tokens_per_word:.2f} tokens a word: {_tokens(counted)}.",
-        f"The model is {size.width} x {size.layers} with {course.vocabulary:,} tokens. {course.samples:,} samples in "
+        f"The model is {size.width} wide, has {size.layers} layers and {course.vocabulary:,} tokens. "
+        f"{course.samples:,} samples in "
         f"{course.steps:,} global steps of {course.batch:,} take {course.duration}, by estimate.",
         f"Why no larger one: {choice.why_size()}.",
         f"Wrote {folder / RUN}, each line with its reason, and {folder / TABLE}, the volunteers with this model.",

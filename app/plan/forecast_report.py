@@ -82,7 +82,7 @@ def _remarks(found: Forecast) -> list[str]:
     if found.planned.days is None:
         remarks.append("No peer could average: one that others can reach must be present, such as the coordinator.")
     elif best is not None:
-        remarks.append(f"Most would help: {best.name} ({best.gain:+.0%} samples a second).")
+        remarks.append(f"What helps most: {best.name} ({best.gain:+.0%} samples a second).")
     else:
         remarks.append("None of these helps: computing is the limit, and only more devices make the run shorter.")
     if found.planned.idle_fraction:
@@ -91,7 +91,7 @@ def _remarks(found: Forecast) -> list[str]:
         )
     if found.planned.waits_for_lines and found.planned.days is not None:
         remarks.append(
-            f"In {found.planned.waits_for_lines:.0%} of the time in which it goes on, steps wait for lines; "
+            f"Steps wait for Internet connections in {found.planned.waits_for_lines:.0%} of the training time; "
             "a larger batch needs fewer rounds."
         )
     if any(row.role is Role.LISTENER for row in found.rows):
@@ -99,7 +99,7 @@ def _remarks(found: Forecast) -> list[str]:
             "Listeners only follow the model: their gradients would take longer to arrive than they are worth."
         )
     if not any(row.role is Role.AGGREGATOR for row in found.rows):
-        remarks.append("Is the coordinator in the table? It averages too: a row with samples_per_second 0.")
+        remarks.append("Is the coordinator in the table? It averages too: give it a row with samples_per_second 0.")
     remarks.append("Not counted: the time in which peers find each other, and rounds that fail.")
     return remarks
 

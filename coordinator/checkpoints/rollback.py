@@ -70,7 +70,7 @@ class Rollback:
         if not self._orders.empty():
             wanted = self._orders.get()
             found = [one for one in list_checkpoints(self._context.checkpoints) if one.step == wanted]
-            self._propose(found[0] if found else None, "The organizer wants it")
+            self._propose(found[0] if found else None, "Ordered by the organizer")
 
     def _propose(self, checkpoint: Checkpoint | None, reason: str) -> None:
         if checkpoint is None:

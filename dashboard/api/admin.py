@@ -64,7 +64,7 @@ class Orders:
         if answer.status_code in (401, 403):
             raise WrongKey("this is not the admin key of this run")
         if answer.status_code == 404:
-            raise NotKnown("this coordinator does not know how; it is older than these pages")
+            raise NotKnown("this coordinator cannot do that; it is older than these pages")
         if answer.status_code != 200:
             raise OrderRefused(_reason(answer))
         return answer.content

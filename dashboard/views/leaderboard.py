@@ -32,7 +32,7 @@ def leaderboard() -> None:
     here = sum(1 for one in found.value if one.sessions_present)
     st.caption(
         f"{texts.count(len(found.value), 'person', 'people')}, {texts.number(here)} here now (●). "
-        "Choose a row to see somebody's page. Names with ~ were chosen freely, the others are of the Hugging Face Hub."
+        "Choose a row to see somebody's page. Names with ~ are self-chosen; the others are Hugging Face accounts."
     )
 
 

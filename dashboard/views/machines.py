@@ -47,7 +47,7 @@ def _figures(machines: Machines) -> None:
         for label, value in figures:
             st.metric(label, value, border=True, height="stretch")
     st.caption(
-        "In client mode a device accepts no connections, as behind a firewall or in a notebook; it trains all the same."
+        "In client mode a device accepts no connections (behind a firewall, in a notebook); it trains all the same."
     )
 
 
@@ -71,7 +71,7 @@ def _countries(countries: list[Country]) -> None:
         )
         return
     _bars([(f"{flag(one.country)} {one.country}", one.people) for one in countries], "people", ",d")
-    st.caption("Of those who chose to say it.")
+    st.caption("Of people who stated their country.")
 
 
 def flag(country: str) -> str:

@@ -44,7 +44,7 @@ def not_private() -> str:
 def _key_form() -> None:
     with st.form("admin-key", width=460):
         key = st.text_input("Admin key", type="password", autocomplete="off", max_chars=200, key="organizer-typed")
-        st.caption("It lies in `NAME-state/admin.key`. It is kept while this page is open and nowhere else.")
+        st.caption("It is in `NAME-state/admin.key`. This page keeps it while it is open, and nowhere else.")
         entered = st.form_submit_button("Open", type="primary", icon=":material/key:")
     if not entered:
         return
@@ -94,7 +94,7 @@ def _state(orders: Orders, decisions: Decisions) -> None:
             _order("Pause", orders, "pause", icon=":material/pause:", help="Newcomers are asked to come back later.")
         if not decisions.stopped:
             with st.popover("Stop the run", icon=":material/stop_circle:"):
-                st.markdown("All trainers leave within a minute. *Resume* takes it back.")
+                st.markdown("All trainers leave within a minute. *Resume* lets people join again.")
                 _order("Stop it for everybody", orders, "stop", type="primary")
 
 
@@ -107,12 +107,12 @@ def _announcement(orders: Orders, decisions: Decisions) -> None:
             _carry_out(orders, "announce", "Announced.", text=text.strip())
     if decisions.announcement:
         st.text(texts.line(decisions.announcement))
-        _order("Take it away", orders, "announce", text="")
+        _order("Remove it", orders, "announce", text="")
 
 
 def _people(orders: Orders, decisions: Decisions) -> None:
     st.markdown("**Ban**")
-    st.caption("A name as the leaderboard shows it, or a peer id. Every peer knows within a minute.")
+    st.caption("A name as the leaderboard shows it, or a peer id. Every peer shuts them out within a minute.")
     with st.form("ban", border=False, clear_on_submit=True):
         name = st.text_input("Name or peer id", max_chars=100, key="ban-name")
         if st.form_submit_button("Ban", icon=":material/block:") and name.strip():
@@ -120,13 +120,15 @@ def _people(orders: Orders, decisions: Decisions) -> None:
     for banned in decisions.banned:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.text(texts.line(banned, 100))
-            _order("Let in again", orders, "unban", name=banned)
+            _order("Unban", orders, "unban", name=banned)
 
 
 def _flags(flags: list[Flag] | None) -> None:
     st.markdown("**Flags**")
     if not flags:
-        st.caption("This coordinator does not watch for it." if flags is None else "No flags.")
+        st.caption(
+            "This coordinator is too old to raise flags." if flags is None else "No flags: no peer's loss looks odd."
+        )
         return
     zone, now = context.zone(), time.time()
     table = pd.DataFrame(

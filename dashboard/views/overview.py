@@ -69,8 +69,8 @@ def _join() -> None:
     run, progress = coordinator.run().value, coordinator.progress().value
     with st.container(border=True, key="join"):
         if progress.finished:
-            st.subheader("Finished, together", anchor=False)
-            st.markdown("Nobody is needed any more. The model is what everybody who came has made of it.")
+            st.subheader("Finished", anchor=False)
+            st.markdown("This run needs no more computers. Thank you to everybody who took part.")
             return
         st.subheader("Join", anchor=False)
         st.markdown(_who_may(run, progress))
@@ -89,14 +89,14 @@ def _join() -> None:
 def _who_may(run: Run, progress: Progress) -> str:
     """Whether the run accepts the reader, in one sentence."""
     if progress.paused:
-        return ":material/pause_circle: Paused just now: come back a little later."
+        return ":material/pause_circle: Paused: come back later."
     if run.access.open:
         return ":material/lock_open: Open to everybody: choose a name and begin."
     groups = [f"members of **{texts.name(one)}**" for one in run.access.organizations]
     if run.access.by_list:
         groups.append("people on the organizer's list")
     who = " and ".join(groups) or "people whom the organizer lets in"
-    return f":material/badge: For {who}, who show a Hugging Face token; one without any permission is enough."
+    return f":material/badge: For {who}. You need a Hugging Face token; one without any permission is enough."
 
 
 def notebook_links(notebook: str) -> tuple[str, str]:

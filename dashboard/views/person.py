@@ -52,7 +52,7 @@ def _face(person: Person) -> None:
         if page:
             st.link_button("Hugging Face", page, icon=":material/open_in_new:", type="tertiary")
         elif person.user.startswith(texts.UNVERIFIED):
-            st.badge("chose this name freely", color="gray")
+            st.badge("self-chosen name", color="gray")
 
 
 def _figures(person: Person) -> None:
@@ -62,7 +62,7 @@ def _figures(person: Person) -> None:
         ("Samples", texts.number(person.samples)),
         ("Share of the run", texts.percent(person.share)),
         ("Hours", texts.number(person.hours)),
-        ("Here since", texts.DASH if person.first_seen is None else texts.day(person.first_seen, zone)),
+        ("First seen", texts.DASH if person.first_seen is None else texts.day(person.first_seen, zone)),
         ("Last seen", texts.DASH if person.last_seen is None else texts.ago(now - person.last_seen)),
     )
     with st.container(key="person-figures"):

@@ -116,7 +116,7 @@ def test_the_overview_of_an_empty_run_invites(show: Callable[..., AppTest], empt
 def test_a_paused_run_says_so_and_does_not_pretend_to_be_open(show: Callable[..., AppTest], decided: Served) -> None:
     decided.context.notices.pause()
     app = once_it_says("Newcomers are asked to come back later", show())
-    assert "Paused just now" in words(app)
+    assert "Paused: come back later" in words(app)
     assert "Open to everybody" not in words(app)
 
 
@@ -276,7 +276,7 @@ def test_the_organizer_announces_bans_pauses_and_takes_back(show: Callable[..., 
     app.text_input(key="ban-name").input("~troll")
     press(app, "Ban")
     assert "~troll" in board.decisions.banned
-    press(app, "Let in again")
+    press(app, "Unban")
     assert "~troll" not in board.decisions.banned
     press(app, "Pause")
     assert board.decisions.paused

@@ -220,7 +220,7 @@ def test_the_steps_that_a_rollback_undoes_are_known_once_a_quorum_has_agreed(
     assert ordered == [100] and not rollback.is_abandoned(150)
     rollback.note_rollback(300)  # minutes later perhaps: a quorum has to agree
     assert [step for step in (50, 100, 101, 190, 299, 300, 310) if rollback.is_abandoned(step)] == [101, 190, 299]
-    assert said == ["The organizer wants it: the swarm goes back to the state of global step 100, as global step 300"]
+    assert said == ["Ordered by the organizer: the swarm goes back to the state of global step 100, as global step 300"]
 
 
 def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, tmp_path: Path):
