@@ -18,7 +18,9 @@ class TaskName(str, Enum):
 
 TaskArgument = Annotated[
     TaskName,
-    typer.Argument(metavar="TASK", help="ner (named entities, a tag for each word) or classify (a label a text)"),
+    typer.Argument(
+        metavar="TASK", help="ner (named entities, a tag for each word) or classify (a label for each text)"
+    ),
 ]
 OptionalTaskArgument = Annotated[
     TaskName | None,
@@ -36,12 +38,14 @@ ModelsOption = Annotated[
     ),
 ]
 TrainOption = Annotated[
-    Path | None, typer.Option("--train", metavar="FILE", help="CoNLL (ner), JSONL, CSV or TSV; by its suffix")
+    Path | None, typer.Option("--train", metavar="FILE", help="CoNLL (ner), JSONL, CSV or TSV; the suffix says which")
 ]
 ValidationOption = Annotated[
-    Path | None, typer.Option("--validation", metavar="FILE", help="chooses the epoch and the best seed")
+    Path | None, typer.Option("--validation", metavar="FILE", help="for choosing the epoch and the best seed")
 ]
-TestOption = Annotated[Path | None, typer.Option("--test", metavar="FILE", help="what the scores are of")]
+TestOption = Annotated[
+    Path | None, typer.Option("--test", metavar="FILE", help="for the scores; nothing is chosen by it")
+]
 DatasetOption = Annotated[
     str | None,
     typer.Option(
@@ -56,7 +60,9 @@ LabelColumnOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="column of tags or label; by default tags, ner_tags or label")
 ]
 SeedsOption = Annotated[int, typer.Option(min=1, help="how many times each model is fine-tuned")]
-EpochsOption = Annotated[int, typer.Option(min=1, help="at most; training stops when validation gets no better")]
+EpochsOption = Annotated[
+    int, typer.Option(min=1, help="at most so many; training stops when validation gets no better")
+]
 PatienceOption = Annotated[int, typer.Option(min=1, help="epochs without progress after which training stops")]
 BatchOption = Annotated[int, typer.Option("--batch-size", min=1, help="examples in a step")]
 RateOption = Annotated[
@@ -64,11 +70,11 @@ RateOption = Annotated[
     typer.Option(
         "--learning-rate",
         min=0.0,
-        help="repeat it, and each model takes the one that validates best with its first seed",
+        help="if repeated, each model takes the one that validates best with its first seed",
     ),
 ]
 LengthOption = Annotated[
-    int | None, typer.Option("--max-length", min=8, help="tokens of an example; by default what the model reads")
+    int | None, typer.Option("--max-length", min=8, help="tokens of an example; by default as many as the model reads")
 ]
 FromScratchOption = Annotated[
     bool, typer.Option("--from-scratch", help="also train the same architecture from random weights, to compare with")

@@ -27,7 +27,7 @@ from swarm.logging import logs
 def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
     name: Annotated[
-        str | None, typer.Option(help="name that others see, if the run is open; then no token is used")
+        str | None, typer.Option(help="a name of your own, where the run is open (then no token is used)")
     ] = None,
     allow_write_token: Annotated[
         bool, typer.Option("--allow-write-token", help="accept a Hugging Face token that may change things on the Hub")

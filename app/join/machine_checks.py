@@ -77,7 +77,7 @@ def findings(run: RunFile, computer: Computer) -> Iterator[Finding]:
             "--device cpu uses the processor."
         )
     if computer.device.startswith("cpu"):
-        yield Finding("No GPU is used: this machine trains on its processor, which is slower and counts all the same.")
+        yield Finding("No GPU is used: this machine helps with its processor, slowly but surely.")
 
 
 def refuse_if_fatal(found: list[Finding]) -> None:
@@ -144,8 +144,7 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
     sources = ", ".join(source.name for source in run.data.train)
     lines = [
         f"Joining {run.name}{purpose}",
-        f"The model is an ALBERT with {_count(sum(tensor_sizes(run)))} parameters; the text is {sources} "
-        f"(language: {run.language}).",
+        f"An ALBERT of {_count(sum(tensor_sizes(run)))} parameters learns {run.language} from {sources}.",
         f"The leaderboard calls you {user}."
         if verified
         else f"The leaderboard calls you {user}, unverified; to have it verified, set HF_TOKEN to a token without "

@@ -71,7 +71,7 @@ def explain(url: str, error: Exception) -> JoinProblem:
         host = urlsplit(url).hostname
         return JoinProblem(
             ProblemKind.NO_SUCH_HOST,
-            f"{host}: no such host; check the spelling of the link, and your connection",
+            f"{host}: no such host; check the link for typing mistakes, and that you are online",
         )
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
@@ -82,7 +82,7 @@ def explain(url: str, error: Exception) -> JoinProblem:
 
 def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[ProblemKind, str]:
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        reason = "nothing listens there; check the port, or try again when the coordinator is running"
+        reason = "nobody listens there; check the port, or try again when the coordinator is running"
         return ProblemKind.COORDINATOR_AWAY, reason
     if isinstance(error, httpx.TimeoutException):
         reason = "no answer in time; check the link, your connection and firewall, or try again later"
@@ -91,7 +91,7 @@ def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[Proble
         reason = "not a Sahaj coordinator: its answer cannot be read as HTTP; check the link"
         return ProblemKind.NOT_A_COORDINATOR, reason
     if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError)):
-        return ProblemKind.NO_SUCH_HOST, "not a usable URL; check the spelling of the link"
+        return ProblemKind.NO_SUCH_HOST, "not a URL that can be asked; check the link for typing mistakes"
     last = one_line(str(causes[-1])) or type(error).__name__
     return ProblemKind.COORDINATOR_AWAY, f"the coordinator cannot be reached ({last}); try again later"
 

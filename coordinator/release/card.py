@@ -93,11 +93,11 @@ def _scores(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "held-out loss of masked tokens, nats", f"{state.eval_loss:.3f}"
     if state.unigram_loss is not None and state.below_unigram is not None:
         yield "loss of a table of word frequencies on the same tokens, nats", f"{state.unigram_loss:.3f}"
-        yield "so much is the model below that table, nats", f"{state.below_unigram:.3f}"
+        yield "how far the model is below that table, nats", f"{state.below_unigram:.3f}"
     if state.perplexity is not None:
         yield "perplexity of masked tokens", f"{state.perplexity:,.2f}"
     if state.sentence_order_accuracy is not None:
-        yield "order of two segments told right", f"{state.sentence_order_accuracy:.1%}"
+        yield "order of two segments, share right", f"{state.sentence_order_accuracy:.1%}"
 
 
 def _eval_results(facts: Facts) -> Iterator[EvalResult]:
