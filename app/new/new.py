@@ -100,7 +100,7 @@ def _sources(answers: Answers) -> dict[str, Section]:
         return Section(reason, settings, in_list=True)
 
     return {
-        "train": section("more sources may stand here, each with a weight", training, reasons),
+        "train": section("you may add sources, each with a weight", training, reasons),
         "validation": section(why, held_out, {"path": "the coordinator alone reads it", "hub": "as above"}),
     }
 
@@ -134,13 +134,13 @@ def _title(answers: Answers) -> str:
 def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
     seen, course, folder = answers.text, choice.course, answers.folder
     size = course.size
-    rest = "" if seen.all_documents == seen.documents else " (of its beginning, which was read)"
+    what = "The text" if seen.all_documents == seen.documents else "The beginning of the text, which was read,"
     lines = [
-        f"The text has {amount(seen.characters)} characters in {seen.documents:,} documents{rest}, and "
+        f"{what} has {amount(seen.characters)} characters in {seen.documents:,} documents, and "
         f"{counted.tokens_per_word:.2f} tokens a word: {_tokens(counted)}.",
         f"The model is {size.width} wide, has {size.layers} layers and {course.vocabulary:,} tokens. "
-        f"{course.samples:,} samples in "
-        f"{course.steps:,} global steps of {course.batch:,} take {course.duration}, by estimate.",
+        f"{course.samples:,} samples in {course.steps:,} global steps of {course.batch:,} take {course.duration}, "
+        "by estimate.",
         f"Why no larger one: {choice.why_size()}.",
         f"Wrote {folder / RUN}, each line with its reason, and {folder / TABLE}, the volunteers with this model.",
         "",
@@ -151,10 +151,12 @@ def _summary(answers: Answers, counted: Counted, choice: Choice) -> list[str]:
         f"  sahaj coordinator {RUN}       # opens the run, and prints the link to share",
     ]
     if seen.source.hub is None:
-        lines.append(
-            "Before you invite others, put the training text into a dataset on the Hub and name it under data.train: "
-            "they cannot read this disk."
-        )
+        text = seen.source.name if answers.held_out else TRAINING
+        lines += [
+            "Others cannot read this disk: before you invite them, put the text on the Hub and write `hub: owner/name` "
+            f"in place of its path in {RUN}:",
+            f"  hf upload owner/name {text} --repo-type dataset",
+        ]
     return lines
 
 

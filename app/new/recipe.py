@@ -185,7 +185,7 @@ def _optimizer(course: Course, why_steps: str) -> Section:
     else:
         name = Setting("muon", "measured: it learns most from few steps")
         why_rate = _from_measured("1.2e-2" if few else "8e-3", size)
-        betas = Setting([0.9, 0.95] if few else [0.9, 0.98], "Adam's, of what is no matrix; as measured")
+        betas = Setting([0.9, 0.95] if few else [0.9, 0.98], "Adam's, for all that is not a hidden matrix; as measured")
         momentum = {"momentum": Setting(0.9 if few else 0.95, "Muon's; as measured")}
     entries = {
         "name": name,

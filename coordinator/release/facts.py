@@ -125,7 +125,9 @@ def read_unnamed(*folders: Path) -> frozenset[str]:
             continue
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise StorageError(f"{path}: cannot be read ({why}), and tells who is not to be named; mend it") from None
+            raise StorageError(
+                f"{path}: cannot be read ({why}), and lists who is not to be named; correct it"
+            ) from None
         names.update(map(_name, lines))
     return frozenset(names - {""})
 
