@@ -125,7 +125,7 @@ def admin(
         ),
     ] = None,
     key: Annotated[
-        Path, typer.Option(help="the key file, by default ./admin.key; it lies in NAME-state", show_default=False)
+        Path, typer.Option(help="the key file NAME-state/admin.key; by default ./admin.key", show_default=False)
     ] = Path("admin.key"),
     insecure: Annotated[bool, typer.Option("--insecure", help="send the key without encryption")] = False,
 ) -> None:

@@ -82,7 +82,7 @@ def admin(
             raise JoinProblem(
                 ProblemKind.ADMIN_KEY,
                 f"{client.base}: not encrypted: your key could be read on its way; use https, or "
-                "http://127.0.0.1 on the coordinator's machine, or insist with --insecure",
+                "http://127.0.0.1 on the coordinator's machine, or send it all the same with --insecure",
             )
         key = read_key(key_file)
         try:
@@ -162,7 +162,7 @@ def read_key(path: Path) -> str:
     except FileNotFoundError:
         raise JoinProblem(
             ProblemKind.ADMIN_KEY,
-            f"{path}: no such key file; it lies in the coordinator's state folder, as --key NAME-state/admin.key",
+            f"{path}: no such key file; give the one in the coordinator's state folder, --key NAME-state/admin.key",
         ) from None
     except (OSError, UnicodeDecodeError):
         raise JoinProblem(
