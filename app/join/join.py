@@ -191,7 +191,7 @@ def _check_fingerprint(
         raise JoinProblem(
             ProblemKind.WRONG_FINGERPRINT,
             f"{run.name}: this program would train with other settings than the run (fingerprint {ours.digest}, not "
-            f"{theirs}); install the coordinator's version of Sahaj",
+            f"{theirs}); install the program that the coordinator has",
         )
     return request
 
