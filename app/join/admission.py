@@ -84,7 +84,7 @@ class Guest:
             raise JoinProblem(
                 ProblemKind.WRONG_FINGERPRINT,
                 f"{run.name}: this program would train with other settings than the run (fingerprint {ours.digest}, "
-                f"not {theirs}); install the coordinator's version of Sahaj",
+                f"not {theirs}); install the program that the coordinator has",
             )
         return request
 

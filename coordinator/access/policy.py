@@ -135,7 +135,7 @@ def _check_fingerprint(request: JoinRequest, ours: Fingerprint) -> Refused | Non
     return Refused(
         error=Refusal.WRONG_FINGERPRINT,
         message=f"your peer would train with other settings than the run ({'; '.join(named)}); "
-        "install the coordinator's version of Sahaj and join again",
+        "install the program that the coordinator has, or join with the run's notebook",
     )
 
 
