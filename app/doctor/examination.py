@@ -42,7 +42,7 @@ def results(seen: Observed, now: float) -> list[CheckResult]:
             Check.INCOMING: lambda: link_findings.incoming(run.own_address, client_mode=run.client_mode),
         }
         named |= {check: _guarded(check, decide) for check, decide in decisions.items()}
-    elif seen.run is not None:
+    elif isinstance(seen.run, Exception):
         named[Check.LINK] = _failed(Check.LINK, seen.run)
     return [named[check] for check in Check if check in named]
 

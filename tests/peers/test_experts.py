@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
+from app.demo.peers import Peer
 from experts.released import FILE, steps_of
 from tests.support.small_swarm import FRIGHTENING, SmallSwarm, text_of
 from tests.support.waiting import PATIENCE
@@ -24,6 +26,11 @@ def steps_in(checkpoints: Path) -> int:
     return max((min(one.values()) for one in found if len(one) == 4), default=0)
 
 
+def answers(trainer: Peer, experts: str) -> bool:
+    """Whether so many experts answer a trainer, as it says last."""
+    return trainer.said(ANSWERING)[-1:] == [experts]
+
+
 def test_experts_learn_on_their_host_and_the_run_goes_on_without_it(small_swarm: Callable[..., SmallSwarm]):
     swarm = small_swarm(
         target_batch_size=1024, experts=EXPERTS, averaging={"snapshot_every": 2}, coordinator={"evaluate_every": 2}
@@ -32,7 +39,7 @@ def test_experts_learn_on_their_host_and_the_run_goes_on_without_it(small_swarm:
     host = swarm.host_experts("hema")
     trainers = [swarm.trainer("asha"), swarm.trainer("bela")]
     for trainer in trainers:
-        swarm.wait(lambda one=trainer: "4" in one.said(ANSWERING), "all experts answer a trainer")
+        swarm.wait(partial(answers, trainer, "4"), "all experts answer a trainer")
     swarm.wait(lambda: steps_in(checkpoints), "steps of all experts in a checkpoint")
     before = steps_in(checkpoints)
     swarm.wait(lambda: steps_in(checkpoints) > before, "more steps of all experts in a later checkpoint")
@@ -40,7 +47,7 @@ def test_experts_learn_on_their_host_and_the_run_goes_on_without_it(small_swarm:
 
     host.kill()
     for trainer in trainers:
-        swarm.wait(lambda one=trainer: one.said(ANSWERING)[-1:] == ["0"], "a trainer that notices")
+        swarm.wait(partial(answers, trainer, "0"), "a trainer that notices")
     swarm.wait_for_step(swarm.done() + 3)
 
     for trainer in trainers:

@@ -90,7 +90,7 @@ def test_faults_of_the_machine(observed: Observed, changes: dict[str, Any], chec
     ],
 )
 def test_shortages_of_the_machine_are_told_as_by_joining(
-    observed: Observed, computer: dict[str, float], check: Check, mark: Mark
+    observed: Observed, computer: dict[str, Any], check: Check, mark: Mark
 ):
     assert not isinstance(observed.computer, Exception)
     assert not_ok(replace(observed, computer=replace(observed.computer, **computer))) == {check: mark}

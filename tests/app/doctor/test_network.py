@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -199,7 +200,7 @@ def test_which_proxy_is_on_the_way(
     ],
 )
 def test_a_certificate_that_is_not_valid(
-    changes: dict[str, object], words: str, run: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], words: str, run: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     speak_tls(run, tmp_path, **changes)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))

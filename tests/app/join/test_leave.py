@@ -138,7 +138,7 @@ def test_a_program_that_runs_keeps_its_installation_and_none_starts_while_it_cha
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(StorageError, match="being upgraded or removed"):
             keep_installation(made)
-    command = [sys.executable, "-c", PEER, made]
+    command = [sys.executable, "-c", PEER, str(made)]
     peer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert peer.stdout and peer.stdout.readline() == "kept\n"
