@@ -72,7 +72,7 @@ def test_without_experts_it_is_the_model_of_a_run_that_has_none(
         assert torch.equal(parameter, model.get_parameter(name)), name
     torch.nn.init.normal_(term_of(model).mixture.up.weight)
     ours, theirs = model(padded), plain(padded)
-    assert [one.item() for one in ours] == [one.item() for one in theirs]
+    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
     ours.loss.backward()
     gradients = [one.grad for one in term_of(model).parameters() if one.grad is not None]
     assert not any(bool(one.any()) for one in gradients)

@@ -121,7 +121,9 @@ def test_the_end(gate: Gate, problem: JoinProblem):
 
 def test_other_refusals_are_told_and_tried_again(gate: Gate):
     told = run(gate, [JoinProblem(ProblemKind.NOT_ALLOWED, "not on the list")], lambda told: told.asked > 3)
-    assert told.said == ["The pass could not be renewed (not on the list); training goes on, and it tries again."]
+    assert told.said == [
+        "The pass could not be renewed (not on the list); training goes on, and the program tries again."
+    ]
     assert not told.ended
 
 
@@ -173,4 +175,6 @@ def test_other_refusals_over_libp2p_leave_the_problem_of_http(gate: Gate):
         lambda told: told.asked > 3,
         direct=JoinProblem(ProblemKind.NOT_ALLOWED, "no"),
     )
-    assert told.said == ["The pass could not be renewed (the Hub is away); training goes on, and it tries again."]
+    assert told.said == [
+        "The pass could not be renewed (the Hub is away); training goes on, and the program tries again."
+    ]

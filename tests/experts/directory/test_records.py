@@ -180,7 +180,14 @@ def test_a_version_that_no_record_can_hold_is_told_as_the_largest(run: Run):
 )
 def test_what_no_host_of_ours_writes_is_neither_stored_nor_listed(run: Run, change: dict[str, Any]):
     identity, gate, directory = run.host("amina")
-    record = {"settings": SETTINGS, "shown_pass": gate.own.to_bytes(), "serves": [], "copies": [], "load": 0.0}
+    record = {
+        "settings": SETTINGS,
+        "shown_pass": gate.own.to_bytes(),
+        "serves": [],
+        "copies": [],
+        "load": 0.0,
+        "leaves": False,
+    }
     expires = clock.now() + 30.0
     key = "guarded-run_expert_hosts"
     assert run.dht.lets(key, identity.subkey, record, expires)
