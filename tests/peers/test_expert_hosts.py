@@ -164,9 +164,7 @@ def test_a_standby_goes_on_from_its_copies_and_no_call_waits_too_long(hosted: Ca
     if fault == "freeze":
         for process in frozen:
             process.resume()
-        run.swarm.wait(
-            lambda: run.has_each_once(first, second), "each expert served by one host and copied by the other"
-        )
+        run.swarm.wait(lambda: run.has_each_once(first, second), "each expert served once and copied once")
         run.wait_for_answers()
     assert run.said()["slowest"] <= TIMEOUT + MARGIN
     run.end_well(*((second,) if fault == "kill" else (second, first)))
