@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands import finetuning, joining, new, notebook, release
+from app.commands import doctor, finetuning, joining, new, notebook, release
 from app.join.peer_folder import cache_folder
 from app.options import AnnounceOption, ListenOption, LogLevelOption, PeersOption, RunArgument, VerboseOption
 from app.startup import INTERRUPTED, say_stopped, set_verbosity, start_peer
@@ -101,6 +101,7 @@ def coordinator(
 
 
 app.command()(joining.join)
+app.command()(doctor.doctor)
 
 
 @app.command()

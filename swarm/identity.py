@@ -59,15 +59,27 @@ def load_identity(path: Path) -> Identity:
             f"{path}: another process on this machine is this peer; stop it, or choose another folder with --state"
         )
     try:
-        serialized = lock.read()
-        private_key = RSAPrivateKey.__new__(RSAPrivateKey)
-        private_key.__setstate__({"_private_key": crypto_pb2.PrivateKey.FromString(serialized).data})
-        peer_id = PeerID.from_identity(serialized)
-    except Exception:
+        peer_id, private_key = read_key(path, lock)
+    except SwarmError:
         lock.close()
-        raise SwarmError(f"{path}: not an identity file; remove it to get a new identity") from None
+        raise
     os.set_inheritable(lock.fileno(), False)
     return Identity(path, peer_id, private_key, lock)
+
+
+def read_key(path: Path, file: IO[bytes]) -> tuple[PeerID, RSAPrivateKey]:
+    """The peer id and the key in an open key file, which another process may use.
+
+    Raises:
+        SwarmError: it is no key.
+    """
+    try:
+        serialized = file.read()
+        private_key = RSAPrivateKey.__new__(RSAPrivateKey)
+        private_key.__setstate__({"_private_key": crypto_pb2.PrivateKey.FromString(serialized).data})
+        return PeerID.from_identity(serialized), private_key
+    except Exception:
+        raise SwarmError(f"{path}: not an identity file; remove it to get a new identity") from None
 
 
 @lru_cache(maxsize=1024)  # the keys of those who call; a call that raises is not remembered

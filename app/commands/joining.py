@@ -67,6 +67,8 @@ def join(
     start_peer(verbose=verbose, log_level=log_level)
     from app.join.join import JoinOptions
     from app.join.join import join as join_run
+    from app.join.problems import refer_to_doctor
+    from swarm.errors import SahajError
     from trainer.options import VolunteerOptions
 
     chosen = VolunteerOptions(
@@ -93,4 +95,9 @@ def join(
         process_started=startup.PROCESS_STARTED,
         chosen=chosen,
     )
-    join_run(url, options)
+    try:
+        join_run(url, options)
+    except SahajError as error:
+        if not notebook:  # where there is no command line
+            refer_to_doctor(error, url)
+        raise

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
-from pydantic import Base64Bytes, BaseModel, ValidationError
+from pydantic import Base64Bytes, BaseModel, Field, ValidationError
 
 from app.join.address import coordinator_url, is_loopback
-from app.join.problems import JoinProblem, ProblemKind, explain, one_line
+from app.join.problems import JoinProblem, ProblemKind, explain, one_line, proxy_problem
+from app.join.proxy import proxy_for
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Message, Refused
 from swarm.clock import describe_offset
 
@@ -45,6 +46,13 @@ class NameReply(Message):
     name: str
 
 
+class RunDescription(RunReply, NameReply):
+    """Of `GET /api/run`, what tells whether this program fits."""
+
+    version: str = Field(max_length=40)
+    fingerprint: str = Field(max_length=64)
+
+
 class Notebook(Message):
     """Of a notebook, what every one has."""
 
@@ -68,16 +76,31 @@ class Unavailable(Message):
 class CoordinatorClient:
     """Speaks to one coordinator, and raises a `JoinProblem` wherever it fails.
 
-    `base` is the coordinator's URL; it changes if the coordinator redirects to HTTPS.
+    `base` is the coordinator's URL; it changes if the coordinator redirects to HTTPS. `ahead` are the seconds by which
+    its clock is ahead of this machine's, from the newest answer.
+
+    Args:
+        tolerance: seconds by which the clocks may differ.
+        use_proxy: go through the proxy that the environment names.
     """
 
-    def __init__(self, url: str, *, patience: float = PATIENCE):
+    def __init__(
+        self, url: str, *, patience: float = PATIENCE, tolerance: float = CLOCK_TOLERANCE, use_proxy: bool = True
+    ):
         self.base = coordinator_url(url)
-        self._client = httpx.Client(
-            timeout=httpx.Timeout(patience, connect=min(patience, CONNECT_PATIENCE)),
-            trust_env=not is_loopback(self.base),  # a proxy would look for loopback on its own machine
-            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sahaj"},
-        )
+        self.ahead: float | None = None
+        self._tolerance = tolerance
+        proxy = proxy_for(self.base) if use_proxy else None
+        self._proxy = proxy.shown if proxy else ""
+        try:
+            self._client = httpx.Client(
+                timeout=httpx.Timeout(patience, connect=min(patience, CONNECT_PATIENCE)),
+                # a proxy would look for loopback on its own machine
+                trust_env=use_proxy and not is_loopback(self.base),
+                headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sahaj"},
+            )
+        except (ValueError, ImportError, httpx.InvalidURL):  # such as SOCKS, for which httpx needs another package
+            raise proxy_problem(self.base, self._proxy or "in the environment", "of a kind it cannot use") from None
 
     def __enter__(self) -> "CoordinatorClient":
         return self
@@ -94,6 +117,10 @@ class CoordinatorClient:
     def run_name(self) -> str:
         """The name of the run; known also if this program may not join it."""
         return one_line(self._parse(NameReply, self._run()).name)
+
+    def description(self) -> RunDescription:
+        """What the run is, also if this program may not join it."""
+        return self._parse(RunDescription, self._run())
 
     def _run(self) -> bytes:
         status, headers, content = self._exchange("GET", "/api/run")
@@ -160,17 +187,19 @@ class CoordinatorClient:
                         )
                 return response.status_code, response.headers, bytes(content)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise explain(self.base, error) from None
+            raise explain(self.base, error, self._proxy) from None
 
     def _check(self, status: int, headers: httpx.Headers, content: bytes) -> None:
+        self.ahead = clock_offset(headers.get("date"), time.time())
         if not 200 <= status < 300:
             raise self._refusal(status, headers, content)
-        offset = clock_offset(headers.get("date"), time.time())
-        if offset is not None and abs(offset) > CLOCK_TOLERANCE:
-            raise JoinProblem(ProblemKind.CLOCK_WRONG, describe_offset(offset, "the coordinator's"))
+        if self.ahead is not None and abs(self.ahead) > self._tolerance:
+            raise JoinProblem(ProblemKind.CLOCK_WRONG, describe_offset(self.ahead, "the coordinator's"))
 
     def _refusal(self, status: int, headers: httpx.Headers, content: bytes) -> JoinProblem:
         pause = _seconds(headers.get("retry-after"))
+        if status == httpx.codes.PROXY_AUTHENTICATION_REQUIRED and self._proxy:
+            return proxy_problem(self.base, self._proxy, "it wants a login")
         try:
             refused = Refused.model_validate_json(content)
         except ValidationError:

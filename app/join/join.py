@@ -17,7 +17,7 @@ from app.join.address import is_loopback, is_private
 from app.join.coordinator_client import Access, CoordinatorClient
 from app.join.hub_token import HubToken, ask_for_token, check_token, find_token
 from app.join.manifest import folder_name, read_manifest, write_manifest
-from app.join.peer_folder import IDENTITY, default_folder
+from app.join.peer_folder import IDENTITY, PEERS, default_folder
 from app.join.problems import JoinProblem, ProblemKind, one_line
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import remembered_peers
@@ -35,7 +35,6 @@ if TYPE_CHECKING:  # these take seconds to import, and a wrong link should be re
     from swarm.access.gate import Gate
     from swarm.identity import Identity
 
-PEERS = "peers.json"
 LONGEST_NAME = 40  # characters
 
 
@@ -101,7 +100,7 @@ def who(access: Access, options: JoinOptions) -> tuple[HubToken | None, str | No
     token = find_token()
     if token is None:
         if access.open:
-            return None, _user_name()
+            return None, user_name()
         token = ask_for_token()
     try:
         check_token(token, allow_write=options.allow_write_token, notebook=options.notebook)
@@ -109,7 +108,7 @@ def who(access: Access, options: JoinOptions) -> tuple[HubToken | None, str | No
         if not access.open:
             raise
         if problem.kind is ProblemKind.HUB_AWAY:
-            return None, _user_name()
+            return None, user_name()
         raise JoinProblem(problem.kind, f"{problem}; or join without a token: --name NAME") from None
     return token, None
 
@@ -260,7 +259,7 @@ def _client_mode(url: str, chosen: VolunteerOptions) -> bool:
     return machine_checks.needs_client_mode(*machine_checks.addresses_towards(url))
 
 
-def _user_name() -> str:
+def user_name() -> str:
     """The login name, or a plain one where the system knows none (in containers)."""
     try:
         return getpass.getuser()[:LONGEST_NAME]

@@ -44,40 +44,45 @@ class Finding:
 
     message: str
     fatal: bool = False
+    about: str = "memory"  # disk, memory or torch
 
 
-def findings(run: RunFile, computer: Computer) -> Iterator[Finding]:
-    """What is worth saying about this machine for this run; mostly nothing."""
-    weights = 4.0 * sum(tensor_sizes(run))
+def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
+    """What is worth saying about this machine for this run, or for any if that is None; mostly nothing."""
+    weights = 4.0 * sum(tensor_sizes(run)) if run is not None else 0.0
+    model = "this model" if run is not None else "this program"
     needed, shared, on_device = PROGRAM + COPIES * weights, SHARED_COPIES * weights, DEVICE_COPIES * weights
     free = computer.shared_memory_free
     if computer.disk_free < DISK:
         yield Finding(
-            f"The disk has {_size(computer.disk_free)} free, {_size(DISK)} are needed; free some space.", True
+            f"The disk has {size(computer.disk_free)} free, {size(DISK)} are needed; free some space.",
+            fatal=True,
+            about="disk",
         )
     if computer.memory_total < needed:
         yield Finding(
-            f"This machine has {_size(computer.memory_total)} of memory, this model needs about {_size(needed)}; "
+            f"This machine has {size(computer.memory_total)} of memory, {model} needs about {size(needed)}; "
             "take a larger machine.",
             fatal=True,
         )
     elif computer.memory_available < needed:
         yield Finding(
-            f"Only {_size(computer.memory_available)} of memory are free, about {_size(needed)} are needed; "
+            f"Only {size(computer.memory_available)} of memory are free, about {size(needed)} are needed; "
             "close other programs if it becomes slow."
         )
     if free is not None and free < shared:
         yield Finding(
-            f"Shared memory ({SHARED_MEMORY}) has {_size(free)} free, about {_size(shared)} are needed; "
+            f"Shared memory ({SHARED_MEMORY}) has {size(free)} free, about {size(shared)} are needed; "
             "start a container with --shm-size=2g."
         )
     if computer.device_memory is not None and computer.device_memory < on_device:
         yield Finding(
-            f"The GPU has {_size(computer.device_memory)} of memory, about {_size(on_device)} are needed; "
-            "--device cpu uses the processor."
+            f"The GPU has {size(computer.device_memory)} of memory, about {size(on_device)} are needed; "
+            "--device cpu uses the processor.",
+            about="torch",
         )
     if computer.device.startswith("cpu"):
-        yield Finding("No GPU is used: this machine helps with its processor, slowly but surely.")
+        yield Finding("No GPU is used: this machine helps with its processor, slowly but surely.", about="torch")
 
 
 def refuse_if_fatal(found: list[Finding]) -> None:
@@ -95,15 +100,20 @@ def measure(folder: Path, device: str | None) -> Computer:
     """
     from trainer.precision import pick_device
 
-    memory = psutil.virtual_memory()
     picked = pick_device(device)
     on_device = None
     if picked.type == "cuda":
         import torch
 
         on_device = float(torch.cuda.get_device_properties(picked).total_memory)
+    return measure_without_torch(folder, str(picked), on_device)
+
+
+def measure_without_torch(folder: Path, device: str, device_memory: float | None) -> Computer:
+    """Measure this machine, with a device that is known already."""
+    memory = psutil.virtual_memory()
     shared = float(psutil.disk_usage(str(SHARED_MEMORY)).free) if SHARED_MEMORY.is_dir() else None
-    return Computer(_disk_free(folder), memory.available, memory.total, shared, str(picked), on_device)
+    return Computer(disk_free(folder), memory.available, memory.total, shared, device, device_memory)
 
 
 def needs_client_mode(own: str, coordinator: str) -> bool:
@@ -166,12 +176,18 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
     return lines
 
 
-def _disk_free(folder: Path) -> float:
-    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    return float(psutil.disk_usage(str(existing)).free)
+def disk_free(folder: Path) -> float:
+    """Bytes free where a folder is, or will be."""
+    return float(psutil.disk_usage(str(existing_parent(folder))).free)
 
 
-def _size(amount: float) -> str:
+def existing_parent(folder: Path) -> Path:
+    """The folder itself, or the nearest above it that is there."""
+    return next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+
+
+def size(amount: float) -> str:
+    """Bytes for people."""
     return f"{amount / GB:.1f} GB" if amount >= 0.95 * GB else f"{amount / MB:.0f} MB"
 
 

@@ -7,17 +7,31 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 IDENTITY = "identity.key"
+PEERS = "peers.json"  # in the folder of a run: addresses to join by
 MOST_PEERS = 64  # of one machine in one run
 
 
 def default_folder(url: str) -> Path:
     """The first folder for this coordinator that no other process uses: each process is a peer of its own."""
-    base = cache_folder() / _name(url)
-    for number in range(1, MOST_PEERS):
-        folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
-        if not _in_use(folder / IDENTITY):
-            return folder
-    return base
+    folders = _folders(url)
+    return next((folder for folder in folders if not in_use(folder)), folders[0])
+
+
+def used_folders(url: str) -> list[Path]:
+    """Those folders for this coordinator in which a process is a peer now."""
+    return [folder for folder in _folders(url) if in_use(folder)]
+
+
+def in_use(folder: Path) -> bool:
+    """Whether a process is the peer of this folder: it holds the lock that `swarm.identity` takes."""
+    try:
+        with (folder / IDENTITY).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # such as that there is no file
+        pass
+    return False
 
 
 def cache_folder() -> Path:
@@ -31,13 +45,6 @@ def _name(url: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", f"{parts.netloc}{parts.path}").strip("-.")[:100] or "run"
 
 
-def _in_use(path: Path) -> bool:
-    """Whether a process holds the lock that `swarm.identity` takes."""
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # such as that there is no file
-        pass
-    return False
+def _folders(url: str) -> list[Path]:
+    base = cache_folder() / _name(url)
+    return [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, MOST_PEERS))]

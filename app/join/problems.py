@@ -1,5 +1,6 @@
 """What can go wrong on the way into a run, as one error class with a kind; errors of the HTTP library become such."""
 
+import errno
 import socket
 import ssl
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from swarm.errors import SahajError
+from swarm.errors import SahajError, SwarmError
 
 LONGEST_LINE = 400  # characters of a message from outside
 
@@ -43,9 +44,20 @@ class ProblemKind(IntEnum):
     BAD_NAME = 40
     ADMIN_KEY = 41  # missing, or not this run's
     MALFORMED = 42  # a command that the coordinator does not take
+    PROXY = 43  # the proxy that the environment names does not let us through
 
 
-AWAY = frozenset({ProblemKind.COORDINATOR_AWAY, ProblemKind.NO_ANSWER, ProblemKind.NO_SUCH_HOST, ProblemKind.TLS})
+AWAY = frozenset(
+    {
+        ProblemKind.COORDINATOR_AWAY,
+        ProblemKind.NO_ANSWER,
+        ProblemKind.NO_SUCH_HOST,
+        ProblemKind.TLS,
+        ProblemKind.PROXY,
+    }
+)
+EXAMINED = AWAY | {ProblemKind.NOT_A_COORDINATOR, ProblemKind.CLOCK_WRONG}  # `sahaj doctor` says more about these
+NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
 
 
 class JoinProblem(SahajError):
@@ -57,6 +69,12 @@ class JoinProblem(SahajError):
         self.status, self.retry_after = status, retry_after
 
 
+def refer_to_doctor(error: SahajError, link: str) -> None:
+    """End the message with the command that says more, if it does."""
+    if isinstance(error, SwarmError) or (isinstance(error, JoinProblem) and error.kind in EXAMINED):
+        error.args = (f"{error}; `sahaj doctor {link}` says more",)
+
+
 def one_line(text: str) -> str:
     """Text from outside, safe to print: one line of limited length, without control characters."""
     words = "".join(char if char.isprintable() else " " for char in text[: 4 * LONGEST_LINE]).split()
@@ -64,15 +82,20 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
 
 
-def explain(url: str, error: Exception) -> JoinProblem:
-    """The problem behind `error` at `url`: the reason is in the chain of causes of httpx's error."""
+def explain(url: str, error: Exception, proxy: str = "") -> JoinProblem:
+    """The problem behind `error` at `url`: the reason is in the chain of causes of httpx's error.
+
+    Args:
+        proxy: the proxy on the way there, as people are told of it; empty if there is none.
+    """
     causes = list(_causes(error))
-    if any(isinstance(cause, socket.gaierror) for cause in causes):
-        host = urlsplit(url).hostname
-        return JoinProblem(
-            ProblemKind.NO_SUCH_HOST,
-            f"{host}: no such host; check the link for typing mistakes, and that you are online",
-        )
+    if proxy and isinstance(error, (httpx.ProxyError, httpx.ConnectError, httpx.ConnectTimeout)):
+        reason = _explain_proxy(error, causes)
+        if reason:
+            return proxy_problem(url, proxy, reason)
+    for cause in causes:
+        if isinstance(cause, socket.gaierror):
+            return JoinProblem(ProblemKind.NO_SUCH_HOST, f"{urlsplit(url).hostname}: {_explain_name(cause)}")
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
             return JoinProblem(ProblemKind.TLS, f"{url}: {_explain_tls(cause, url)}")
@@ -80,9 +103,41 @@ def explain(url: str, error: Exception) -> JoinProblem:
     return JoinProblem(kind, f"{url}: {reason}")
 
 
+def proxy_problem(url: str, proxy: str, reason: str) -> JoinProblem:
+    """The proxy on the way to `url` is in the way."""
+    host = urlsplit(url).hostname
+    return JoinProblem(
+        ProblemKind.PROXY,
+        f"{url}: the proxy {proxy} does not let this program through ({reason}); correct or unset that variable, "
+        f"or name {host} in NO_PROXY if there is a way without it",
+    )
+
+
+def _explain_proxy(error: Exception, causes: list[BaseException]) -> str:
+    """Why the proxy was of no use; empty if it was, and what is behind it was not."""
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return ""
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        return "nobody listens there"
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return "no such host"
+    if isinstance(error, httpx.TimeoutException):
+        return "no answer in time"
+    return one_line(str(error)) or type(error).__name__
+
+
+def _explain_name(error: socket.gaierror) -> str:
+    if error.errno == socket.EAI_AGAIN:
+        return "the name servers of this machine do not answer; check that you are online, and its DNS settings"
+    return "no such host; check the link for typing mistakes, and that you are online"
+
+
 def _explain_http(error: Exception, causes: list[BaseException]) -> tuple[ProblemKind, str]:
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         reason = "nobody listens there; check the port, or try again when the coordinator is running"
+        return ProblemKind.COORDINATOR_AWAY, reason
+    if any(isinstance(cause, OSError) and cause.errno in NO_ROUTE for cause in causes):
+        reason = "no way leads there from this machine; check that you are online, its routes and its VPN"
         return ProblemKind.COORDINATOR_AWAY, reason
     if isinstance(error, httpx.TimeoutException):
         reason = "no answer in time; check the link, your connection and firewall, or try again later"

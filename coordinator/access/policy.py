@@ -1,6 +1,5 @@
 """Decides who may join and under which name: pure functions, without the network or the disk."""
 
-import re
 import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,11 +9,11 @@ from coordinator.access.hub_identity import HubUser
 from swarm.access.join_messages import JoinRequest, Refusal, Refused
 from swarm.access.passes import COORDINATOR, UNVERIFIED
 from swarm.identity import peer_id_of
+from swarm.program import describe_mismatch, release_of
 from swarm.run_file import AccessSection
 from swarm.run_file.fingerprint import Fingerprint, differences
 
 RESERVED = (COORDINATOR[0], UNVERIFIED)  # first letters of names in passes that are no Hub user's
-VERSION = re.compile(r"(\d+)\.(\d+)(?:\D.*)?")
 MOST_DIFFERENCES = 5  # that a refusal names
 LONGEST_DIFFERENCE = 120  # characters
 LONGEST_NAME = 40  # characters, after normalizing
@@ -101,15 +100,11 @@ def _check_form(request: JoinRequest) -> Refused | None:
 
 
 def _check_version(theirs: str, ours: str) -> Refused | None:
-    here, there = VERSION.fullmatch(ours), VERSION.fullmatch(theirs)
+    there = release_of(theirs)
     if there is None:
         return Refused(error=Refusal.MALFORMED, message="version is not of the form 0.1.0")
-    if here is None or here.groups() != there.groups():
-        shown = ".".join(there.groups())
-        return Refused(
-            error=Refusal.WRONG_VERSION,
-            message=f"this run works with Sahaj {ours}, not with {shown}; install that version and join again",
-        )
+    if release_of(ours) != there:
+        return Refused(error=Refusal.WRONG_VERSION, message=describe_mismatch(ours, ".".join(there)))
     return None
 
 

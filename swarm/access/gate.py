@@ -18,6 +18,7 @@ from swarm.access.passes import Pass, PassRefused, check_pass, read_pass
 from swarm.files import write_file
 
 T = TypeVar("T")
+PASS = "pass"  # the file
 SHUT_AFTER = 600.0  # seconds after the last sign that passes can be renewed, in which they still expire
 SHUT_FRACTION = 0.25  # of a pass's lifetime, where that is less: passes are renewed when half of it is left
 
@@ -37,7 +38,7 @@ class Gate:
         lifetime = max(0.0, own.expires - clock.now()) if lifetime is None else lifetime
         self._shut_after = min(SHUT_AFTER, SHUT_FRACTION * lifetime)
         self._taking = threading.Lock()  # notices reach several threads
-        self._pass = _SharedFile(folder / "pass", read_pass)
+        self._pass = _SharedFile(folder / PASS, read_pass)
         self._notices = _SharedFile(folder / "notices", lambda signed: read_notices(signed, authority, run_name))
         self.renew(own)
         self.take_notice(notices)

@@ -6,7 +6,7 @@ import pytest
 
 import app.join.pass_renewal
 from app.commands.admin import admin
-from app.join.join import PEERS
+from app.join.peer_folder import PEERS
 from app.join.problems import ProblemKind
 from coordinator.state_folder import ADMIN_KEY
 from swarm.dht import remembered_peers

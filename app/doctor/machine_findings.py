@@ -1,0 +1,92 @@
+"""Decides what to say about this machine: from what was observed to a line with the way out."""
+
+import re
+from collections.abc import Sequence
+
+from app.doctor.machine import TokenSeen
+from app.doctor.peer_process import TorchSeen
+from app.doctor.results import Check, CheckResult, TooLate, fault, ok, skipped, warning
+from app.join.hub_token import HOW_TO_MAKE
+from app.join.machine_checks import Computer, Finding, size
+from app.join.problems import ProblemKind
+from swarm.errors import StorageError
+
+MORE_TIME = "wait until the machine is less busy, or give the doctor more time with --patience 60"
+REINSTALL = "install the program again into a fresh virtual environment"
+
+
+def python(version: tuple[int, int, int], supported: str) -> CheckResult:
+    """Whether the program supports this Python; `supported` as the package says it: >=3.10,<3.14."""
+    shown = ".".join(map(str, version))
+    least, most = (_bound(supported, sign) for sign in (">=", "<"))
+    if (least is not None and version[:2] < least) or (most is not None and version[:2] >= most):
+        newest = f"to 3.{most[1] - 1}" if most is not None else "or newer"
+        wanted = f"3.{least[1]} {newest}" if least is not None else supported
+        return fault(
+            Check.PYTHON, f"Python {shown} cannot run this program; {REINSTALL} with Python {wanted} (uv gets one)"
+        )
+    return ok(Check.PYTHON, shown)
+
+
+def torch(seen: TorchSeen | Exception, found: Sequence[Finding]) -> CheckResult:
+    """Whether torch works, and on what; `found` is what joining says about the machine."""
+    if isinstance(seen, TooLate):
+        return warning(Check.TORCH, f"torch has not loaded in time; {MORE_TIME}")
+    if isinstance(seen, Exception):
+        return fault(Check.TORCH, f"torch cannot be used ({seen}); {REINSTALL}")
+    shown = f"torch {seen.version} computes on {seen.name} in {' or '.join(seen.formats)}"
+    if seen.idle_gpu:
+        return warning(
+            Check.TORCH,
+            f"{shown}, not on the NVIDIA GPU of this machine; install a torch with CUDA and a driver that fits it "
+            "(https://pytorch.org/get-started), or go on slowly",
+        )
+    return _with_findings(Check.TORCH, [one for one in found if "--device" in one.message], shown)
+
+
+def memory(computer: Computer, found: Sequence[Finding]) -> CheckResult:
+    """Whether there is enough of it."""
+    shown = f"{size(computer.memory_available)} of {size(computer.memory_total)} are free"
+    return _with_findings(Check.MEMORY, found, shown)
+
+
+def disk(computer: Computer, found: Sequence[Finding], cannot_write: Exception | None) -> CheckResult:
+    """Whether the folder of a peer can be written to, and has room."""
+    if cannot_write is not None and not isinstance(cannot_write, StorageError):
+        raise cannot_write
+    if cannot_write is not None:
+        hint = "" if "full" in str(cannot_write) else " with --state"
+        return fault(Check.DISK, f"{cannot_write}{hint}")
+    return _with_findings(Check.DISK, found, f"{size(computer.disk_free)} are free where the peer keeps its files")
+
+
+def token(seen: TokenSeen, *, needed: bool | None) -> CheckResult:
+    """Whether the Hugging Face token serves; `needed` by the run, None if that is not known."""
+    source = seen.token.source if seen.token is not None else ""
+    if seen.problem is not None:
+        # an open run takes a name, and whatever the Hub is asked, it may be away
+        bad = needed is not False and seen.problem.kind is not ProblemKind.HUB_AWAY
+        instead = "; or join without a token: --name NAME" if needed is False else ""
+        return (fault if bad else warning)(Check.TOKEN, f"{seen.problem}{instead}")
+    if seen.token is not None:
+        return ok(Check.TOKEN, f"the one of {source} is {seen.user}'s, and may not change anything")
+    if needed is False:
+        return ok(Check.TOKEN, "none, and this run needs none")
+    if needed:
+        return fault(
+            Check.TOKEN, f"this run needs a Hugging Face token; {HOW_TO_MAKE}; then type it when `sahaj join` asks"
+        )
+    return skipped(Check.TOKEN, "there is none on this machine; only runs that are not open ask for one")
+
+
+def _with_findings(check: Check, found: Sequence[Finding], otherwise: str) -> CheckResult:
+    for mark, fatal in ((fault, True), (warning, False)):
+        for finding in found:
+            if finding.about == check.value and finding.fatal is fatal:
+                return mark(check, finding.message)
+    return ok(check, otherwise)
+
+
+def _bound(supported: str, sign: str) -> tuple[int, int] | None:
+    found = re.search(rf"{sign}(\d+)\.(\d+)", supported)
+    return (int(found[1]), int(found[2])) if found else None
