@@ -1,6 +1,7 @@
 """Every failure of the coordinator's HTTP client has a line and an exit status of its own."""
 
 import datetime
+import ipaddress
 import socket
 import ssl
 import threading
@@ -163,10 +164,10 @@ def test_a_message_from_outside_cannot_steer_the_terminal(coordinator: StandIn, 
     assert len(str(problem.value)) <= LONGEST_LINE
 
 
-def self_signed(path: Path) -> Path:
-    """A certificate and its key in one file."""
+def self_signed(path: Path, *, host: str = "127.0.0.1", until: int = 1) -> Path:
+    """A certificate and its key in one file, valid until so many days from now."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.datetime.now(datetime.timezone.utc)
     certificate = (
         x509.CertificateBuilder()
@@ -174,8 +175,9 @@ def self_signed(path: Path) -> Path:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - datetime.timedelta(days=3))
+        .not_valid_after(now + datetime.timedelta(days=until))
+        .add_extension(x509.SubjectAlternativeName([_name_in_certificate(host)]), critical=False)
         .sign(key, hashes.SHA256())
     )
     path.write_bytes(
@@ -183,3 +185,10 @@ def self_signed(path: Path) -> Path:
         + certificate.public_bytes(serialization.Encoding.PEM)
     )
     return path
+
+
+def _name_in_certificate(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
