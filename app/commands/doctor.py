@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.startup import set_verbosity
+from app.startup import PROCESS_STARTED, set_verbosity
 
 
 def doctor(
@@ -31,7 +31,7 @@ def doctor(
 
     console = Console()
     with Console(stderr=True).status(f"looking, for {patience:.0f} s at most"):
-        found = results(observe(url, state, patience), time.time())
+        found = results(observe(url, state, max(patience / 2, patience - (time.time() - PROCESS_STARTED))), time.time())
     if json:
         typer.echo(as_json(found, program_version()))
     else:

@@ -42,6 +42,7 @@ class PeerProcess:
             # a folder `torch` where the command was typed is not torch
             env={**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         )
+        self._late = False
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="peer process", daemon=True).start()
 
@@ -74,11 +75,14 @@ class PeerProcess:
 
     def _ask(self, question: Question, until: float) -> Any:
         assert self._process.stdin is not None
+        if self._late:  # what comes now answers an older question
+            raise TooLate
         try:
             self._process.stdin.write(question.model_dump_json() + "\n")
             self._process.stdin.flush()
             line = self._answers.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
+            self._late = True
             raise TooLate from None
         except OSError:
             line = ""

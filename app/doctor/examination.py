@@ -24,7 +24,7 @@ def results(seen: Observed, now: float) -> list[CheckResult]:
         Check.TORCH: lambda: machine_findings.torch(seen.torch, found),
         Check.MEMORY: lambda: machine_findings.memory(_there(seen.computer), found),
         Check.DISK: lambda: machine_findings.disk(_there(seen.computer), found, seen.unwritable),
-        Check.TOKEN: lambda: machine_findings.token(_there(seen.token), needed=needed),
+        Check.TOKEN: lambda: machine_findings.token(seen.token, needed=needed),
     }
     named = {check: _guarded(check, decide) for check, decide in decisions.items()}
     if run is not None:
@@ -38,17 +38,13 @@ def results(seen: Observed, now: float) -> list[CheckResult]:
             Check.CLOCK: lambda: link_findings.clock(link),
             Check.VERSION: lambda: link_findings.version(link, seen.version),
             Check.PASS: lambda: run_findings.passes(run.answered, run.passes, now, token_named=token_named),
-            Check.PEERS: lambda: run_findings.peers(run.peers, run.coordinators, not_known=_why_unknown(run)),
+            Check.PEERS: lambda: run_findings.peers(run.peers, run.answered, run.coordinators),
             Check.INCOMING: lambda: link_findings.incoming(run.own_address, client_mode=run.client_mode),
         }
         named |= {check: _guarded(check, decide) for check, decide in decisions.items()}
     elif seen.run is not None:
         named[Check.LINK] = _failed(Check.LINK, seen.run)
     return [named[check] for check in Check if check in named]
-
-
-def _why_unknown(run: RunSeen) -> str:
-    return run.answered if isinstance(run.answered, str) else "no address of a peer is known"
 
 
 def _guarded(check: Check, decide: Decision) -> CheckResult:

@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from app.doctor.network import LinkSeen
-from app.doctor.results import Check, CheckResult, fault, ok, skipped, warning
+from app.doctor.results import Check, CheckResult, Mark, fault, ok, skipped, warning
 from app.join.address import is_loopback
 from app.join.coordinator_client import RunDescription
 from app.join.problems import JoinProblem, ProblemKind
@@ -11,8 +11,6 @@ from swarm.clock import SLACK, describe_offset
 from swarm.program import describe_mismatch, release_of
 
 DATE_STEP = 1.0  # seconds: what the Date of an answer is rounded down to
-# lines that name the fault behind a coordinator that cannot be asked
-NAMED_ELSEWHERE = {ProblemKind.NO_SUCH_HOST: Check.DNS, ProblemKind.TLS: Check.ENCRYPTION}
 UNKNOWN = "the coordinator does not answer"
 
 
@@ -72,13 +70,12 @@ def coordinator(seen: LinkSeen) -> CheckResult:
     """Whether the coordinator answers at the link."""
     if isinstance(seen.run, RunDescription):
         return ok(Check.COORDINATOR, f"the run {seen.run.name} answers at {seen.url}")
-    elsewhere = NAMED_ELSEWHERE.get(seen.run.kind)
-    if seen.proxy is not None and proxy(seen).mark == "fault":
-        elsewhere = Check.PROXY
-    elif elsewhere is Check.DNS and not isinstance(seen.addresses, JoinProblem):
-        elsewhere = None
-    if elsewhere is not None:
-        return skipped(Check.COORDINATOR, f"see {elsewhere.value}")
+    if proxy(seen).mark is Mark.FAULT:
+        return skipped(Check.COORDINATOR, f"see {Check.PROXY.value}")
+    if isinstance(seen.addresses, JoinProblem) and seen.proxy is None:
+        return skipped(Check.COORDINATOR, f"see {Check.DNS.value}")
+    if seen.run.kind is ProblemKind.TLS:
+        return skipped(Check.COORDINATOR, f"see {Check.ENCRYPTION.value}")
     return fault(Check.COORDINATOR, str(seen.run))
 
 

@@ -41,13 +41,13 @@ def torch(seen: TorchSeen | Exception, found: Sequence[Finding]) -> CheckResult:
             f"{shown}, not on the NVIDIA GPU of this machine; install a torch with CUDA and a driver that fits it "
             "(https://pytorch.org/get-started), or go on slowly",
         )
-    return _with_findings(Check.TORCH, [one for one in found if "--device" in one.message], shown)
+    return _with_findings(Check.TORCH, found, "GPU memory", shown)
 
 
 def memory(computer: Computer, found: Sequence[Finding]) -> CheckResult:
     """Whether there is enough of it."""
     shown = f"{size(computer.memory_available)} of {size(computer.memory_total)} are free"
-    return _with_findings(Check.MEMORY, found, shown)
+    return _with_findings(Check.MEMORY, found, "memory", shown)
 
 
 def disk(computer: Computer, found: Sequence[Finding], cannot_write: Exception | None) -> CheckResult:
@@ -57,11 +57,17 @@ def disk(computer: Computer, found: Sequence[Finding], cannot_write: Exception |
     if cannot_write is not None:
         hint = "" if "full" in str(cannot_write) else " with --state"
         return fault(Check.DISK, f"{cannot_write}{hint}")
-    return _with_findings(Check.DISK, found, f"{size(computer.disk_free)} are free where the peer keeps its files")
+    return _with_findings(
+        Check.DISK, found, "disk", f"{size(computer.disk_free)} are free where the peer keeps its files"
+    )
 
 
-def token(seen: TokenSeen, *, needed: bool | None) -> CheckResult:
+def token(seen: TokenSeen | Exception, *, needed: bool | None) -> CheckResult:
     """Whether the Hugging Face token serves; `needed` by the run, None if that is not known."""
+    if isinstance(seen, TooLate):
+        return warning(Check.TOKEN, "the Hub has not said in time whose the token is; try again in some minutes")
+    if isinstance(seen, Exception):
+        raise seen
     source = seen.token.source if seen.token is not None else ""
     if seen.problem is not None:
         # an open run takes a name, and whatever the Hub is asked, it may be away
@@ -79,10 +85,10 @@ def token(seen: TokenSeen, *, needed: bool | None) -> CheckResult:
     return skipped(Check.TOKEN, "there is none on this machine; only runs that are not open ask for one")
 
 
-def _with_findings(check: Check, found: Sequence[Finding], otherwise: str) -> CheckResult:
+def _with_findings(check: Check, found: Sequence[Finding], about: str, otherwise: str) -> CheckResult:
     for mark, fatal in ((fault, True), (warning, False)):
         for finding in found:
-            if finding.about == check.value and finding.fatal is fatal:
+            if finding.about == about and finding.fatal is fatal:
                 return mark(check, finding.message)
     return ok(check, otherwise)
 

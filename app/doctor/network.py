@@ -19,7 +19,7 @@ HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")  # kinds of host in a multiaddr
 
 @dataclass(frozen=True)
 class LinkSeen:
-    """What came of asking for a run at its link."""
+    """What came of asking for a run at its link, which may have led on to HTTPS."""
 
     url: str
     addresses: list[str] | JoinProblem  # of the host
@@ -49,12 +49,12 @@ def look_at_link(url: str, until: float) -> LinkSeen:
     nameless = explain(url, socket.gaierror(socket.EAI_AGAIN, ""))
     silent = explain(url, httpx.ReadTimeout(""))
     addresses = outcome_or(names, until, nameless)
-    run, ahead = outcome_or(through, until, (silent, None))
+    run, ahead, base = outcome_or(through, until, (silent, None, url))
     without_proxy = None
     if past is not None and isinstance(run, JoinProblem):
-        without_proxy, ahead_there = outcome_or(past, until, (silent, None))
+        without_proxy, ahead_there, _ = outcome_or(past, until, (silent, None, url))
         ahead = ahead_there if ahead is None else ahead
-    return LinkSeen(url, addresses, run, ahead, proxy, without_proxy)
+    return LinkSeen(base, addresses, run, ahead, proxy, without_proxy)
 
 
 def look_up(url: str) -> list[str] | JoinProblem:
@@ -68,19 +68,19 @@ def look_up(url: str) -> list[str] | JoinProblem:
 
 def ask_for_run(
     url: str, patience: float, *, use_proxy: bool = True
-) -> tuple[RunDescription | JoinProblem, float | None]:
-    """What the run is, and by how many seconds the coordinator's clock is ahead of this machine's."""
+) -> tuple[RunDescription | JoinProblem, float | None, str]:
+    """What the run is, by how many seconds the coordinator's clock is ahead of this machine's, and the URL in the end."""
     try:
         with CoordinatorClient(url, patience=patience, tolerance=float("inf"), use_proxy=use_proxy) as client:
             try:
-                return client.description(), client.ahead
+                return client.description(), client.ahead, client.base
             except JoinProblem as problem:
                 ahead = (
                     _clock_behind_bad_certificate(url, patience) if problem.kind is ProblemKind.TLS else client.ahead
                 )
-                return problem, ahead
+                return problem, ahead, client.base
     except JoinProblem as problem:
-        return problem, None
+        return problem, None, url
 
 
 def _clock_behind_bad_certificate(url: str, patience: float) -> float | None:

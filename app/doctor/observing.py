@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from app.doctor.asking import PeerProcess
-from app.doctor.background import outcome, start
+from app.doctor.background import outcome, outcome_or, start
 from app.doctor.machine import TokenSeen, look_for_token, supported_pythons, try_to_write
 from app.doctor.network import LinkSeen, PeerAddress, knock, look_at_link, peer_address
 from app.doctor.peer_process import PassSeen, PeerSeen, TorchSeen
@@ -24,7 +24,7 @@ from swarm.program import program_version, release_of
 from swarm.run_file import RunFile
 
 # shares of the time at whose ends a stage is over: this machine and the link; asking for a pass; passes and peers
-LOOKED, ASKED, CALLED = 0.6, 0.8, 0.95
+LOOKED, ASKED, CALLED = 0.6, 0.8, 0.9
 LOOPBACK = ("/ip4/127.", "/ip6/::1/")  # addresses that lead elsewhere here than on the coordinator's machine
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ def observe(link: str | None, state: Path | None, patience: float) -> Observed:
         seen = _caught(lambda: outcome(looking, stages[1]))
         if isinstance(seen, Exception):
             return replace(machine, run=seen)
-        folders = [folder] if state is not None else [folder, *used_folders(url)]
+        folders = [state] if state is not None else [default_folder(seen.url), *used_folders(seen.url)]
         return replace(machine, run=_look_at_run(process, seen, machine, folders, stages))
 
 
@@ -115,7 +115,7 @@ def _look_at_run(
     )
     seen = replace(seen, answered=why_not_ask(seen, machine, peer))
     if not seen.answered and not isinstance(peer, Exception):
-        asked = start(lambda: _ask_for_pass(link.url, peer, machine.token, seen.description))
+        asked = start(lambda: ask_for_pass(link.url, peer, machine.token, seen.description))
         seen = replace(seen, answered=_caught(lambda: outcome(asked, asked_by)))
     addresses = [] if isinstance(peer, Exception) else peer.addresses
     authority = b""
@@ -129,9 +129,9 @@ def _look_at_run(
     knocking = start(lambda: knock(known, called_by))
     name = seen.description.name if seen.description else ""
     passes = _caught(lambda: process.passes(folders, name, authority, called_by))
-    towards = start(lambda: addresses_towards(link.url))
-    ours = _caught(lambda: outcome(towards, called_by))
-    own, theirs = ("", "") if isinstance(ours, Exception) else ours
+    own, theirs = "", ""
+    if not isinstance(link.addresses, JoinProblem):
+        own, theirs = outcome_or(start(lambda: addresses_towards(link.url)), called_by, ("", ""))
     knocked = _caught(lambda: outcome(knocking, called_by + 1.0))
     return replace(
         seen,
@@ -149,7 +149,7 @@ def why_not_ask(seen: RunSeen, machine: Observed, peer: PeerSeen | Exception) ->
     if release_of(seen.description.version) != release_of(machine.version):
         return "this program has another version than the run"
     if isinstance(peer, Exception):
-        return "torch cannot be used" if isinstance(machine.torch, Exception) else str(peer)
+        return "see torch" if peer is machine.torch else str(peer)
     if seen.description.access.open:
         return ""
     if isinstance(machine.token, Exception) or not machine.token.user:
@@ -159,7 +159,7 @@ def why_not_ask(seen: RunSeen, machine: Observed, peer: PeerSeen | Exception) ->
     return ""
 
 
-def _ask_for_pass(
+def ask_for_pass(
     url: str, peer: PeerSeen, token: TokenSeen | Exception, described: RunDescription | None
 ) -> JoinAnswer:
     """As joining does; the pass is not kept."""

@@ -45,6 +45,9 @@ class CheckResult:
 class TooLate(Exception):
     """What a check waits for has not come in time."""
 
+    def __init__(self) -> None:
+        super().__init__("not done in time")
+
 
 def ok(check: Check, message: str) -> CheckResult:
     """Nothing is wrong."""

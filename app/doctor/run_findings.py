@@ -64,16 +64,23 @@ def _of_earlier_sessions(not_asked: str, kept: Sequence[PassSeen], now: float) -
 
 
 def peers(
-    found: Mapping[PeerAddress, OSError | None] | None, coordinators: str | None, *, not_known: str
+    found: Mapping[PeerAddress, OSError | None], answered: JoinAnswer | Exception | str, coordinators: str
 ) -> CheckResult:
     """Whether the peers that a newcomer joins by take connections.
 
     Args:
-        found: what stands in the way to each address; None if no address is known, and `not_known` says why.
+        found: what stands in the way to each address.
+        answered: what came of asking for a pass; the answer names these addresses.
         coordinators: the coordinator's peer id, where it is known.
     """
+    if not found and isinstance(answered, JoinAnswer):
+        return fault(
+            Check.PEERS,
+            "the coordinator announces no address by which another machine finds it; tell the organizer to set "
+            "coordinator.announce in the run file",
+        )
     if not found:
-        return skipped(Check.PEERS, not_known)
+        return skipped(Check.PEERS, answered if isinstance(answered, str) else f"see {Check.PASS.value}")
     reached = {one.peer_id for one, error in found.items() if error is None}
     named = {one.peer_id for one in found}
     silent = [one for one in found if one.peer_id not in reached]

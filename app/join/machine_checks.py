@@ -44,7 +44,7 @@ class Finding:
 
     message: str
     fatal: bool = False
-    about: str = "memory"  # disk, memory or torch
+    about: str = ""  # disk, memory, GPU memory or device
 
 
 def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
@@ -64,25 +64,28 @@ def findings(run: RunFile | None, computer: Computer) -> Iterator[Finding]:
             f"This machine has {size(computer.memory_total)} of memory, {model} needs about {size(needed)}; "
             "take a larger machine.",
             fatal=True,
+            about="memory",
         )
     elif computer.memory_available < needed:
         yield Finding(
             f"Only {size(computer.memory_available)} of memory are free, about {size(needed)} are needed; "
-            "close other programs if it becomes slow."
+            "close other programs if it becomes slow.",
+            about="memory",
         )
     if free is not None and free < shared:
         yield Finding(
             f"Shared memory ({SHARED_MEMORY}) has {size(free)} free, about {size(shared)} are needed; "
-            "start a container with --shm-size=2g."
+            "start a container with --shm-size=2g.",
+            about="memory",
         )
     if computer.device_memory is not None and computer.device_memory < on_device:
         yield Finding(
             f"The GPU has {size(computer.device_memory)} of memory, about {size(on_device)} are needed; "
             "--device cpu uses the processor.",
-            about="torch",
+            about="GPU memory",
         )
     if computer.device.startswith("cpu"):
-        yield Finding("No GPU is used: this machine helps with its processor, slowly but surely.", about="torch")
+        yield Finding("No GPU is used: this machine helps with its processor, slowly but surely.", about="device")
 
 
 def refuse_if_fatal(found: list[Finding]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from app.doctor.asking import Broken
 from app.doctor.examination import results
 from app.doctor.machine import TokenSeen
+from app.doctor.network import PeerAddress
 from app.doctor.observing import Observed
 from app.doctor.peer_process import PassSeen
 from app.doctor.report import as_json, is_faulty, summary
@@ -26,6 +27,7 @@ from tests.app.doctor.conftest import FIRST, SECOND, URL, described, with_link, 
 NOW = 1e9
 PROXY = Proxy("HTTPS_PROXY", "proxy.example:3128")
 TOKEN = HubToken("hf_secret", "HF_TOKEN")
+RELAYED = PeerAddress("/ip4/192.0.2.3/tcp/4001/p2p/QmRelay/p2p-circuit/p2p/QmThird", "QmThird", "192.0.2.3", 4001)
 REFUSED, SILENT = ConnectionRefusedError(), TimeoutError()
 
 
@@ -68,6 +70,7 @@ def test_without_a_link_only_the_machine_is_looked_at(observed: Observed):
         ({"token": TokenSeen(None)}, Check.TOKEN, Mark.FAULT, "needs a Hugging Face token.*make one at"),
         ({"token": TokenSeen(TOKEN, "", problem(ProblemKind.TOKEN_REJECTED))}, Check.TOKEN, Mark.FAULT, "a way out"),
         ({"token": TokenSeen(TOKEN, "", problem(ProblemKind.HUB_AWAY))}, Check.TOKEN, Mark.WARNING, "a way out"),
+        ({"token": TooLate()}, Check.TOKEN, Mark.WARNING, "has not said in time"),
         ({"run": problem(ProblemKind.BAD_URL)}, Check.LINK, Mark.FAULT, "a way out"),
     ],
 )
@@ -219,13 +222,21 @@ def test_passes(observed: Observed, changes: dict[str, Any], mark: Mark, words: 
         ({FIRST: None, SECOND: REFUSED}, Mark.WARNING, "1 of 2 known peers.*QmSecond: nobody listens there"),
         ({FIRST: OSError(errno.EHOSTUNREACH, "x")}, Mark.FAULT, "no way leads there"),
         ({FIRST: None, replace(FIRST, host="10.0.0.1"): SILENT}, Mark.OK, "one known peer"),
-        ({}, Mark.SKIPPED, "no address of a peer is known"),
+        ({}, Mark.FAULT, "announces no address.*coordinator.announce"),
+        ({FIRST: None, RELAYED: REFUSED}, Mark.WARNING, "QmRelay/p2p-circuit/p2p/QmThird: nobody listens there"),
     ],
 )
 def test_peers(observed: Observed, peers: dict[Any, Any], mark: Mark, words: str):
     found, message = lines(with_run(observed, peers=peers))[Check.PEERS]
     assert found is mark, message
     assert re.search(words, message), message
+
+
+def test_peers_are_not_known_where_no_pass_was_given(observed: Observed):
+    found = lines(with_run(observed, peers={}, answered=problem(ProblemKind.BANNED)))
+    assert found[Check.PEERS] == (Mark.SKIPPED, "not checked: see pass")
+    found = lines(with_run(observed, peers={}, answered="it is away"))
+    assert found[Check.PEERS] == (Mark.SKIPPED, "not checked: it is away")
 
 
 def test_client_mode_is_no_fault(observed: Observed):

@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.commands.admin import admin
+from app.doctor.machine import TokenSeen
+from app.doctor.network import ask_for_run
+from app.doctor.observing import ask_for_pass
+from app.doctor.peer_process import look_at_peer
+from app.join.coordinator_client import RunDescription
+from app.join.hub_token import HubToken
 from app.join.join import JoinOptions, join
 from app.join.problems import ProblemKind
 from coordinator.access.admin_key import load_admin_key
@@ -17,11 +23,13 @@ from coordinator.http.app import make_app
 from coordinator.http.server import Server
 from coordinator.ledger.ledger import open_ledger
 from swarm.access.passes import load_authority
+from swarm.program import program_version
 from swarm.run_file import load_run
 from swarm.run_file.fingerprint import fingerprint
 from tests.app.join.conftest import RUN, Trained
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.problems import raises_problem
+from tests.support.waiting import PATIENCE
 from tokenizer.loading import read_tokenizer, tokenizer_digest
 from trainer.options import VolunteerOptions
 
@@ -125,3 +133,19 @@ def test_a_volunteer_with_another_optimizer_is_refused_and_told_what_differs(
     ):
         join(service.url, JoinOptions(state=tmp_path / "peer", chosen=VolunteerOptions(device="cpu")))
     assert not trained.calls
+
+
+def test_the_doctor_is_answered_as_a_volunteer_would_be(service: Service, tmp_path: Path):
+    """Whether that volunteer may join, without joining."""
+    seen = ask_for_run(service.url, PATIENCE)[0]
+    assert isinstance(seen, RunDescription) and seen.version == program_version()
+    peer = look_at_peer(tmp_path / "peer")
+    alice = TokenSeen(HubToken(service.hub.add("alice"), "HF_TOKEN"), "alice")
+    assert ask_for_pass(service.url, peer, alice, seen).user == "alice"
+    bob = TokenSeen(HubToken(service.hub.add("bob"), "HF_TOKEN"), "bob")
+    with raises_problem(ProblemKind.NOT_ALLOWED, "ask the organizer to add you"):
+        ask_for_pass(service.url, peer, bob, seen)
+    admin(service.url, service.key, "ban", "alice")
+    with raises_problem(ProblemKind.BANNED):
+        ask_for_pass(service.url, peer, alice, seen)
+    assert not (tmp_path / "peer").exists()
