@@ -69,7 +69,7 @@ def look_up(url: str) -> list[str] | JoinProblem:
 def ask_for_run(
     url: str, patience: float, *, use_proxy: bool = True
 ) -> tuple[RunDescription | JoinProblem, float | None, str]:
-    """What the run is, by how many seconds the coordinator's clock is ahead of this machine's, and the URL in the end."""
+    """What the run is, by how many seconds the coordinator's clock is ahead of ours, and the URL in the end."""
     try:
         with CoordinatorClient(url, patience=patience, tolerance=float("inf"), use_proxy=use_proxy) as client:
             try:
