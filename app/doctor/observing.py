@@ -56,10 +56,10 @@ class Observed:
     computer: Computer | Exception
     unwritable: Exception | None
     token: TokenSeen | Exception
+    python: tuple[int, int, int]
+    pythons: str  # those that the program supports
+    version: str
     run: RunSeen | Exception | None = None
-    python: tuple[int, int, int] = sys.version_info[:3]
-    pythons: str = ""  # those that the program supports
-    version: str = ""
 
 
 def observe(link: str | None, state: Path | None, patience: float) -> Observed:
@@ -100,6 +100,7 @@ def _look_at_machine(process: PeerProcess, folder: Path, until: float) -> Observ
         computer=_caught(lambda: outcome(measured, until + 1.0)),
         unwritable=_caught(lambda: outcome(written, until + 1.0)),
         token=_caught(lambda: outcome(token, until)),
+        python=sys.version_info[:3],
         pythons=supported_pythons(),
         version=program_version(),
     )
@@ -142,14 +143,14 @@ def _look_at_run(
     )
 
 
-def why_not_ask(seen: RunSeen, machine: Observed, peer: PeerSeen | Exception) -> str:
+def why_not_ask(seen: RunSeen, machine: Observed, peer: PeerSeen | Exception) -> str | Exception:
     """Why no pass is asked for; empty if one is."""
     if seen.description is None:
         return "the coordinator does not answer"
     if release_of(seen.description.version) != release_of(machine.version):
         return "this program has another version than the run"
     if isinstance(peer, Exception):
-        return "see torch" if peer is machine.torch else str(peer)
+        return "see torch" if peer is machine.torch else peer
     if seen.description.access.open:
         return ""
     if isinstance(machine.token, Exception) or not machine.token.user:

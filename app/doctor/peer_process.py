@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Base64Bytes, BaseModel
 
 from app.join.peer_folder import IDENTITY, PEERS, in_use
+from swarm.errors import SahajError
 
 NVIDIA = Path("/dev/nvidia0")
 
@@ -148,9 +149,13 @@ def main() -> None:
             try:
                 told = {"answer": answer(Question.model_validate_json(line))}
             except Exception as error:  # whatever a broken library raises
-                told = {"error": f"{type(error).__name__}: {error}"}
+                told = {"error": _reason(error)}
             answers.write(json.dumps(told) + "\n")
             answers.flush()
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, SahajError) else f"{type(error).__name__}: {error}"
 
 
 def _newest(folder: Path, name: str) -> Path | None:

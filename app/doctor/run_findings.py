@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from app.doctor.asking import Broken
+from app.doctor.machine_findings import REINSTALL
 from app.doctor.network import PeerAddress
 from app.doctor.peer_process import PassSeen
 from app.doctor.results import Check, CheckResult, TooLate, fault, ok, skipped, warning
@@ -45,8 +47,12 @@ def passes(
         return (warning if answered.kind in LATER else fault)(Check.PASS, str(answered))
     if isinstance(answered, TooLate):
         return warning(Check.PASS, "the coordinator has not answered in time; try again later")
+    if isinstance(answered, Broken):
+        return fault(
+            Check.PASS, f"this machine's peer cannot be made ({answered}); if that does not say how, {REINSTALL}"
+        )
     if isinstance(answered, Exception):
-        return fault(Check.PASS, str(answered))
+        raise answered
     return _of_earlier_sessions(answered, kept, now)
 
 

@@ -199,6 +199,7 @@ def kept(expires: float, *, in_use: bool, good: bool | None = True) -> PassSeen:
         ({"passes": [kept(NOW - 600, in_use=False)]}, Mark.OK, "has expired, as usual"),
         ({"answered": problem(ProblemKind.BANNED)}, Mark.FAULT, "a way out"),
         ({"answered": problem(ProblemKind.PAUSED)}, Mark.WARNING, "a way out"),
+        ({"answered": Broken("no module named hivemind")}, Mark.FAULT, "no module named hivemind.*install the program"),
         ({"answered": TooLate()}, Mark.WARNING, "not answered in time"),
         ({"answered": "it is away"}, Mark.SKIPPED, "it is away"),
         ({"answered": "it is away", "passes": [kept(NOW - 600, in_use=False)]}, Mark.WARNING, "10 minutes ago.*away"),
