@@ -8,6 +8,7 @@ from app.join.address import is_loopback
 from app.join.coordinator_client import RunDescription
 from app.join.problems import JoinProblem, ProblemKind
 from swarm.clock import SLACK, describe_offset
+from swarm.hosts import is_this_machine
 from swarm.program import describe_mismatch, release_of
 
 DATE_STEP = 1.0  # seconds: what the Date of an answer is rounded down to
@@ -102,6 +103,8 @@ def incoming(own: str, *, client_mode: bool) -> CheckResult:
     """Whether others can connect to this machine, as joining guesses it from its address `own` on the way there."""
     if not own:
         return skipped(Check.INCOMING, "no way leads to the coordinator")
+    if is_this_machine(own):
+        return ok(Check.INCOMING, "the coordinator is on this machine")
     if client_mode:
         return ok(
             Check.INCOMING,

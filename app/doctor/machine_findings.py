@@ -34,7 +34,7 @@ def torch(seen: TorchSeen | Exception, found: Sequence[Finding]) -> CheckResult:
         return warning(Check.TORCH, f"torch has not loaded in time; {MORE_TIME}")
     if isinstance(seen, Exception):
         return fault(Check.TORCH, f"torch cannot be used ({seen}); {REINSTALL}")
-    shown = f"torch {seen.version} computes on {seen.name} in {' or '.join(seen.formats)}"
+    shown = f"{seen.version}, which computes on {seen.name} in {' or '.join(seen.formats)}"
     if seen.idle_gpu:
         return warning(
             Check.TORCH,
@@ -79,8 +79,10 @@ def token(seen: TokenSeen | Exception, *, needed: bool | None) -> CheckResult:
     if needed is False:
         return ok(Check.TOKEN, "none, and this run needs none")
     if needed:
-        return fault(
-            Check.TOKEN, f"this run needs a Hugging Face token; {HOW_TO_MAKE}; then type it when `sahaj join` asks"
+        return warning(
+            Check.TOKEN,
+            f"there is none on this machine, so `sahaj join` will ask for one; {HOW_TO_MAKE}; with it in HF_TOKEN the "
+            "doctor looks further",
         )
     return skipped(Check.TOKEN, "there is none on this machine; only runs that are not open ask for one")
 

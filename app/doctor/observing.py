@@ -148,15 +148,15 @@ def why_not_ask(seen: RunSeen, machine: Observed, peer: PeerSeen | Exception) ->
     if seen.description is None:
         return "the coordinator does not answer"
     if release_of(seen.description.version) != release_of(machine.version):
-        return "this program has another version than the run"
+        return "see version"
     if isinstance(peer, Exception):
         return "see torch" if peer is machine.torch else peer
     if seen.description.access.open:
         return ""
     if isinstance(machine.token, Exception) or not machine.token.user:
-        return "without a token that serves no pass can be asked for"
+        return "see token"
     if not is_private(seen.link.url):
-        return "your token would be sent without encryption"
+        return "see encryption"
     return ""
 
 

@@ -39,7 +39,8 @@ def show(results: Sequence[CheckResult], console: Console) -> None:
         for one in results:
             line = f"{one.mark.value:{MARKS}}  {one.check.value:{NAMES}}  {one.message}"
             console.print(line, soft_wrap=True, markup=False, highlight=False)
-    console.print(summary(results), highlight=False)
+    console.print()
+    console.print(summary(results), highlight=False, soft_wrap=True)
 
 
 def summary(results: Sequence[CheckResult]) -> str:

@@ -67,7 +67,7 @@ def test_without_a_link_only_the_machine_is_looked_at(observed: Observed):
         ({"unwritable": StorageError("/home/x: could not be saved; y")}, Check.DISK, Mark.FAULT, "could not be saved"),
         ({"unwritable": OSError("odd")}, Check.DISK, Mark.FAULT, "the check itself failed.*odd"),
         ({"computer": TooLate()}, Check.DISK, Mark.WARNING, "not done in time"),
-        ({"token": TokenSeen(None)}, Check.TOKEN, Mark.FAULT, "needs a Hugging Face token.*make one at"),
+        ({"token": TokenSeen(None)}, Check.TOKEN, Mark.WARNING, "`sahaj join` will ask for one; make one at"),
         ({"token": TokenSeen(TOKEN, "", problem(ProblemKind.TOKEN_REJECTED))}, Check.TOKEN, Mark.FAULT, "a way out"),
         ({"token": TokenSeen(TOKEN, "", problem(ProblemKind.HUB_AWAY))}, Check.TOKEN, Mark.WARNING, "a way out"),
         ({"token": TooLate()}, Check.TOKEN, Mark.WARNING, "has not said in time"),
@@ -244,6 +244,7 @@ def test_client_mode_is_no_fault(observed: Observed):
     behind_router = with_run(observed, client_mode=True)
     assert not not_ok(behind_router)
     assert "client mode" in lines(behind_router)[Check.INCOMING][1]
+    assert "on this machine" in lines(with_run(observed, own_address="127.0.0.1"))[Check.INCOMING][1]
     assert not_ok(with_run(observed, own_address="")) == {Check.INCOMING: Mark.SKIPPED}
 
 

@@ -161,8 +161,8 @@ WHO = PeerSeen(peer_id="Qm", public_key=base64.b64encode(b"key"), addresses=[])
     [
         ({}, WHO, ""),
         ({"run": JoinProblem(ProblemKind.NO_ANSWER, "x")}, WHO, "does not answer"),
-        ({"run": described(version="9.9.9")}, WHO, "another version"),
-        ({"url": "http://192.0.2.7"}, WHO, "without encryption"),
+        ({"run": described(version="9.9.9")}, WHO, "see version"),
+        ({"url": "http://192.0.2.7"}, WHO, "see encryption"),
         ({"url": "http://192.0.2.7", "run": described(access={"open": True})}, WHO, ""),
         ({}, SwarmError("not an identity file"), "not an identity file"),
     ],
