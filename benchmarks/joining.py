@@ -135,7 +135,16 @@ def bare_debian(root: Path, console: Console) -> Path:
         if not shutil.which("debootstrap"):
             raise BenchmarkFailed("debootstrap is missing: apt-get install debootstrap")
         console.print("Making a bare Debian ...")
-        make = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root), MIRROR]
+        make = [
+            "unshare",
+            "--mount",
+            "debootstrap",
+            "--variant=minbase",
+            f"--include={PACKAGES}",
+            SUITE,
+            str(root),
+            MIRROR,
+        ]
         made = subprocess.run(make, check=False, capture_output=True, text=True)
         if made.returncode:
             raise BenchmarkFailed(f"debootstrap failed: {(made.stdout + made.stderr)[-1000:]}")

@@ -34,7 +34,8 @@ def test_it_is_valid_for_every_shell(shell: str, tmp_path: Path):
         pytest.skip(f"{shell} is not installed")
     script = tmp_path / "join.sh"
     script.write_bytes(script_for("https://run.example.org", Program.of("1", "one.whl", b""), run=RUN))
-    command = [shell, *(["sh"] if shell == "busybox" else ["--posix"] if shell == "bash" else []), "-n", str(script)]
+    flags = {"busybox": ["sh"], "bash": ["--posix"]}.get(shell, [])
+    command = [shell, *flags, "-n", str(script)]
     assert subprocess.run(command, check=False, capture_output=True, text=True).stderr == ""
 
 
