@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,7 @@ class Hosted:
 
 
 @pytest.fixture
-def hosted(small_swarm: Callable[..., SmallSwarm]) -> Iterator[Callable[..., Hosted]]:
+def hosted(small_swarm: Callable[..., SmallSwarm]) -> Callable[..., Hosted]:
     def make(**settings: Any) -> Hosted:
         return Hosted(small_swarm(experts=EXPERTS, **settings))
 
