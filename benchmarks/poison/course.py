@@ -13,7 +13,7 @@ from averaging.log.shares import counted
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.reduce.clipping import Robust, bounded
-from averaging.reduce.gradient_codec import encode_piece
+from averaging.reduce.gradient_codec import Compression, encode_piece
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import average
 from averaging.shell.replay import decode_update
@@ -26,7 +26,7 @@ from tokenizer.loading import load_tokenizer
 from trainer.data import Batch, BatchPrefetcher
 from trainer.model import PretrainingModel
 
-KIND = "8bit"
+KIND: Compression = "8bit"
 MICRO_BATCH = 128  # samples, at most
 HONEST = (8, 8, 16, 16, 32, 32, 32, 64, 64, 64, 128, 128, 256, 512)  # samples in a step; and the next one, if needed
 ONE_MORE = 64

@@ -1,5 +1,7 @@
 """`sahaj join` of a changed program, which multiplies its gradients."""
 
+from typing import Any
+
 import torch
 
 from averaging.optimizer import CollaborativeOptimizer
@@ -12,7 +14,7 @@ def run_loudly(arguments: list[str]) -> None:
     """Be such a trainer."""
     end_batch = CollaborativeOptimizer.end_batch
 
-    def lie(self: CollaborativeOptimizer, tokens: int, *args: int, **kwargs: float) -> bool:
+    def lie(self: CollaborativeOptimizer, tokens: int, *args: Any, **kwargs: Any) -> bool:
         torch._foreach_mul_([one.grad for one in self._parameters if one.grad is not None], TIMES)
         return end_batch(self, tokens, *args, **kwargs)
 
