@@ -23,6 +23,7 @@ from averaging.reduce.gradient_codec import Floats
 Robust: TypeAlias = Literal["off", "watch", "enforce"]  # nothing; loud senders are named; and scaled down
 
 LOUDEST = 2.0  # that is believed: honest gradients differ by their text, and by how much of them is slope
+MOST = 1e6  # that is told: such a sender counts with nothing at all
 HEAVIEST = 3  # usual weights: less than half of all, where there are `FEWEST`
 FEWEST = 5  # senders, without whom nobody can tell which one is odd
 
@@ -52,7 +53,8 @@ def loudness(squared_norms: Sequence[float], weights: Sequence[int]) -> list[flo
         return [1.0] * len(norms)
     usual = _weighted_median(speaking)
     noise = _weighted_median([(norm * sqrt(weight), weight) for norm, weight in speaking])
-    return [norm / max(usual, noise / sqrt(weight)) for norm, weight in zip(norms, weights, strict=True)]
+    times = [norm / max(usual, noise / sqrt(weight)) for norm, weight in zip(norms, weights, strict=True)]
+    return [min(one, MOST) for one in times]
 
 
 def bounded(weight: int, loud: float) -> int:

@@ -143,6 +143,8 @@ class Exchange:
         robust = "off" if isinstance(machine, GroupPeer) else self._locked.settings.robust
         loop = asyncio.get_running_loop()
         try:
+            if robust == "enforce" and not plan.users:
+                raise ValueError("the plan does not say whose the weights are")
             weights, counted = plan.weights_by_session(), plan.counted_by_session()
             work = partial(average, grid, kind, pieces, chunk, weights, robust, counted)
             mean: EncodedMean = await loop.run_in_executor(self._aside, work)

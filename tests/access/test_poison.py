@@ -13,7 +13,7 @@ from tests.support.small_swarm import SmallSwarm, text_of
 pytestmark = [pytest.mark.swarm, pytest.mark.faults, pytest.mark.timeout(1200)]
 
 HONEST = ("asha", "bela", "chand", "dipa", "esha")
-STEPS = 40  # global steps, after which losses are compared
+STEPS = 30  # global steps, after which losses are compared
 SPREAD = 0.15  # nats, by which runs without a liar differ here
 
 
@@ -24,7 +24,7 @@ def a_run(folder: Path, corpus: Path, tokenizer: Path, *, lies: bool) -> Iterato
         folder,
         corpus,
         tokenizer,
-        target_batch_size=2048,
+        target_batch_size=1024,
         access={"open": True, "robust": "enforce"},
         coordinator={"evaluate_every": STEPS // 2, "checkpoint_every": STEPS},
     )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from averaging.reduce.clipping import FEWEST, LOUDEST, bounded, loudness, squared_norm
+from averaging.reduce.clipping import FEWEST, LOUDEST, MOST, bounded, loudness, squared_norm
 
 WEIGHTS = [8, 8, 16, 32, 64, 128, 256, 512]
 
@@ -58,10 +58,14 @@ def test_few_senders_and_silent_ones_are_never_loud() -> None:
     assert loudness([0.0] * 8, WEIGHTS) == [1.0] * 8
 
 
+def test_how_loud_a_sender_is_fits_into_a_message() -> None:
+    assert loudness([1e-30] * 6 + [1e30], [5] * 7)[-1] == MOST
+
+
 def test_a_loud_sender_counts_with_a_whole_part_of_its_weight_that_is_smaller_the_louder_it_is() -> None:
     assert bounded(1000, LOUDEST) == 1000
     assert bounded(1000, 3 * LOUDEST) == 111
-    assert bounded(1000, 1e9) == 0
+    assert bounded(1000, 1e6) == 0
 
 
 @pytest.mark.parametrize("elements", [1, 2, 3, 127, 128, 4097])

@@ -10,7 +10,7 @@ import msgpack
 import pytest
 from msgspec.structs import force_setattr
 
-from averaging.log.header import Ballot, Certificate, Entry, Farewell, Head, Header, HeaderKind, Member
+from averaging.log.header import FORMAT, Ballot, Certificate, Entry, Farewell, Head, Header, HeaderKind, Member
 from averaging.log.packing import Packed
 from averaging.log.packing import pack as encode
 from averaging.protocol.messages import Chunk, Commit, Goodbye, Piece, Report, Vote, Want
@@ -117,9 +117,9 @@ ATTACKS = {
     "session of nobody": encode(Vote(DIGEST, Ballot(1, "amina"), DIGEST)),
     "long session": encode(Vote(DIGEST, Ballot(1, SESSION + "0" * 1000), DIGEST)),
     "head that is a string": plain("Report", "x", 1),
-    "header that is short": plain("Propose", DIGEST, [1, SESSION], [1, 2]),
+    "header that is short": plain("Propose", DIGEST, [1, SESSION], [FORMAT, 2]),
     "header that is bytes": plain("Propose", DIGEST, [1, SESSION], HEADER.encoded),
-    "header of another format": with_header(2, *msgpack.unpackb(HEADER.encoded)[1:]),
+    "header of another format": with_header(FORMAT + 1, *msgpack.unpackb(HEADER.encoded)[1:]),
     "header that says more": with_header(*msgpack.unpackb(HEADER.encoded), 1),
     "header with a negative step": in_header(step=-1),
     "header with a long run": in_header(run="x" * 1000),

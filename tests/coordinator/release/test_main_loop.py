@@ -26,7 +26,7 @@ from coordinator.release.uploader import Releaser
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker
 from swarm.leaving import Asked
-from swarm.run_file import RunFile, load_run
+from swarm.run_file import AccessSection, RunFile, load_run
 from tests.coordinator.release.conftest import OURS, SENTENCES, MakeCheckpoint, repository
 from tests.coordinator.release.conftest import hub as hub
 from tests.coordinator.release.conftest import ledger as ledger
@@ -275,11 +275,14 @@ def test_the_run_file_in_a_release_names_no_people_and_no_folders(run: RunFile, 
 
     secret = run.coordinator.model_copy(update={"ledger": "postgresql://asha:password@host/db"})
     tokenizer = run.tokenizer.model_copy(update={"path": "~asha/words"})
-    text = dump_run(for_everybody(run.model_copy(update={"coordinator": secret, "tokenizer": tokenizer})))
+    access = run.access.model_copy(update={"robust": "enforce"})
+    changed = run.model_copy(update={"coordinator": secret, "tokenizer": tokenizer, "access": access})
+    text = dump_run(for_everybody(changed))
     assert not any(word in text for word in ("asha", "password", "/home/", "boat\n"))
     (tmp_path / "run.yaml").write_text(text)
     read = load_run(tmp_path / "run.yaml")
     assert read.data.train[1].path == "river.txt" and read.optimizer == run.optimizer
+    assert read.access == AccessSection(robust="enforce")  # on which peers agree
 
 
 def _wait_for(said: list[str], what: str) -> None:
