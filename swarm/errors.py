@@ -34,6 +34,10 @@ class SwarmError(SahajError):
     exit_status = 5
 
 
+class NotJoined(SwarmError):
+    """No peer of the swarm answers, or none lets this one in."""
+
+
 class StorageError(SahajError):
     """A file could not be written whole: a full disk, no permission."""
 

@@ -48,6 +48,8 @@ def summary(results: Sequence[CheckResult]) -> str:
     faults = [one.check.value for one in results if one.mark is Mark.FAULT]
     if faults:
         return f"This machine cannot take part yet: see {', '.join(faults)}."
+    if any(one.check in (Check.PASS, Check.PEERS, Check.LINK) and one.mark is not Mark.OK for one in results):
+        return "No fault was found, but not everything is in order or could be checked."
     if any(one.check is Check.COORDINATOR for one in results):
         return "Nothing keeps this machine from joining."
     return "Nothing is wrong with this machine; `sahaj doctor LINK` looks at the way to a run as well."

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from swarm.errors import SahajError, SwarmError
+from swarm.errors import NotJoined, SahajError
 
 LONGEST_LINE = 400  # characters of a message from outside
 
@@ -73,7 +73,7 @@ class JoinProblem(SahajError):
 
 def refer_to_doctor(error: SahajError, link: str) -> None:
     """End the message with the command that says more, if it does."""
-    if isinstance(error, SwarmError) or (isinstance(error, JoinProblem) and error.kind in EXAMINED):
+    if isinstance(error, NotJoined) or (isinstance(error, JoinProblem) and error.kind in EXAMINED):
         error.args = (f"{error}; `sahaj doctor {link}` says more",)
 
 

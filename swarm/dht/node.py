@@ -25,7 +25,7 @@ from swarm.dht.multiaddrs import check_address, is_loopback
 from swarm.dht.notices_in_dht import follow_notices
 from swarm.dht.passes_in_dht import PassAuthorizer
 from swarm.dht.records import validators
-from swarm.errors import SwarmError
+from swarm.errors import NotJoined, SwarmError
 from swarm.hivemind_patches.blocked_callers import block_refused_callers
 from swarm.hivemind_patches.dht_protocol import use_pass_protocol
 from swarm.hivemind_patches.dht_time import use_swarm_clock
@@ -108,7 +108,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate) ->
             **listening,
         )
     except (P2PDaemonError, ValidationError, RuntimeError, OSError) as error:
-        raise SwarmError(_explain(error, network)) from None
+        raise NotJoined(_explain(error, network)) from None
     if known := (*network.initial_peers, *network.earlier_peers):
         threading.Thread(target=stay_joined, args=(dht, known), name="stay-joined", daemon=True).start()
     threading.Thread(target=follow_notices, args=(dht, gate), name="notices", daemon=True).start()

@@ -51,6 +51,12 @@ def test_without_a_fault_all_lines_are_ok(observed: Observed):
     assert summary(found) == "Nothing keeps this machine from joining."
 
 
+def test_what_was_not_checked_is_not_praised(observed: Observed):
+    found = results(with_run(observed, answered="see token", peers={}), NOW)
+    assert not is_faulty(found)
+    assert "could be checked" in summary(found)
+
+
 def test_without_a_link_only_the_machine_is_looked_at(observed: Observed):
     found = results(replace(observed, run=None), NOW)
     assert [one.check for one in found] == [Check.PYTHON, Check.TORCH, Check.MEMORY, Check.DISK, Check.TOKEN]

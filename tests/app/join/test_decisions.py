@@ -18,8 +18,9 @@ from app.join.machine_checks import (
 )
 from app.join.pass_renewal import LONGEST_PAUSE, may_follow, pause
 from app.join.peer_folder import IDENTITY, cache_folder, default_folder
-from app.join.problems import ProblemKind
+from app.join.problems import JoinProblem, ProblemKind, refer_to_doctor
 from swarm.dht import remembered_peers
+from swarm.errors import NotJoined, SahajError, StorageError, SwarmError
 from swarm.run_file import ReleaseSection, parse_run
 from tests.support.problems import raises_problem
 
@@ -161,3 +162,20 @@ def test_each_process_has_a_home_of_its_own():
 )
 def test_who_follows_a_coordinator_that_has_moved(link: str, told: str, follows: bool):
     assert may_follow(link, told) is follows
+
+
+@pytest.mark.parametrize(
+    ("error", "referred"),
+    [
+        (JoinProblem(ProblemKind.COORDINATOR_AWAY, "nobody listens"), True),
+        (JoinProblem(ProblemKind.CLOCK_WRONG, "the clock"), True),
+        (NotJoined("no initial peer answers"), True),
+        (SwarmError("another process on this machine is this peer"), False),
+        (JoinProblem(ProblemKind.BANNED, "asha is banned"), False),
+        (StorageError("the disk is full"), False),
+    ],
+)
+def test_who_is_referred_to_the_doctor(error: SahajError, referred: bool):
+    before = str(error)
+    refer_to_doctor(error, "run.example.org")
+    assert str(error) == before + ("; `sahaj doctor run.example.org` says more" if referred else "")
