@@ -177,10 +177,10 @@ class Machine:
 
     def start(self, line: str, log: Path) -> "subprocess.Popen[str]":
         """Type a line into its shell; what it says goes to the log as well."""
-        inside = ["env", "-i", *(f"{name}={value}" for name, value in self._inside.items()), "sh", "-c", line]
+        inside = ["env", "-i", *(f"{name}={value}" for name, value in self._inside.items()), "sh", "-c"]
         with log.open("w") as out:
             return subprocess.Popen(
-                ["unshare", "--mount", "sh", "-ec", ENTER, "sh", *inside],
+                ["unshare", "--mount", "sh", "-ec", ENTER, "sh", *inside, f"trap : INT; {line}"],  # outlives Ctrl-C
                 env=self._mounting,
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,

@@ -37,6 +37,7 @@ install_program() {
     trap 'rm -rf "$home/tmp"' EXIT
     mkdir -p "$home/tmp" || fail "$home: cannot be written; choose another folder with SAHAJ_HOME"
     export TMPDIR="$home/tmp" UV_CACHE_DIR="$home/tmp/uv" UV_PYTHON_INSTALL_DIR="$home/python" UV_PYTHON_INSTALL_BIN=0
+    export PIP_USE_PEP517=1 # pip of Python 3.11 and older builds what has no wheel in a way that fails by now
     find_python
     exec 9>"$home/lock" # a peer that runs from here holds it, too
     "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null ||

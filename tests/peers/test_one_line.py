@@ -47,10 +47,10 @@ def test_the_line_leads_to_a_credited_sample_without_a_question(small_swarm: Cal
         "UV_PACKAGES": sysconfig.get_path("purelib"),
         "OMP_NUM_THREADS": "1",
     }
-    line = f"{one_line(swarm.url)} -s -- --micro-batch {MICRO_BATCH}"
+    line = f"trap : INT; {one_line(swarm.url)} -s -- --micro-batch {MICRO_BATCH}"
     with log.open("w") as out:
         process = subprocess.Popen(
-            ["sh", "-c", line],
+            ["sh", "-c", line],  # a shell that outlives Ctrl-C, as at a terminal
             cwd=tmp_path,  # and not where the project's own packages are
             env=environment,
             start_new_session=True,
