@@ -1,6 +1,7 @@
 """Records of hosts: what is written is read, and what no host of ours writes is not listed."""
 
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,7 @@ def test_a_version_that_no_record_can_hold_is_told_as_the_largest(run: Run):
         {"load": -1.0},
         {"settings": "other"},
         {"shown_pass": bytes(257)},
+        {"leaves": 1},
         {"more": 1},
     ],
 )
@@ -194,6 +196,15 @@ def test_what_no_host_of_ours_writes_is_neither_stored_nor_listed(run: Run, chan
     assert not run.dht.lets(key, identity.subkey, {**record, **change}, expires)
     run.dht.stored[identity.subkey] = ValueWithExpiration({**record, **change}, expires)
     assert directory.read() == []
+
+
+def test_a_host_that_leaves_is_listed_as_that(run: Run):
+    identity, _, directory = run.host("amina")
+    assert directory.store(identity, replace(holdings(identity, serves={A: 1}), leaves=True), 0.0)
+    assert directory.read()[0].holdings.leaves
+    assert routes(directory.read()) == {}, "trainers call it no longer"
+    assert directory.store(identity, holdings(identity, serves={A: 1}), 0.0)  # it is back
+    assert routes(directory.read()) == {A: identity.peer_id}
 
 
 def test_the_longest_record_is_let_through(run: Run):
