@@ -13,8 +13,8 @@ from experts.host.worker import BUSY
 from experts.remote import keeping as keeping_module
 from experts.remote.keeping import LOOK_AGAIN, Collected, Keeping
 from swarm.errors import SwarmError
-from tests.experts.remote.one_host import SETTINGS, A, B, C, D, Peer, Scene
-from tests.experts.remote.one_host import scene as scene
+from tests.experts.remote.one_host.scene import SETTINGS, A, B, C, D, Peer, Scene
+from tests.experts.remote.one_host.scene import scene as scene
 from tests.support.virtual_time import in_virtual_time
 
 PATIENCE = 600.0

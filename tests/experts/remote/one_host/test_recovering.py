@@ -10,8 +10,8 @@ from experts.host.worker import BUSY
 from experts.remote.recovering import ANSWER
 from experts.remote.service import NOT_HERE, NOTHING_NEWER
 from swarm.errors import StorageError
-from tests.experts.remote.one_host import SETTINGS, SETTLED, TIMES, A, B, C, D, Peer, Scene, state
-from tests.experts.remote.one_host import scene as scene
+from tests.experts.remote.one_host.scene import SETTINGS, SETTLED, TIMES, A, B, C, D, Peer, Scene, state
+from tests.experts.remote.one_host.scene import scene as scene
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from experts.host.files import StateFiles
 from experts.host.settings import settings_of
 from experts.released import FILE, steps_of
 from swarm.errors import SwarmError
-from tests.peers.expert_callers import SAID, STOP, call_experts, host_closely
+from tests.peers.experts.callers import SAID, STOP, call_experts, host_closely
 from tests.support.forked import start_function
 from tests.support.small_swarm import FRIGHTENING, SmallSwarm, text_of
 from tests.support.waiting import PATIENCE

@@ -10,8 +10,8 @@ from experts.host.files import StateFiles
 from experts.host.trained_expert import TrainedExpert
 from swarm import clock
 from swarm.errors import StorageError
-from tests.experts.remote.one_host import SETTINGS, SETTLED, TIMES, A, B, C, D, Peer, Scene, state
-from tests.experts.remote.one_host import scene as scene
+from tests.experts.remote.one_host.scene import SETTINGS, SETTLED, TIMES, A, B, C, D, Peer, Scene, state
+from tests.experts.remote.one_host.scene import scene as scene
 
 
 def test_own_states_are_saved_while_the_dht_and_the_other_hosts_hang(scene: Scene):
