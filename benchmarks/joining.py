@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -49,8 +50,8 @@ READY = "etc/sahaj-benchmark"  # of a root that is complete
 STEP_SAMPLES = 1024  # some seconds of a trainer
 NAME = "volunteer"
 PATIENCE = 1800.0  # seconds for one start
-TORCH, PROGRAM, JOINING, CREDITED = "Installing PyTorch", "Installing the program", "Joining ", "First sample counted"
-WORDS = (TORCH, PROGRAM, JOINING, CREDITED)
+TORCH, PROGRAM, JOINING = WORDS = ("Installing PyTorch", "Installing the program", "Joining ")
+CREDITED = "credited"  # in the ledger: the volunteer is the only trainer
 POLL = 0.05  # seconds
 ENTER = """
 mount -t overlay overlay -o "lowerdir=$ROOT,upperdir=$STAGE/upper,workdir=$STAGE/work" "$STAGE/root"
@@ -204,9 +205,9 @@ def joined(stage: Path, debian: Path, swarm: SmallSwarm) -> Joined:
     """
     machine = Machine(stage, debian, swarm.text.parent)
     line = one_line(swarm.url)
-    first = watch(machine, line, stage / "first.log")
+    first = watch(machine, line, stage / "first.log", swarm.done)
     megabytes = sum(machine.files().values()) / 1e6
-    second = watch(machine, line, stage / "second.log")
+    second = watch(machine, line, stage / "second.log", swarm.done)
     if TORCH in second:
         raise BenchmarkFailed("the second start has installed something")
     leave = f"/root/.cache/sahaj/program-*/venv/bin/sahaj leave {swarm.url} --yes"
@@ -226,21 +227,25 @@ def joined(stage: Path, debian: Path, swarm: SmallSwarm) -> Joined:
     )
 
 
-def watch(machine: Machine, line: str, log: Path) -> dict[str, float]:
+def watch(machine: Machine, line: str, log: Path, done: Callable[[], int]) -> dict[str, float]:
     """Type the line, wait for the first credited sample, and press Ctrl-C.
 
+    Args:
+        done: tells how many global steps the ledger has.
+
     Returns:
-        For each of the words that were said, after how many seconds.
+        After how many seconds each of the words was said, and the sample credited.
 
     Raises:
         BenchmarkFailed: it ended without a sample, or did not end after it.
     """
-    began, after = time.monotonic(), dict[str, float]()
+    before, began, after = done(), time.monotonic(), dict[str, float]()
     process = machine.start(line, log)
     try:
         while CREDITED not in after:
             said = log.read_text(errors="replace")
             new = [word for word in WORDS if word in said and word not in after]
+            new += [CREDITED] if done() > before else []
             after |= dict.fromkeys(new, time.monotonic() - began)
             if process.poll() is not None or time.monotonic() - began > PATIENCE:
                 raise BenchmarkFailed(f"no sample was credited: {said[-2000:]}")
