@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from hivemind.dht import DHT
+from safetensors import SafetensorError
 
 from averaging.transport.loop import LoopEnded, LoopThread, join_daemon
 from coordinator.checkpoints.checkpoint import newest_checkpoint
-from coordinator.checkpoints.checksums import SUMS, with_sum
+from coordinator.checkpoints.checksums import SUMS, read_sums, with_sum
 from coordinator.context import RunContext
 from coordinator.state_folder import EXPERTS
 from experts.directory.records import Directory
@@ -70,10 +71,8 @@ def open_expert_states(context: RunContext, dht: DHT, identity: Identity, gate: 
         settings, keeping, lambda: loop.call(keeping.collect(PATIENCE)), close, context.say, context.folder / EXPERTS
     )
     newest = newest_checkpoint(context.checkpoints)
-    if newest is not None and (newest.path / FILE).exists():
-        unpack(newest.path / FILE, settings, keeping.files)
-    elif newest is not None:  # the last coordinator ended before it was written
-        states.collect_for(newest.path)
+    if newest is not None:
+        states.begin_with(newest.path)
     states.start()
     return states
 
@@ -101,6 +100,20 @@ class ExpertStates:
         self._asked: queue.SimpleQueue[Path | None] = queue.SimpleQueue()  # None: to leave
         self._pending: set[Path] = set()
         self._thread = threading.Thread(target=self._work, name="expert-states", daemon=True)
+
+    def begin_with(self, checkpoint: Path) -> None:
+        """Take the states of a checkpoint that are newer; collect for it if it has none that can be used.
+
+        Raises:
+            StorageError: a state cannot be written.
+        """
+        try:
+            if FILE in read_sums(checkpoint):  # otherwise the last coordinator ended before it was whole
+                unpack(checkpoint / FILE, self._settings, self._files)
+                return
+        except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
+            self._say(f"problem: {checkpoint / FILE}: cannot be used ({error}); the states on the disk are")
+        self.collect_for(checkpoint)
 
     def start(self) -> None:
         """Start the thread."""

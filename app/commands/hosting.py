@@ -17,10 +17,11 @@ def host_experts(
         typer.Option(min=1, max=512, help="take at most so many, copies included; by default as many as fit well"),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="a name of your own, where the run is open (then no token is used)")
+        str | None,
+        typer.Option(envvar="SAHAJ_NAME", help="a name of your own, where the run is open (then no token is used)"),
     ] = None,
     allow_write_token: Annotated[
-        bool, typer.Option("--allow-write-token", help="use a Hugging Face token even if it can change things")
+        bool, typer.Option("--allow-write-token", help="accept a Hugging Face token that may change things on the Hub")
     ] = False,
     state: Annotated[
         Path | None,
@@ -36,6 +37,8 @@ def host_experts(
     start_peer(verbose=verbose, log_level=log_level)
     from app.hosting.host_experts import HostOptions
     from app.hosting.host_experts import host_experts as host
+    from app.join.problems import refer_to_doctor
+    from swarm.errors import SahajError
     from trainer.options import VolunteerOptions
 
     options = HostOptions(
@@ -46,4 +49,8 @@ def host_experts(
         verbose=verbose,
         chosen=VolunteerOptions(listen=tuple(listen), announce=tuple(announce), relays=tuple(relay)),
     )
-    host(url, options)
+    try:
+        host(url, options)
+    except SahajError as error:
+        refer_to_doctor(error, url)
+        raise

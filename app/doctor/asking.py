@@ -1,7 +1,6 @@
 """Asks the process that looks at torch and hivemind, and says how it ended if it did."""
 
 import json
-import os
 import queue
 import signal
 import subprocess
@@ -20,7 +19,8 @@ from app.doctor.results import TooLate
 from app.join.problems import one_line
 from swarm.errors import SahajError
 
-MODULE = "app.doctor.peer_process"
+# the same packages as here: a folder `torch` where the command was typed is not torch
+START = f"import sys; sys.path[:] = {sys.path!r}; from app.doctor.peer_process import main; main()"
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -33,14 +33,12 @@ class PeerProcess:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", MODULE],
+            [sys.executable, "-c", START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
-            # a folder `torch` where the command was typed is not torch
-            env={**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         self._late = False
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()

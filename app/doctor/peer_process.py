@@ -161,7 +161,3 @@ def _reason(error: Exception) -> str:
 def _newest(folder: Path, name: str) -> Path | None:
     """The newest file of that name in the folders of runs."""
     return max(folder.glob(f"*/{name}"), key=lambda path: path.stat().st_mtime, default=None)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from app.join.problems import one_line
+
 
 class Mark(str, Enum):
     """How a check ended."""
@@ -39,7 +41,10 @@ class CheckResult:
 
     check: Check
     mark: Mark
-    message: str
+    message: str  # of one line: what others have told is made printable
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", one_line(self.message))
 
 
 class TooLate(Exception):

@@ -88,10 +88,11 @@ def _follow(
 
 
 def _leave(loop: LoopThread, hosting: Hosting, console: HostConsole) -> None:
+    console.message("Leaving: states are written, and given to standbys for half a minute at most ...")
     report = loop.call(hosting.report())
     lost = loop.call(hosting.stop())
     if lost:
         names = ", ".join(".".join(map(str, uid)) for uid in sorted(lost))
         console.message(f"problem: {loop.call(hosting.report()).problem}; steps since the last copy are lost: {names}")
-    served = len(report.holdings.serves)
+    served = len(report.holdings.serves.keys() - set(lost))
     console.message(f"Thank you! You answered {report.answered:,} calls. The states of {served} experts are written.")

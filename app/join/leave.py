@@ -18,6 +18,7 @@ PREFIX = "program-"  # of installations; those of notebooks are virtual environm
 VENV = "pyvenv.cfg"
 MARKS = (IDENTITY, LINK, LOCK, VENV)  # files by which a folder is known
 LONGEST_LINK = 1000  # characters
+STATES = "*/experts/*.safetensors"  # of experts, in the folder of a host
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,9 @@ def _leftover(path: Path) -> Leftover | None:
         link = (path / LINK).read_text(encoding="utf-8")[:LONGEST_LINK].strip()
     of = f" of {link}" if link else ""
     if (path / IDENTITY).is_file():
-        return Leftover(path, f"a peer{of}", link, path / IDENTITY)
+        hosts = next(path.glob(STATES), None) is not None
+        what = f"a host of experts{of}, whose states may be the only copies" if hosts else f"a peer{of}"
+        return Leftover(path, what, link, path / IDENTITY)
     if path.name.startswith(PREFIX) and (path / LOCK).is_file():
         return Leftover(path, f"the program{of}", link, path / LOCK)
     if path.name.startswith(PREFIX) and (path / VENV).is_file():

@@ -1,6 +1,7 @@
 """What can go wrong on the way into a run, as one error class with a kind; errors of the HTTP library become such."""
 
 import errno
+import shlex
 import socket
 import ssl
 from collections.abc import Iterator
@@ -74,7 +75,7 @@ class JoinProblem(SahajError):
 def refer_to_doctor(error: SahajError, link: str) -> None:
     """End the message with the command that says more, if it does."""
     if isinstance(error, NotJoined) or (isinstance(error, JoinProblem) and error.kind in EXAMINED):
-        error.args = (f"{error}; `sahaj doctor {link}` says more",)
+        error.args = (f"{error}; `sahaj doctor {shlex.quote(link)}` says more",)
 
 
 def one_line(text: str) -> str:

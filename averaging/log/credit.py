@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import median_low
 
-from averaging.log.header import Header
-from averaging.log.shares import counted
+from averaging.log.header import Header, HeaderKind
+from averaging.log.shares import LOUDEST, counted, heard
 
 
 def session_id(session: str) -> str:
@@ -35,27 +35,21 @@ def contributions(header: Header, *, enforces: bool = False) -> Iterator[Contrib
     """What each member of a header is credited.
 
     Args:
-        enforces: the run bounds what members count with (`access.robust: enforce`), and so their credit. A gradient
-            that is N times too large is one of N^2 times fewer samples, or made up.
+        enforces: the run bounds what members count with (`access.robust: enforce`), and so their credit.
     """
     chunks = len(header.chunks)
     weights = [one.weight for one in header.members]
     bounds = counted([one.user for one in header.members], weights) if enforces else weights
+    loud = loudness(header) if enforces else {}
     for member, bound in zip(header.members, bounds, strict=True):
         missing = sum(exclusion.session == member.session for exclusion in header.exclusions)
         if member.weight and chunks > missing:
             share = Fraction(chunks - missing, chunks)
             if enforces:
-                share *= _worth(header, member.session) * bound / member.weight
+                share *= heard(loud.get(member.session, 1.0)) * bound / member.weight
             yield Contribution(
                 header.digest, header.step, member.session, member.user, member.weight * share, member.samples * share
             )
-
-
-def _worth(header: Header, session: str) -> Fraction:
-    """The part of a member's samples that the size of its gradient supports."""
-    found = [(dict(part.loud).get(session, 1.0), len(part.chunks)) for part in header.parts]
-    return sum(chunks / Fraction(times) ** 2 for times, chunks in found) / Fraction(len(header.chunks))
 
 
 def loudness(header: Header) -> dict[str, float]:
@@ -63,7 +57,9 @@ def loudness(header: Header) -> dict[str, float]:
 
     A reducer says so of its part, so one that lies about others is heard only if it has most of the vector.
     """
+    if header.kind is not HeaderKind.UPDATE:
+        return {}
     said = [(dict(part.loud), len(part.chunks)) for part in header.parts]
     named = {session for loud, _ in said for session in loud}
     medians = {one: median_low([loud.get(one, 1.0) for loud, chunks in said for _ in range(chunks)]) for one in named}
-    return {session: median for session, median in medians.items() if median > 1.0}
+    return {session: median for session, median in medians.items() if median > LOUDEST}

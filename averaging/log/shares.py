@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 MOST = Fraction(15, 100)  # of the weight of all members
+LOUDEST = 2.0  # times what its weight explains, that a gradient may be: honest ones differ by their text, and by slope
 FEW = Fraction(3, 2)  # times an equal share, if that is more: few users cannot have so little each
+
+
+def heard(loud: float) -> Fraction:
+    """The part of a loud sender's weight that counts: the louder it is, the less it says."""
+    return Fraction(1) if loud <= LOUDEST else Fraction(LOUDEST / loud) ** 2
 
 
 def counted(users: Sequence[str], weights: Sequence[int]) -> list[int]:

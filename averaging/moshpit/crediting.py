@@ -78,6 +78,7 @@ class Crediting:
             and header.step == step_of(number) + 1 <= settings.last_step
             and sessions == sorted(set(sessions))
             and all(settings.may_bring(one.samples, one.weight) for one in header.members)
+            and all(part.chunks and not part.loud for part in header.parts)
         )
 
     def _is_who_it_says(self, member: Member) -> bool:

@@ -2,7 +2,6 @@
 
 from averaging.log.header import Ballot, Entry, Farewell, Head, Header, SnapshotName
 from averaging.log.packing import Packed
-from averaging.log.shares import counted
 
 
 class Message(Packed, frozen=True, tag=True):
@@ -151,17 +150,15 @@ class Plan(Message, frozen=True):
     weights: tuple[int, ...] = ()  # masked tokens that each member brings, in the same order
     resting: tuple[str, ...] = ()  # sessions that compute no gradients from now on
     step_seconds: float = 0.0  # that the next global step should take
-    users: tuple[str, ...] = ()  # of the members, where none may have more than a share of the mean
+    users: tuple[str, ...] = ()  # of the members, where loud gradients are looked for
 
     def weights_by_session(self) -> dict[str, int]:
         """Masked tokens of each member."""
         return {session: weight for (session, _), weight in zip(self.members, self.weights, strict=True)}
 
-    def counted_by_session(self) -> dict[str, int]:
-        """Masked tokens that each member counts with in the mean."""
-        if not self.users:
-            return self.weights_by_session()
-        return dict(zip((session for session, _ in self.members), counted(self.users, self.weights), strict=True))
+    def users_by_session(self) -> dict[str, str]:
+        """The user of each member."""
+        return dict(zip((session for session, _ in self.members), self.users, strict=True))
 
     def buffers_of(self, session: str) -> tuple[int, ...]:
         """The buffers that a member sends; empty for those that only receive."""

@@ -11,21 +11,19 @@ it is no noise. One that is multiplied by 100 has next to no influence.
 All numbers here are equal to the bit on every processor, so that anybody can sum a mean again.
 """
 
-import statistics
 from collections.abc import Sequence
 from math import sqrt
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from averaging.log.shares import counted, heard
 from averaging.reduce.gradient_codec import Floats
 
 Robust: TypeAlias = Literal["off", "watch", "enforce"]  # nothing; loud senders are named; and scaled down
 
-LOUDEST = 2.0  # that is believed: honest gradients differ by their text, and by how much of them is slope
 MOST = 1e6  # that is told: such a sender counts with nothing at all
-HEAVIEST = 3  # usual weights: less than half of all, where there are `FEWEST`
-FEWEST = 5  # senders, without whom nobody can tell which one is odd
+FEWEST = 5  # users, without whom nobody can tell which one is odd
 
 
 def squared_norm(gradient: Floats) -> float:
@@ -40,35 +38,39 @@ def squared_norm(gradient: Floats) -> float:
     return float(squares.sum())
 
 
-def loudness(squared_norms: Sequence[float], weights: Sequence[int]) -> list[float]:
-    """How loud each sender's gradient is, 1 is usual; all are where there are fewer than `FEWEST` that say something.
+def loudness(squared_norms: Sequence[float], weights: Sequence[int], users: Sequence[str] | None = None) -> list[float]:
+    """How loud each sender's gradient is, 1 is usual; all are where fewer than `FEWEST` users say something.
+
+    A user has as much to say of what is usual as it may have of a mean: no claim makes the median, nor do two devices.
 
     Args:
         squared_norms: of the mean gradients.
         weights: masked tokens behind each.
+        users: whose they are; None: each is of another one.
     """
     norms = [sqrt(square) for square in squared_norms]
-    speaking = [(norm, weight) for norm, weight in zip(norms, weights, strict=True) if norm > 0.0]
-    if len(speaking) < FEWEST:
+    whose = list(users) if users is not None else [str(number) for number in range(len(norms))]
+    speaking = [one for one in zip(norms, weights, whose, strict=True) if one[0] > 0.0]
+    if len({user for _, _, user in speaking}) < FEWEST:
         return [1.0] * len(norms)
-    usual = _weighted_median(speaking)
-    noise = _weighted_median([(norm * sqrt(weight), weight) for norm, weight in speaking])
+    votes = counted([user for _, _, user in speaking], [weight for _, weight, _ in speaking])
+    usual = _weighted_median([(norm, vote) for (norm, _, _), vote in zip(speaking, votes, strict=True)])
+    noises = [norm * sqrt(weight) for norm, weight, _ in speaking]
+    noise = _weighted_median(list(zip(noises, votes, strict=True)))
     times = [norm / max(usual, noise / sqrt(weight)) for norm, weight in zip(norms, weights, strict=True)]
     return [min(one, MOST) for one in times]
 
 
 def bounded(weight: int, loud: float) -> int:
     """What a loud sender counts with: the louder it is, the less it says. A whole number, so that sums stay exact."""
-    times = LOUDEST / loud
-    return weight if times >= 1.0 else int(weight * times * times)
+    return int(weight * heard(loud))
 
 
 def _weighted_median(values: Sequence[tuple[float, int]]) -> float:
-    """Of values, each with its weight, which counts up to `HEAVIEST` usual ones: no claim makes the median."""
-    most = HEAVIEST * statistics.median_low([weight for _, weight in values])
-    below, half = 0, sum(min(weight, most) for _, weight in values) / 2
+    """Of values, each with its weight."""
+    below, half = 0, sum(weight for _, weight in values) / 2
     for value, weight in sorted(values):
-        below += min(weight, most)
+        below += weight
         if below >= half:
             return value
     raise AssertionError("half of the weight is reached")

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from averaging.reduce.clipping import LOUDEST, Robust, bounded, loudness, squared_norm
+from averaging.log.shares import LOUDEST, counted
+from averaging.reduce.clipping import Robust, bounded, loudness, squared_norm
 from averaging.reduce.gradient_codec import Compression, Floats, decode_piece, encode
 from averaging.reduce.grid import Grid
 
@@ -32,7 +33,7 @@ def average(
     chunk: int,
     weights: Mapping[str, int],
     robust: Robust = "off",
-    counted: Mapping[str, int] | None = None,
+    users: Mapping[str, str] | None = None,
 ) -> EncodedMean:
     """The mean of a chunk over all pieces that can be used; the others are named.
 
@@ -43,14 +44,13 @@ def average(
         pieces: sessions and what they sent, in plan order.
         weights: masked tokens that each session has called with.
         robust: whether to look for loud senders, and to scale them down.
-        counted: what each session counts with instead.
+        users: of the sessions, whose shares are bounded too where loud senders are scaled down; None: they are not.
 
     Raises:
         ValueError: there is no such chunk, or no piece of it can be used.
     """
     elements = grid.size(chunk)
     gradient = np.empty(elements, np.float32)
-    counted = weights if counted is None else counted
     usable: dict[str, bytes | memoryview] = {}
     squares: list[float] = []
 
@@ -63,22 +63,25 @@ def average(
             usable[session] = piece
             if robust != "off":
                 squares.append(squared_norm(gradient))
-            yield gradient, counted[session]
+            yield gradient, weights[session]
 
-    def scaled_down(loud: Mapping[str, float]) -> Iterable[tuple[Floats, int]]:
-        for session, piece in usable.items():
+    def bounded_ones(shares: Iterable[int], times: Iterable[float]) -> Iterable[tuple[Floats, int]]:
+        for (session, piece), share, loud in zip(usable.items(), shares, times, strict=True):
             decode_piece(piece, weights[session], elements, kind, out=gradient)
-            yield gradient, bounded(counted[session], loud.get(session, 1.0))
+            yield gradient, bounded(share, loud)
 
     mean = weighted_mean(first_read(), elements)
     excluded = tuple(session for session, _ in pieces if session not in usable)
     if robust == "off":
         return EncodedMean(encode(mean, kind), excluded)
-    found = zip(usable, loudness(squares, [weights[session] for session in usable]), strict=True)
-    loud = {session: times for session, times in found if times > LOUDEST}
-    if loud and robust == "enforce":
-        mean = weighted_mean(scaled_down(loud), elements, sum(counted[session] for session in usable))
-    return EncodedMean(encode(mean, kind), excluded, tuple(loud.items()))
+    brought = [weights[session] for session in usable]
+    whose = [session if users is None else users[session] for session in usable]
+    times = loudness(squares, brought, whose)
+    loud = tuple((session, one) for session, one in zip(usable, times, strict=True) if one > LOUDEST)
+    shares = counted(whose, brought) if users is not None else brought
+    if robust == "enforce" and (loud or shares != brought):
+        mean = weighted_mean(bounded_ones(shares, times), elements, sum(shares))
+    return EncodedMean(encode(mean, kind), excluded, loud)
 
 
 def weighted_mean(gradients: Iterable[tuple[Floats, int]], elements: int, whole: int | None = None) -> Floats:

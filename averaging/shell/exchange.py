@@ -143,10 +143,8 @@ class Exchange:
         robust = "off" if isinstance(machine, GroupPeer) else self._locked.settings.robust
         loop = asyncio.get_running_loop()
         try:
-            if robust == "enforce" and not plan.users:
-                raise ValueError("the plan does not say whose the weights are")
-            weights, counted = plan.weights_by_session(), plan.counted_by_session()
-            work = partial(average, grid, kind, pieces, chunk, weights, robust, counted)
+            users = None if robust == "off" else plan.users_by_session()
+            work = partial(average, grid, kind, pieces, chunk, plan.weights_by_session(), robust, users)
             mean: EncodedMean = await loop.run_in_executor(self._aside, work)
             digest = hashlib.sha256(mean.encoded).hexdigest()
             self._store.put(digest, mean.encoded)

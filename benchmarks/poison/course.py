@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
-from averaging.log.shares import counted
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
 from averaging.reduce.clipping import Robust, bounded
@@ -144,12 +143,10 @@ class Course:
     ) -> tuple[torch.Tensor, Part]:
         chunks, plan = [], sorted(gradients)
         found: dict[str, list[float]] = {name: [] for name in plan}
-        shares = counted(plan, [weights[name] for name in plan])
-        bounds = dict(zip(plan, shares, strict=True)) if robust == "enforce" else None
         for chunk in range(self.grid.count):
             place = self.grid.slice(chunk)
             pieces = [(name, encode_piece(gradients[name][place], weights[name], KIND)) for name in plan]
-            mean = average(self.grid, KIND, pieces, chunk, weights, robust, bounds)
+            mean = average(self.grid, KIND, pieces, chunk, weights, robust)
             chunks.append(mean.encoded)
             for name in plan:
                 found[name].append(dict(mean.loud).get(name, 1.0))

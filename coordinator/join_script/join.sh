@@ -21,38 +21,40 @@ main() {
 
 say() { printf '%s\n' "$@" >&2; }
 fail() { say "join.sh: $*"; exit 1; }
-works() { [ -f "$home/ready" ] && "$home/venv/bin/python" -c 'import app' 2>/dev/null; }
+works() { [ -f "$home/ready" ] && "$home/venv/bin/python" -I -c 'import app' 2>/dev/null; }
 
 install_program() {
     say "This joins the run $RUN ($LINK) with this computer." \
         "Its program and PyTorch go into $home and nowhere else:" \
         "some 2 GB, 6 with a GPU of NVIDIA. Ctrl-C stops this at any moment." \
-        "To remove all of it: $home/venv/bin/sahaj leave $LINK"
+        "To remove all of it: '$home/venv/bin/sahaj' leave '$LINK'"
     case $(uname -sm) in
         "Linux x86_64" | "Linux aarch64" | "Darwin arm64") ;;
         MINGW* | MSYS* | CYGWIN*) fail "Windows: install WSL (wsl --install), and start the same line there" ;;
         *) fail "$(uname -sm): there is no PyTorch for such a machine; use another one" ;;
     esac
     trap 'say "Stopped. The same line begins again."; exit 130' INT TERM HUP
-    trap 'rm -rf "$home/tmp"' EXIT
-    mkdir -p "$home/tmp" || fail "$home: cannot be written; choose another folder with SAHAJ_HOME"
-    export TMPDIR="$home/tmp" UV_CACHE_DIR="$home/tmp/uv" UV_PYTHON_INSTALL_DIR="$home/python" UV_PYTHON_INSTALL_BIN=0
+    tmp=$home/tmp.$$ # another start may be installing
+    trap 'rm -rf "$tmp"' EXIT
+    mkdir -p "$tmp" || fail "$home: cannot be written; choose another folder with SAHAJ_HOME"
+    export TMPDIR="$tmp" UV_CACHE_DIR="$tmp/uv" UV_PYTHON_INSTALL_DIR="$home/python" UV_PYTHON_INSTALL_BIN=0
     export PIP_USE_PEP517=1 # pip of Python 3.11 and older builds what has no wheel in a way that fails by now
     find_python
     exec 9>"$home/lock" # a peer that runs from here holds it, too
-    "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null ||
+    "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null ||
         fail "$home: in use by a peer, or by another installation; stop it, or wait for its end"
+    for old in "$home"/tmp.*; do [ "$old" = "$tmp" ] || rm -rf "$old"; done # of starts that were killed
     printf '%s\n' "$LINK" >"$home/link"
 
     file=$TMPDIR/$WHEEL
     curl -LsSf -o "$file" "$LINK/program/$WHEEL" || fail "$LINK/program/$WHEEL: cannot be fetched; try again later"
     digest='import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest())'
-    found=$("$python" -c "$digest" "$file")
+    found=$("$python" -I -c "$digest" "$file")
     [ "$found" = "$SHA256" ] ||
         fail "$WHEEL: its SHA-256 is $found and must be $SHA256; get this script again, or tell the organizer"
     extract='import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).read(sys.argv[2]).decode())'
     pins=$TMPDIR/constraints.txt
-    "$python" -c "$extract" "$file" coordinator/join_script/constraints.txt >"$pins"
+    "$python" -I -c "$extract" "$file" coordinator/join_script/constraints.txt >"$pins"
 
     works || rm -rf "$home/venv" # half an installation is begun again; an older program is upgraded in its place
     rm -f "$home/ready"
@@ -67,7 +69,7 @@ install_program() {
     { add --force-reinstall --no-deps "$file" && add --constraint "$pins" "$file"; } ||
         fail "the program could not be installed; see above"
     sync # the stamp says that all of it is on the disk
-    printf '%s\n' "$SHA256" >"$home/tmp/ready" && mv "$home/tmp/ready" "$home/ready"
+    printf '%s\n' "$SHA256" >"$tmp/ready" && mv "$tmp/ready" "$home/ready"
 }
 
 find_python() {
@@ -79,8 +81,8 @@ find_python() {
         fail "uv could not install Python; see above"
     fi
     for python in python3.13 python3.12 python3.11 python3.10 python3; do
-        if "$python" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null; then
-            "$python" -c 'import ensurepip, venv' 2>/dev/null && return
+        if "$python" -I -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null; then
+            "$python" -I -c 'import ensurepip, venv' 2>/dev/null && return
             bare=$python
         fi
     done

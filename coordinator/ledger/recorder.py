@@ -59,7 +59,8 @@ class Recorder:
         self.minutes, self._say, self._peers = minutes, say, peers
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
-        self._odd = OddLosses(), LoudGradients()
+        looks = run.access.robust != "off" and run.averaging.target_group_size is None
+        self._odd: tuple[OddLosses | LoudGradients, ...] = (OddLosses(), *([LoudGradients()] if looks else []))
         self._backed_up = -math.inf  # monotonic seconds
 
     def bring_up_to_date(self, *, final: bool = False) -> int:

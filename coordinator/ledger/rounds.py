@@ -47,16 +47,18 @@ class SeenRound:
 
 
 class _InARow:
-    """Counts global steps in a row in which sessions are odd."""
+    """Counts global steps in a row in which peers are odd, whatever sessions they have."""
 
     def __init__(self) -> None:
-        self._odd_for: dict[str, int] = {}  # by session
+        self._odd_for: dict[str, int] = {}  # by peer
 
     def flagged(self, seen: Collection[str], odd: Collection[str]) -> set[str]:
         """Those of the sessions seen in a step that have been odd for `ODD_STEPS` with it; each once."""
-        self._odd_for |= {one: self._odd_for.get(one, 0) + 1 if one in odd else 0 for one in seen}
-        found = {one for one in seen if self._odd_for[one] == ODD_STEPS}
-        self._odd_for = {session: count for session, count in self._odd_for.items() if count}
+        are_odd = {peer_of(one) for one in odd}
+        peers = {peer_of(one) for one in seen}
+        self._odd_for |= {one: self._odd_for.get(one, 0) + 1 if one in are_odd else 0 for one in peers}
+        found = {one for one in odd if self._odd_for[peer_of(one)] == ODD_STEPS}
+        self._odd_for = {peer: count for peer, count in self._odd_for.items() if count}
         return found
 
 

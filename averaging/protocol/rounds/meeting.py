@@ -3,6 +3,7 @@
 What headers may come of it: pure functions of its situation and its members.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -200,12 +201,14 @@ def averaged(
     Args:
         results: one for each part, in the order of the vector.
     """
-    missing = [one for result in results for one in result.missing]
+    missing = list(dict.fromkeys(one for result in results for one in result.missing))
     chunks = sum(len(result.chunks) for result in results)
-    lost = {session for session, _ in missing if sum(session == one for one, _ in missing) == chunks}
+    absent = Counter(session for session, _ in missing)
+    lost = {session for session, count in absent.items() if count == chunks}
+    told = tuple(_without_gradient(one) if one.session in lost else one for one in members)
     return (
-        tuple(_without_gradient(one) if one.session in lost else one for one in members),
-        tuple(Part(one.assignment.reducer, one.chunks, plausible(one.loud, members)) for one in results),
+        told,
+        tuple(Part(one.assignment.reducer, one.chunks, plausible(one.loud, told)) for one in results),
         tuple(Exclusion(session, chunk) for session, chunk in missing if session not in lost),
     )
 

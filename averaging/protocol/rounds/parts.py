@@ -80,7 +80,7 @@ class Assignments:
     Args:
         calls: of the members, by session.
         reachable: those of them that accept connections.
-        users: of them, by session, where none may have more than a share of the mean.
+        users: of them, by session, where loud gradients are looked for.
     """
 
     def __init__(

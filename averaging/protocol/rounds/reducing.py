@@ -5,11 +5,12 @@ that has been silent for a while, or all of them for long; one that is missing i
 from that chunk.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from statistics import median_low
 
 from averaging.log.header import Ballot
+from averaging.log.shares import LOUDEST
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Assignment, Chunk, Piece, Plan, Reduced, Reducing
 from averaging.protocol.session import Session
@@ -33,10 +34,11 @@ class _Part:
         return range(self.assignment.first, self.assignment.first + self.assignment.count)
 
     def loud_senders(self) -> tuple[tuple[str, float], ...]:
-        """Those that were loud in more than half of the chunks, with the median."""
-        quiet = {sender: [1.0] * (self.assignment.count - len(found)) for sender, found in self.loud.items()}
-        medians = {sender: median_low([*quiet[sender], *found]) for sender, found in sorted(self.loud.items())}
-        return tuple((sender, median) for sender, median in medians.items() if median > 1.0)
+        """Those that were loud, and the root mean square of how loud they were; in a quiet chunk that is 1."""
+        count = self.assignment.count
+        squares = {one: sum(t * t for t in times) + count - len(times) for one, times in sorted(self.loud.items())}
+        found = {one: math.sqrt(square / count) for one, square in squares.items()}
+        return tuple((one, times) for one, times in found.items() if times > LOUDEST)
 
 
 class Reduction:

@@ -195,8 +195,7 @@ class Round:
             self._fail("no member accepts connections")
         else:
             self.phase, instance = Phase.REDUCING, self._situation.previous.digest
-            bounded = self._settings.robust == "enforce"
-            users = {session: one.user for session, one in contacts.items()} if bounded else None
+            users = {session: one.user for session, one in contacts.items()} if self._settings.robust != "off" else None
             self._assignments = Assignments(
                 self._session, instance, self.ballot, calls, reachable, self._plan, now, users
             )

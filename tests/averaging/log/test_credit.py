@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from averaging.log.credit import contributions, loudness
 from averaging.log.header import Exclusion, Part
+from averaging.log.shares import LOUDEST
 from tests.averaging.log.headers import header, member
 from tests.simulation.ledger import Ledger
 
@@ -75,4 +76,7 @@ def test_where_a_run_bounds_members_credit_follows_what_they_count_with_and_what
     bound = {one.session: one.samples for one in contributions(update, enforces=True)}
     assert float(bound["eve.0"] + bound["eve.1"]) / 900 == pytest.approx(0.15 / 0.85, abs=0.01)
     assert bound["p0.0"] == 100
-    assert bound["p1.0"] == 100 * (Fraction(1, 2) + Fraction(1, 2) / 16)
+    assert bound["p1.0"] == 100, "one reducer alone is not heard"
+    both = replace(update, parts=tuple(replace(part, loud=(("p1.0", 4.0),)) for part in said))
+    heard = {one.session: one.samples for one in contributions(both, enforces=True)}
+    assert heard["p1.0"] == 100 * (Fraction(LOUDEST) / 4) ** 2

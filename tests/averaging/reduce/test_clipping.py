@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from averaging.reduce.clipping import FEWEST, LOUDEST, MOST, bounded, loudness, squared_norm
+from averaging.log.shares import LOUDEST
+from averaging.reduce.clipping import FEWEST, MOST, bounded, loudness, squared_norm
 
 WEIGHTS = [8, 8, 16, 32, 64, 128, 256, 512]
 
@@ -49,6 +50,15 @@ def test_the_greatest_weight_does_not_say_what_is_usual(others: int, square: flo
     """Else one that claims most of all samples, and sends next to nothing, would make all others loud."""
     weights = [30] * others + [10**6]
     assert loudness([*noisy([30] * others), square], weights)[:-1] == pytest.approx([1.0] * others)
+
+
+def test_neither_claims_nor_devices_of_one_user_say_what_is_usual() -> None:
+    honest, squares = [1000] * 5, noisy([1000] * 5)
+    users = ["ann", "bo", "cy", "di", "ed", "eve", "eve"]
+    assert loudness([*squares, 1e-12, 1e-12], [*honest, 3000, 3000], users)[:5] == pytest.approx([1.0] * 5)
+    few = [10, 10, 10**4, 10**4]
+    assert max(loudness([*noisy(few), 1e-12], [*few, 10**6])[:4]) < LOUDEST
+    assert loudness([1e6, *squares[1:]], honest, ["ann", "ann", "bo", "cy", "di"]) == [1.0] * 5, "four users"
 
 
 def test_few_senders_and_silent_ones_are_never_loud() -> None:

@@ -93,6 +93,14 @@ def test_a_voter_that_is_listed_while_the_meeting_is_open_is_asked() -> None:
     assert {one.to for one in plans} == {"ann.0", "bela.0"}
 
 
+def test_a_reducer_that_calls_a_sender_loud_and_missing_blocks_no_round() -> None:
+    """It is a member without gradients then, of whom nothing can be loud."""
+    members = [member("ann.0"), member("eve.0")]
+    result = Reduced(FIRST, Assignment(0, 1, "eve.0", 0), ("mean",), 2 * (("eve.0", 0),), (("eve.0", 5.0),))
+    kept, (part,), exclusions = averaged(members, [result])
+    assert not kept[1].buffers and part.loud == () and exclusions == ()
+
+
 def test_a_reducer_that_says_impossible_things_of_senders_blocks_no_round() -> None:
     """Voters would object to a header with them."""
     members = [member("ann.0"), member("eve.0"), replace(member("reader.0", 0), buffers=())]

@@ -1,5 +1,8 @@
 """For how long a reducer waits for the pieces of a member."""
 
+import math
+
+import pytest
 from msgspec.structs import replace
 
 from averaging.log.header import Ballot
@@ -88,7 +91,7 @@ def test_a_mean_is_not_needed_any_more_by_those_that_take_part_in_the_next_round
     assert not reduction.has_mean("thin", "mean")  # it is one of this round, too
 
 
-def test_the_convener_hears_of_senders_that_are_loud_in_more_than_half_of_a_part() -> None:
+def test_the_convener_hears_of_senders_that_are_loud_in_a_part() -> None:
     sent: list[Message] = []
     reduction = reduction_of(sent, [])
     plan = replace(PLAN, ballot=Ballot(2, "convener"), parts=(Assignment(0, 3, "me", 0),))
@@ -97,4 +100,15 @@ def test_the_convener_hears_of_senders_that_are_loud_in_more_than_half_of_a_part
     for chunk, loud in enumerate(found):
         reduction.averaged(plan.ballot, chunk, 0, f"mean {chunk}", loud=loud)
     (result,) = [one for one in sent if isinstance(one, Reduced)]
-    assert result.loud == (("eve", 7.0),)
+    assert result.loud == (("eve", pytest.approx(math.sqrt((81 + 25 + 49) / 3))),)
+
+
+def test_being_loud_in_some_chunks_alone_hides_nothing() -> None:
+    sent: list[Message] = []
+    reduction = reduction_of(sent, [])
+    plan = replace(PLAN, ballot=Ballot(2, "convener"), parts=(Assignment(0, 3, "me", 0),))
+    reduction.begin(plan, 0.0)
+    for chunk, loud in enumerate([(("eve", 1e4),), (), ()]):
+        reduction.averaged(plan.ballot, chunk, 0, f"mean {chunk}", loud=loud)
+    (result,) = [one for one in sent if isinstance(one, Reduced)]
+    assert dict(result.loud)["eve"] > 1000
