@@ -19,8 +19,7 @@ from app.doctor.results import TooLate
 from app.join.problems import one_line
 from swarm.errors import SahajError
 
-# the same packages as here: a folder `torch` where the command was typed is not torch
-START = f"import sys; sys.path[:] = {sys.path!r}; from app.doctor.peer_process import main; main()"
+START = "import sys; sys.path[:] = {!r}; from app.doctor.peer_process import main; main()"
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -33,7 +32,8 @@ class PeerProcess:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", START],
+            # the same packages as here: a folder `torch` where the command was typed is not torch
+            [sys.executable, "-c", START.format(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
