@@ -24,6 +24,7 @@ def test_liars_have_their_share_of_the_weight_of_16_peers(share: float, liars: i
     assert liars * weight / (sum(honest) + liars * weight) == pytest.approx(share, abs=0.005)
 
 
+@pytest.mark.faults
 def test_scaling_down_takes_weight_from_a_loud_liar_and_brings_the_loss_near_that_of_honest_peers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

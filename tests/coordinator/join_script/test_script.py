@@ -52,7 +52,8 @@ def test_what_the_run_says_of_itself_is_no_command(value: str, tmp_path: Path):
 
 
 def test_the_first_start_installs_and_joins_and_the_second_one_only_joins(machine: Machine):
-    (machine.folder / "bin" / "app.py").write_text("raise SystemExit('not this one')\n")
+    for folder in (machine.bin, machine.folder):  # in which the line is typed
+        (folder / "app.py").write_text("raise SystemExit('not this one')\n")
     machine.environment["PYTHONPATH"] = str(machine.bin)
     first = machine.start("--name", "Asha B")
     assert first.stdout == f"JOINED join {machine.url} --name Asha B READ '' first\n"
@@ -63,7 +64,7 @@ def test_the_first_start_installs_and_joins_and_the_second_one_only_joins(machin
     assert asked[2].endswith(" torch") and all("--constraint" in asked[number] for number in (2, 4))
     assert sorted(path.name for path in machine.installation.iterdir()) == ["link", "lock", "ready", "venv"]
     assert (machine.installation / "link").read_text() == f"{machine.url}\n"
-    assert {path.name for path in machine.folder.iterdir()} == {"bin", "home", "served", "uv.log"}
+    assert {path.name for path in machine.folder.iterdir()} == {"app.py", "bin", "home", "served", "uv.log"}
 
     shutil.rmtree(machine.offered)
     second = machine.start()
