@@ -149,12 +149,17 @@ class Hosting:
         """Say that we leave, and wait for the standbys, which fetch the last states and serve them."""
         directory, identity = self._swarm.directory, self._swarm.identity
         own = replace(self.holdings, leaves=True)
-        while own.serves:
+        others = await self._staying_hosts() if own.serves else []
+        while others:
             await asyncio.to_thread(directory.store, identity, own, 0.0)
-            listed = await asyncio.to_thread(directory.read)
-            if not not_taken_over(own, [host.holdings for host in listed if host.holdings.peer != self._peer]):
+            await asyncio.sleep(self._times.look)  # in which they tell of their newest copies, too
+            others = await self._staying_hosts()
+            if not not_taken_over(own, others):
                 return
-            await asyncio.sleep(self._times.look)
+
+    async def _staying_hosts(self) -> list[Holdings]:
+        listed = await asyncio.to_thread(self._swarm.directory.read)
+        return [host.holdings for host in listed if host.holdings.peer != self._peer and not host.holdings.leaves]
 
     async def _keep_looking(self) -> None:
         while True:
