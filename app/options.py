@@ -11,6 +11,16 @@ from swarm.logging import logs
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="the run file, such as runs/demo.yaml", show_default=False)
 ]
+LinkArgument = Annotated[
+    str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(envvar="SAHAJ_NAME", help="a name of your own, where the run is open (then no token is used)"),
+]
+WriteTokenOption = Annotated[
+    bool, typer.Option("--allow-write-token", help="accept a Hugging Face token that may change things on the Hub")
+]
 PeersOption = Annotated[
     list[str],
     typer.Option(

@@ -5,24 +5,28 @@ from typing import Annotated
 
 import typer
 
-from app.options import AnnounceOption, ListenOption, LogLevelOption, RelayOption, VerboseOption
+from app.options import (
+    AnnounceOption,
+    LinkArgument,
+    ListenOption,
+    LogLevelOption,
+    NameOption,
+    RelayOption,
+    VerboseOption,
+    WriteTokenOption,
+)
 from app.startup import start_peer
 from swarm.logging import logs
 
 
 def host_experts(
-    url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
+    url: LinkArgument,
     experts: Annotated[
         int | None,
         typer.Option(min=1, max=512, help="take at most so many, copies included; by default as many as fit well"),
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(envvar="SAHAJ_NAME", help="a name of your own, where the run is open (then no token is used)"),
-    ] = None,
-    allow_write_token: Annotated[
-        bool, typer.Option("--allow-write-token", help="accept a Hugging Face token that may change things on the Hub")
-    ] = False,
+    name: NameOption = None,
+    allow_write_token: WriteTokenOption = False,
     state: Annotated[
         Path | None,
         typer.Option(help="folder of this peer's identity and of states; by default one per link in ~/.cache/sahaj"),

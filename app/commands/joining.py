@@ -13,26 +13,24 @@ from app.options import (
     DeviceOption,
     DownloadOption,
     GraceOption,
+    LinkArgument,
     ListenOption,
     LogLevelOption,
     MicroBatchOption,
+    NameOption,
     RelayOption,
     UploadOption,
     VerboseOption,
+    WriteTokenOption,
 )
 from app.startup import start_peer
 from swarm.logging import logs
 
 
 def join(
-    url: Annotated[str, typer.Argument(metavar="URL", help="the link that the organizer shares", show_default=False)],
-    name: Annotated[
-        str | None,
-        typer.Option(envvar="SAHAJ_NAME", help="a name of your own, where the run is open (then no token is used)"),
-    ] = None,
-    allow_write_token: Annotated[
-        bool, typer.Option("--allow-write-token", help="accept a Hugging Face token that may change things on the Hub")
-    ] = False,
+    url: LinkArgument,
+    name: NameOption = None,
+    allow_write_token: WriteTokenOption = False,
     data: Annotated[Path | None, typer.Option(help="text of this machine to train on, instead of the run's")] = None,
     state: Annotated[
         Path | None,

@@ -28,6 +28,6 @@ def leave(
 def _confirmed(question: str) -> bool:
     try:
         return typer.confirm(question)
-    except typer.Abort:  # nobody is there to answer, or Ctrl-C
+    except typer.Abort:  # there is no terminal, or Ctrl-C
         typer.echo("")
         return False

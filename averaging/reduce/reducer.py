@@ -78,9 +78,10 @@ def average(
     whose = [session if users is None else users[session] for session in usable]
     times = loudness(squares, brought, whose)
     loud = tuple((session, one) for session, one in zip(usable, times, strict=True) if one > LOUDEST)
-    shares = counted(whose, brought) if users is not None else brought
-    if robust == "enforce" and (loud or shares != brought):
-        mean = weighted_mean(bounded_ones(shares, times), elements, sum(shares))
+    if robust == "enforce":
+        shares = counted(whose, brought) if users is not None else brought
+        if loud or shares != brought:
+            mean = weighted_mean(bounded_ones(shares, times), elements, sum(shares))
     return EncodedMean(encode(mean, kind), excluded, loud)
 
 
