@@ -101,6 +101,7 @@ class Call(Message, frozen=True):
     bandwidth: Bandwidth | None = None  # None: it has not been measured
     speed: float = 0.0  # samples a second that this peer computes, or would; 0: none
     rests: bool = False  # it computes none, as a plan has told it
+    connected: tuple[str, ...] = ()  # sessions, without a relay: of a peer that accepts no connections
 
     @property
     def samples(self) -> int:

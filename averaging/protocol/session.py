@@ -14,6 +14,7 @@ class Session:
     def __init__(self, me: Contact, settings: Settings, credentials: Credentials):
         self.me, self.settings, self.timing, self.credentials = me, settings, settings.timing, credentials
         self.bandwidth: Bandwidth | None = None  # of this peer, once it is measured; calls tell it
+        self.connected: tuple[str, ...] = ()  # sessions, if this peer accepts no connections; calls tell them
         self.speed = 0.0  # samples a second that this peer computes, or would; calls tell it
         self._actions: list[Action] = []
         self.to_self: deque[Message] = deque()  # messages of this machine to itself

@@ -13,6 +13,7 @@ from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Contact, Message
 from averaging.shell.shell import Shell
 from averaging.transport.contacts_in_dht import Discovery
+from averaging.transport.hole_punching import HolePuncher
 from averaging.transport.loop import join_daemon
 from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.stream import Payload
@@ -71,6 +72,7 @@ class Connection:
         self._transport: Transport | None = None
         self._session = ""
         self._discovery: Discovery | None = None
+        self._puncher: HolePuncher | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._changing = asyncio.Lock()
 
@@ -84,6 +86,8 @@ class Connection:
             self._transport = Transport(self._p2p, one.gate, one.fingerprint, me.session, received, line=self._line)
             await self._transport.start()
             self._discovery = Discovery(one.dht, one.run.name, one.identity, me, one.gate)
+            self._puncher = HolePuncher(self._p2p, self._discovery, accepts=me.reachable, tell=shell.connected)
+            await self._puncher.start()
             tell = self._discovery.keep(lambda found: shell.contacts(found.values()))
             watch = self._watch(self._transport, self._discovery, shell)
             self._tasks = [asyncio.create_task(tell), asyncio.create_task(watch)]
@@ -123,10 +127,12 @@ class Connection:
     async def _close(self) -> None:
         for task in self._tasks:
             task.cancel()
+        if self._puncher is not None:
+            await self._puncher.stop()
         if self._transport is not None:
             await self._transport.stop()
             await self._p2p.shutdown()
-        self._transport, self._discovery, self._tasks = None, None, []
+        self._transport, self._discovery, self._puncher, self._tasks = None, None, None, []
 
 
 def _tell_failure(shell: Shell, task: "asyncio.Task[None]") -> None:

@@ -154,6 +154,11 @@ class Shell:
         with self._locked.lock:
             self._machine.session.bandwidth = bandwidth
 
+    def connected(self, sessions: Iterable[str]) -> None:
+        """Whom this peer, which accepts no connections, is connected to; to be said now and then."""
+        with self._locked.lock:
+            self._machine.session.connected = tuple(sorted(sessions))
+
     def lost(self, session: str) -> None:
         """The connection to a peer has broken."""
         self._tell(lambda machine, now: machine.lost(session, now))

@@ -9,6 +9,7 @@ from hivemind.p2p import PeerID
 from hivemind.utils import get_logger
 
 from averaging.protocol.messages import Contact
+from averaging.transport.calling_out import Whereabouts
 from averaging.transport.pass_credentials import is_admitted
 from averaging.transport.wire_format import is_session_of
 from swarm import clock
@@ -50,6 +51,12 @@ class Listing:
         contacts = [self._contact(peer_id, record) for peer_id, record, _ in self._newest.values() if not record.left]
         return {one.session: one for one in contacts if one is not None and one.session != self._own}
 
+    @property
+    def whereabouts(self) -> dict[str, Whereabouts]:
+        """By session, of those that are behind a router."""
+        records = [record for _, record, _ in self._newest.values() if not record.reachable]
+        return {one.session: Whereabouts(tuple(one.seen), tuple(one.home)) for one in records}
+
     def _contact(self, peer_id: PeerID, record: ContactRecord) -> Contact | None:
         try:
             user = self._gate.admit(peer_id, record.shown_pass).user
@@ -70,31 +77,44 @@ class Discovery:
     def __init__(self, dht: DHT, run_name: str, identity: Identity, me: Contact, gate: Gate):
         self._dht, self._run_name, self._identity, self._me, self._gate = dht, run_name, identity, me, gate
         self._listing = Listing(gate, me.session)
-        self._listed: set[str] = set()  # sessions
+        self.listed: dict[str, Contact] = {}  # by session, as of the last look
+        self._own = Whereabouts()
         self._is_called = asyncio.Event()  # by a session that is not listed
 
     async def keep(self, heard: Callable[[dict[str, Contact]], object]) -> None:
         """Go on for ever, and call back with all contacts after each look that was answered."""
-        told_at = float("-inf")
+        told_at, told = float("-inf"), self._own
         while True:
             self._is_called.clear()
             try:
-                if clock.now() >= told_at + TELL_EVERY:
+                if clock.now() >= told_at + TELL_EVERY or told != self._own:
+                    telling = self._own
                     await self.tell()
-                    told_at = clock.now()
+                    told_at, told = clock.now(), telling
                 found = await self.look()
             except Exception as error:  # no peer is there, or the DHT is slow: the next attempt will tell
                 logger.debug(f"no word from the DHT about contacts: {error!r}")
             else:
-                self._listed = set(found)
+                self.listed = found
                 heard(found)
             await asyncio.sleep(LOOK_AGAIN)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._is_called.wait(), LOOK_EVERY - LOOK_AGAIN)
 
+    @property
+    def whereabouts(self) -> dict[str, Whereabouts]:
+        """Of others behind routers, by session, as of the last look."""
+        return self._listing.whereabouts
+
     def connected(self, session: str) -> None:
         """A session has opened a stream: look soon if it is a new one, which was listed a moment before."""
-        if session not in self._listed:
+        if session not in self.listed:
+            self._is_called.set()
+
+    def is_at(self, own: Whereabouts) -> None:
+        """Tell others soon, if this peer is elsewhere than they were told."""
+        if own != self._own:
+            self._own = own
             self._is_called.set()
 
     async def tell(self) -> bool:
@@ -122,4 +142,6 @@ class Discovery:
             is_coordinator=self._me.is_coordinator,
             left=left,
             proof=self._me.proof,
+            seen=list(self._own.seen),
+            home=list(self._own.home),
         )

@@ -31,11 +31,11 @@ LARGEST_NUMBER = 2**63 - 1
 MOST_ITEMS = 4096  # in a list, if it is not one of those below
 MOST = {
     **dict.fromkeys(("chunks", "digests", "exclusions", "missing"), 2**16),
-    **dict.fromkeys(("voters", "votes", "goodbyes", "signatures", "contacts"), 64),
+    **dict.fromkeys(("voters", "votes", "goodbyes", "signatures", "contacts", "connected"), 64),
 }
 DIGESTS = frozenset({"digest", "digests", "instance", "previous", "chunks"})
 _OF_SESSIONS = "session convener reducer voters votes goodbyes tie_breaker members clients missing resting loud"
-SESSIONS = frozenset(_OF_SESSIONS.split())
+SESSIONS = frozenset((*_OF_SESSIONS.split(), "connected"))
 MAY_BE_EMPTY = frozenset({"instance", "previous", "tie_breaker"})
 LEAST: dict[tuple[type, str], int] = {(Farewell, "step"): -1}  # of a peer without a state
 WITH_PAYLOAD = (Chunk, Piece)
@@ -45,7 +45,7 @@ _SESSION = re.compile(r"[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}")  # peer id in
 _MESSAGES: Any = Union[tuple(Message.__subclasses__())]  # noqa: UP007  (made of a list)
 _LENGTH = struct.Struct(">I")
 
-VERSION = 3  # of everything that peers tell each other
+VERSION = 4  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
 LONGEST_RUN = 128  # characters
 LONGEST_SESSION = 80

@@ -27,6 +27,21 @@ def leads_to(address: str, peer_id: PeerID) -> bool:
     return kinds in {(kind, "tcp", "p2p") for kind in HOSTS} and peer[1] == str(peer_id)
 
 
+def quic_beside(address: str) -> str | None:
+    """The address of QUIC with the same host, number of port and peer id as one of TCP; None if there is none."""
+    parts = address.split("/")
+    if len(parts) not in (5, 7) or parts[1] not in HOSTS or parts[3] != "tcp" or parts[4] == "0":
+        return None
+    return "/".join([*parts[:3], "udp", parts[4], "quic-v1", *parts[5:]])
+
+
+def quic_host(address: str) -> str | None:
+    """The host of an address of QUIC; None of another one."""
+    parts = address.split("/")
+    is_one = len(parts) in (6, 8) and parts[1] in HOSTS and parts[3] == "udp" and parts[5] == "quic-v1"
+    return parts[2] if is_one and is_address(address) else None
+
+
 def is_loopback(address: str) -> bool:
     """Whether a multiaddr leads to the machine that it is used on."""
     return address.startswith(("/ip4/127.", "/ip6/::1/"))

@@ -21,7 +21,7 @@ from hivemind.utils.multiaddr import Multiaddr
 
 from swarm.access.gate import Gate
 from swarm.clock import describe_offset
-from swarm.dht.multiaddrs import check_address, is_loopback
+from swarm.dht.multiaddrs import check_address, is_loopback, quic_beside, quic_host
 from swarm.dht.notices_in_dht import follow_notices
 from swarm.dht.passes_in_dht import PassAuthorizer
 from swarm.dht.records import validators
@@ -42,6 +42,8 @@ CLOCKS = re.compile(r"local: ([\d.]+), peer: ([\d.]+)")  # in upstream's words; 
 ANSWERED_WITHIN = 30.0  # seconds, of the question for its addresses
 REJOIN_EVERY = 3.0  # seconds between two looks at the routing table
 CONNECT_TIMEOUT = 5.0  # seconds to wait for a peer to answer
+LOCAL = "/ip4/127.0.0.1/tcp/0"
+ANY_QUIC = ("/ip4/0.0.0.0/udp/0/quic-v1", "/ip6/::/udp/0/quic-v1")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Network:
     earlier_peers: Sequence[str] = ()  # peers of an earlier time; joining does not wait for them
     listen: Sequence[str] = ("/ip4/0.0.0.0/tcp/0",)
     announce: Sequence[str] = ()  # what others are told instead of the addresses that we listen on
-    client_mode: bool = False  # accept no connections
+    client_mode: bool = False  # accept no connections, but for those whose way through the router this peer has opened
     relays: Sequence[str] = field(default=())  # relays through which a firewalled peer can be reached
 
 
@@ -84,7 +86,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate) ->
     for peer in network.initial_peers:
         if "/p2p/" not in peer:
             raise SwarmError(f"{peer}: an initial peer's address must end in /p2p/ and its peer id")
-    listening: dict[str, Any] = {} if network.client_mode else {"host_maddrs": list(network.listen)}
+    listening: dict[str, Any] = {"host_maddrs": listening_on(network)}
     if network.announce:
         listening["announce_maddrs"] = list(network.announce)
     if network.relays:
@@ -97,7 +99,7 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate) ->
     capture_hivemind()
     try:
         dht = Node(
-            initial_peers=list(network.initial_peers) or None,
+            initial_peers=bootstrap_addresses(network) or None,
             client_mode=network.client_mode,
             identity_path=str(identity.path),
             # the key file is locked on this machine; asking the swarm costs a second and refuses a quick restart
@@ -115,6 +117,23 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate) ->
     return dht
 
 
+def listening_on(network: Network) -> list[str]:
+    """Where the daemon listens.
+
+    One that others can reach also does by QUIC where its port is chosen, so that peers behind routers learn from it at
+    which address they are seen: of QUIC, since only there calls of both sides may meet in the middle.
+    """
+    if network.client_mode:
+        return [LOCAL, *ANY_QUIC]
+    return [*network.listen, *filter(None, map(quic_beside, network.listen))]
+
+
+def bootstrap_addresses(network: Network) -> list[str]:
+    """By which the swarm is joined. Those behind routers try QUIC first; libp2p falls back to TCP by itself."""
+    quic = filter(None, map(quic_beside, network.initial_peers)) if network.client_mode else ()
+    return [*network.initial_peers, *quic]
+
+
 def addresses(dht: DHT) -> list[str]:
     """The addresses, with peer id, by which others join through this peer; those of this machine alone come last.
 
@@ -123,7 +142,8 @@ def addresses(dht: DHT) -> list[str]:
     """
     asked = dht.run_coroutine(partial(DHT._get_visible_maddrs, latest=True), return_future=True)
     try:
-        return sorted(map(str, asked.result(ANSWERED_WITHIN)), key=is_loopback)
+        visible = [one for one in map(str, asked.result(ANSWERED_WITHIN)) if quic_host(one) is None]
+        return sorted(visible, key=is_loopback)
     except NoAnswer:
         raise SwarmError(f"the DHT node did not answer within {ANSWERED_WITHIN:.0f} s; start again") from None
 

@@ -5,7 +5,7 @@ times: what a session contributed is in the headers of the log.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from hivemind.dht import DHT
 from hivemind.dht.crypto import RSASignatureValidator
@@ -37,6 +37,9 @@ CONTACT_LIFETIME = 30.0  # seconds for which a session is listed after its last 
 PRESENT_SECONDS = 120.0  # a peer that has been silent for longer is gone
 
 R = TypeVar("R", bound=BaseModel)
+
+
+ShortAddresses: TypeAlias = conlist(constr(max_length=80, strict=True), max_items=2)  # type: ignore[valid-type]
 
 
 class SessionRecord(BaseModel):
@@ -73,6 +76,8 @@ class ContactRecord(BaseModel):
     is_coordinator: StrictBool
     left: StrictBool
     proof: conbytes(max_length=1200, strict=True) = b""  # type: ignore[valid-type]  # that others pass on
+    seen: ShortAddresses = []  # multiaddrs at which others see a peer behind a router
+    home: ShortAddresses = []  # and those in its own network
 
 
 class RunSchema(BaseModel):

@@ -1,4 +1,4 @@
-"""Hosts of their own for peers: network namespaces on one bridge, whose cables can be pulled.
+"""Hosts of their own for peers: network namespaces on one bridge, whose cables can be pulled, some behind routers.
 
 What is sent to a host without its cable is lost in silence, as behind a firewall that drops everything.
 """
@@ -8,13 +8,16 @@ import ctypes
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
+from tests.faults.routers import Nat, rules
 from tests.support.waiting import PATIENCE
 
 NETWORK = "10.213.77"
 LARGEST_PACKET = 4000  # bytes, some more than Ethernet's
+NO_ROUTERS: Mapping[str, Nat] = MappingProxyType({})
 CLONE_NEWNET = 0x40000000  # of <sched.h>
 
 
@@ -23,10 +26,13 @@ class NoHosts(Exception):
 
 
 class Hosts:
-    """Network namespaces by name. Make them with `made_hosts`."""
+    """Network namespaces by name. Make them with `made_hosts`.
 
-    def __init__(self, names: Sequence[str], tag: str):
-        self._tag = tag
+    The address of a host behind a router is the router's; its own is one of a network at home.
+    """
+
+    def __init__(self, names: Sequence[str], tag: str, routers: Mapping[str, Nat] = NO_ROUTERS):
+        self._tag, self._routers = tag, routers
         self.addresses = {name: f"{NETWORK}.{number}" for number, name in enumerate(names, 2)}
 
     def namespace(self, name: str) -> str:
@@ -54,48 +60,79 @@ class Hosts:
         """
         _limit(upload, "-n", self._netns(name), device="eth0")
         _limit(download, device=self._cable(name))
-        netns, near = self._netns(name), f"{NETWORK}.0/24"
-        _ip("-n", netns, "route", "replace", near, "dev", "eth0", "src", self.addresses[name], "congctl", "cubic")
+        way = ["default", "via", self._home(name, 1)]
+        if name not in self._routers:
+            way = [f"{NETWORK}.0/24", "src", self.addresses[name]]
+        _ip("-n", self._netns(name), "route", "replace", *way, "dev", "eth0", "congctl", "cubic")
 
     def make(self) -> None:
         """Raises `NoHosts` if it cannot be done here."""
         bridge = f"{self._tag}-br"
         _ip("link", "add", bridge, "type", "bridge")
         _ip("link", "set", bridge, "up")
-        for name, address in self.addresses.items():
-            netns, cable = self._netns(name), self._cable(name)
-            _ip("netns", "add", netns)
-            _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", netns)
-            _ip("link", "set", cable, "master", bridge, "up")
-            _ip("-n", netns, "link", "set", "lo", "up")
-            _ip("-n", netns, "addr", "add", f"{address}/24", "dev", "eth0")
-            _ip("-n", netns, "link", "set", "eth0", "up")
+        for name in self.addresses:
+            if name in self._routers:
+                self._plug_in(self._router(name), name)
+                self._move_in(name)
+            else:
+                self._plug_in(self._netns(name), name)
+
+    def _plug_in(self, netns: str, name: str) -> None:
+        """A namespace with the address and the cable of a host."""
+        cable = self._cable(name)
+        _add(netns)
+        _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", netns)
+        _ip("link", "set", cable, "master", f"{self._tag}-br", "up")
+        _use(netns, "eth0", f"{self.addresses[name]}/24")
+
+    def _move_in(self, name: str) -> None:
+        """The host behind the router that is there."""
+        netns, router = self._netns(name), self._router(name)
+        _add(netns)
+        _ip("-n", netns, "link", "add", "eth0", "type", "veth", "peer", "name", "home", "netns", router)
+        _use(router, "home", f"{self._home(name, 1)}/24")
+        _use(netns, "eth0", f"{self._home(name, 2)}/24")
+        _ip("-n", netns, "route", "add", "default", "via", self._home(name, 1), "dev", "eth0")
+        _ip("netns", "exec", router, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        for rule in rules(self._routers[name], self._home(name, 2)):
+            _ip("netns", "exec", router, "iptables", "-w", *rule.split())
 
     def remove(self) -> None:
         """Leave nothing behind; also of what was made halfway."""
         for name in self.addresses:
             with contextlib.suppress(NoHosts):
                 _ip("link", "del", self._cable(name))
-            with contextlib.suppress(NoHosts):
-                _ip("netns", "del", self._netns(name))
+            for netns in (self._netns(name), self._router(name)):
+                with contextlib.suppress(NoHosts):
+                    _ip("netns", "del", netns)
         with contextlib.suppress(NoHosts):
             _ip("link", "del", f"{self._tag}-br")
 
     def _netns(self, name: str) -> str:
         return f"{self._tag}-{name}"
 
+    def _router(self, name: str) -> str:
+        return f"{self._netns(name)}-router"
+
+    def _home(self, name: str, number: int) -> str:
+        """An address in the network behind a host's router."""
+        return f"192.168.{list(self.addresses).index(name)}.{number}"
+
     def _cable(self, name: str) -> str:
         return f"{self._tag}-{list(self.addresses).index(name)}"  # names of links have 15 characters
 
 
 @contextlib.contextmanager
-def made_hosts(*names: str) -> Iterator[Hosts]:
+def made_hosts(*names: str, routers: Mapping[str, Nat] = NO_ROUTERS) -> Iterator[Hosts]:
     """Hosts that are there while the block runs.
 
+    Args:
+        routers: those that some of them are behind.
+
     Raises:
-        NoHosts: not root, not Linux, or no `ip` command.
+        NoHosts: not root, not Linux, or no `ip` command; for routers, no `iptables`.
     """
-    hosts = Hosts(names, f"sj{os.getpid() % 100_000}")
+    hosts = Hosts(names, f"sj{os.getpid() % 100_000}", routers)
     try:
         hosts.make()
         yield hosts
@@ -116,6 +153,16 @@ def _limit(speed: float, *where: str, device: str) -> None:
     burst = max(LARGEST_PACKET, int(speed * 1e6 / 8 * 0.01))  # bytes
     shape = ["tbf", "rate", f"{speed}mbit", "burst", str(burst), "latency", "300ms"]
     _root("tc", *where, "qdisc", "add", "dev", device, "root", *shape)
+
+
+def _add(netns: str) -> None:
+    _ip("netns", "add", netns)
+    _ip("-n", netns, "link", "set", "lo", "up")
+
+
+def _use(netns: str, device: str, address: str) -> None:
+    _ip("-n", netns, "addr", "add", address, "dev", device)
+    _ip("-n", netns, "link", "set", device, "up")
 
 
 def _ip(*arguments: str) -> None:

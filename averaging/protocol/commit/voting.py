@@ -110,7 +110,16 @@ class Voting:
         """What this peer says to a convener that it has promised a ballot."""
         self._called_at = now
         own, rests = self._session, self._resting.rests
-        return Call(self.instance, ballot, self._buffers.offer(), self._accepted, own.bandwidth, own.speed, rests)
+        return Call(
+            self.instance,
+            ballot,
+            self._buffers.offer(),
+            self._accepted,
+            own.bandwidth,
+            own.speed,
+            rests,
+            own.connected,
+        )
 
     @property
     def _accepted(self) -> Accepted | None:

@@ -22,7 +22,7 @@ class MemberProfile:
 
     session: str
     sends: bool  # has gradients
-    reachable: bool  # accepts connections, as a reducer has to
+    reachable: bool  # by all other members, as a reducer has to be
     bandwidth: Bandwidth | None  # None: not measured
     speed: float = 0.0  # samples a second that it computes, or would; 0: it cannot, or it is not known
     rests: bool = False  # computes no gradients, as it was told
@@ -58,6 +58,23 @@ def equal_parts(chunks: int, members: Sequence[MemberProfile]) -> Planned:
     )
 
 
+def reached_by_all(calls: Mapping[str, Call], accepting: Collection[str]) -> frozenset[str]:
+    """Members that may reduce: all others have a way to them.
+
+    Those that accept connections, and those behind a router that are connected to everybody else. Streams go both ways
+    over a connection, whichever side has opened it.
+
+    Args:
+        accepting: sessions that accept connections.
+    """
+    told = {session: set(call.connected) for session, call in calls.items()}
+    return frozenset(
+        one
+        for one in calls
+        if one in accepting or all(other in told[one] or one in told[other] for other in calls if other != one)
+    )
+
+
 def checked(parts: Sequence[Assignment], chunks: int, members: Sequence[MemberProfile]) -> tuple[Assignment, ...]:
     """Parts as a planner has dealt them out.
 
@@ -79,7 +96,7 @@ class Assignments:
 
     Args:
         calls: of the members, by session.
-        reachable: those of them that accept connections.
+        reachable: those of them to which all others have a way.
         users: of them, by session, where loud gradients are looked for.
     """
 

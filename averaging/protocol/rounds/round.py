@@ -20,7 +20,7 @@ from averaging.protocol.commit.voting import Voter
 from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
 from averaging.protocol.rounds.meeting import Meeting, Situation
-from averaging.protocol.rounds.parts import Assignments, Planner
+from averaging.protocol.rounds.parts import Assignments, Planner, reached_by_all
 
 
 class Phase(Enum):
@@ -187,17 +187,24 @@ class Round:
     def _assign(self, now: float) -> None:
         calls, contacts = self.meeting.calls, self.meeting.contacts
         samples = sum(call.samples for call in calls.values())
-        reachable = {session for session in calls if contacts[session].reachable}
+        accepting = {session for session in calls if contacts[session].reachable}
         if samples < self._settings.target_samples:
             self.lacks_samples = True
             self._fail(f"peers brought {samples} of {self._settings.target_samples} samples")
-        elif not reachable:
+        elif not accepting:
             self._fail("no member accepts connections")
         else:
             self.phase, instance = Phase.REDUCING, self._situation.previous.digest
             users = {session: one.user for session, one in contacts.items()} if self._settings.robust != "off" else None
             self._assignments = Assignments(
-                self._session, instance, self.ballot, calls, reachable, self._plan, now, users
+                self._session,
+                instance,
+                self.ballot,
+                calls,
+                reached_by_all(calls, accepting),
+                self._plan,
+                now,
+                users,
             )
 
     def _collect_parts(self, now: float) -> None:

@@ -19,6 +19,7 @@ from swarm.access.passes import COORDINATOR, load_authority
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
+from tests.faults.hosts import move_to
 from tests.support.passes import own_gate
 
 RUN = RunFile.model_validate(
@@ -34,6 +35,9 @@ TOKENS = 50  # of a batch
 
 def take_part(told: dict[str, Any]) -> None:
     """Until SIGTERM."""
+    if told.get("namespace"):
+        move_to(told["namespace"])
+    host = told.get("host", "127.0.0.1")
     averaging.transport.contacts_in_dht.LOOK_EVERY = 1.0  # seconds: all peers are on one machine
     folder, is_coordinator = Path(told["folder"]), told["is_coordinator"]
     asked = threading.Event()
@@ -41,7 +45,7 @@ def take_part(told: dict[str, Any]) -> None:
     identity = load_identity(folder / "identity.key")
     network = Network(
         initial_peers=told["initial_peers"],
-        listen=["/ip4/127.0.0.1/tcp/0"] if not told["port"] else [f"/ip4/127.0.0.1/tcp/{told['port']}"],
+        listen=[f"/ip4/{host}/tcp/{told['port']}"],
         client_mode=told["client_mode"],
     )
     authority = load_authority(folder.parent / "authority.key")  # trainers have it for their own passes alone
@@ -61,7 +65,15 @@ def take_part(told: dict[str, Any]) -> None:
         for vector in (state.parameters, *state.moments):
             content.update(vector.numpy().tobytes())
         members = {one.user: one.weight for one in entry.header.members if one.weight}
-        say(step=entry.header.step, header=entry.header.digest, state=content.hexdigest(), members=members)
+        users = {one.session: one.user for one in entry.header.members}
+        reducers = [users.get(part.reducer, part.reducer) for part in entry.header.parts]
+        say(
+            step=entry.header.step,
+            header=entry.header.digest,
+            state=content.hexdigest(),
+            members=members,
+            reducers=reducers,
+        )
 
     membership = Membership(
         RUN,

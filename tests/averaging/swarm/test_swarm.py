@@ -12,6 +12,7 @@ import pytest
 
 from swarm.access.passes import load_authority
 from tests.averaging.swarm.peer import take_part
+from tests.faults.hosts import Hosts
 from tests.support.forked import Forked, start_function
 from tests.support.waiting import wait_until
 
@@ -44,6 +45,7 @@ class Peers:
     living: dict[str, Peer] = field(default_factory=dict)
     dead: list[Peer] = field(default_factory=list)
     address: str = ""
+    hosts: Hosts | None = None  # of their own
 
     def __post_init__(self) -> None:
         load_authority(self.folder / "authority.key")
@@ -64,6 +66,8 @@ class Peers:
             "port": self.port if is_coordinator else 0,
             "client_mode": client_mode,
         }
+        if self.hosts is not None:
+            given |= {"namespace": self.hosts.namespace(name), "host": self.hosts.addresses[name]}
         process = start_function(take_part, given, out=out, err=folder / "errors")
         peer = self.living[name] = Peer(name, process, out)
         if is_coordinator:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from averaging.protocol.messages import Assignment, Bandwidth
-from averaging.protocol.rounds.parts import MOST_PARTS, MemberProfile, checked, equal_parts
+from averaging.log.header import Ballot
+from averaging.protocol.messages import Assignment, Bandwidth, Call
+from averaging.protocol.rounds.parts import MOST_PARTS, MemberProfile, checked, equal_parts, reached_by_all
 
 LINES = [MemberProfile(f"p{index}", True, index != 1, Bandwidth(10.0 * index, 100.0)) for index in range(7)]
 
@@ -33,3 +34,32 @@ def test_reachable_members_get_equal_runs_of_chunks(chunks: int) -> None:
 def test_a_plan_that_cannot_work_is_refused(parts: list[Assignment]) -> None:
     with pytest.raises(ValueError, match="a plan"):
         checked(parts, 3, LINES)
+
+
+def calls(**connected: str) -> dict[str, Call]:
+    """Of members, each with the first letters of those that it is connected to."""
+    return {one: Call("", Ballot(1, ""), (), None, connected=tuple(others)) for one, others in connected.items()}
+
+
+def test_members_that_accept_connections_are_reached_by_all() -> None:
+    assert reached_by_all(calls(a="", b="", c=""), {"a", "b"}) == {"a", "b"}
+
+
+def test_one_behind_a_router_is_reached_if_it_is_connected_to_everybody() -> None:
+    assert reached_by_all(calls(a="", b="ac", c="ab"), {"a"}) == {"a", "b", "c"}
+    assert reached_by_all(calls(a="", b="ac", c="b"), {"a"}) == {"a", "b"}, "c may have no way to a"
+
+
+def test_the_word_of_one_of_the_two_is_enough() -> None:
+    assert reached_by_all(calls(a="", b="a", c="ab"), {"a"}) == {"a", "b", "c"}
+
+
+def test_one_without_a_way_to_some_keeps_those_from_reducing_and_no_others() -> None:
+    everybody = calls(a="", b="acd", c="abd", d="abc", e="ad")
+    assert reached_by_all(everybody, {"a"}) == {"a", "d"}
+    del everybody["e"]
+    assert reached_by_all(everybody, {"a"}) == {"a", "b", "c", "d"}
+
+
+def test_whom_else_it_is_connected_to_does_not_matter() -> None:
+    assert reached_by_all(calls(a="", b="axyz"), {"a"}) == {"a", "b"}

@@ -1,0 +1,119 @@
+"""Which addresses a peer behind a router tells others, and whom it calls when. Pure: no socket and no clock.
+
+Routers let in what comes from where something was sent to. So two peers behind routers call each other at the address
+at which others see them, again and again until a call of one comes through the hole that a call of the other has made
+(UDP hole punching, as QUIC allows it). Nobody has to tell them the moment: a hole stays open for 30 s and longer, the
+first calls are nearer to each other than that, and all go from the one port that others see.
+"""
+
+import ipaddress
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from swarm.dht.multiaddrs import quic_host
+
+MOST_SEEN = 2  # addresses that are told: of IPv4 and of IPv6, or the two of a router that has changed its port
+MOST_HOME = 2  # addresses in the home network
+MOST_OBSERVERS = 32  # sessions whose word is remembered
+FIRST_PAUSE, LONGER, LONGEST_PAUSE = 8.0, 1.5, 300.0  # seconds between two calls; a daemon's own pause is 5 s
+MOST_TRIES = 20  # that make the pause longer
+MOST_CALLED = 64  # peers; in larger swarms enough others can be reached
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Addresses (QUIC multiaddrs) of a peer behind a router."""
+
+    seen: tuple[str, ...] = ()  # as others see it
+    home: tuple[str, ...] = ()  # in its own network
+
+    def from_there(self, other: "Whereabouts") -> tuple[str, ...]:
+        """Those that lead here from another peer: its home is ours if both are seen at the same host."""
+        hosts = {quic_host(one) for one in other.seen}
+        same_home = any(quic_host(one) in hosts for one in self.seen)
+        return (*self.seen, *(self.home if same_home else ()))
+
+
+class Whereabout:
+    """Where this peer is, as far as others have said."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}  # the newest address by session
+
+    def seen_by(self, session: str, address: str) -> None:
+        """Another peer says where it sees us; what is no address of QUIC does not count."""
+        if quic_host(address) is None:
+            return
+        self._told.pop(session, None)
+        self._told[session] = address
+        for oldest in list(self._told)[:-MOST_OBSERVERS]:
+            del self._told[oldest]
+
+    def told(self, visible: Iterable[str]) -> Whereabouts:
+        """What others are told; `visible`: addresses that our libp2p daemon names.
+
+        Those that most have seen come first, so that one liar among three cannot send others elsewhere. A public
+        address that the daemon names was opened by the router for it (UPnP, NAT-PMP).
+        """
+        visible = [one for one in visible if quic_host(one) is not None]
+        opened = [one for one in visible if _is_public(one)]
+        seen = [address for address, _ in Counter(self._told.values()).most_common(MOST_SEEN)]
+        home = [one for one in visible if one not in opened and _is_home(one)]
+        return Whereabouts(tuple(dict.fromkeys([*opened, *seen]))[:MOST_SEEN], tuple(home[:MOST_HOME]))
+
+
+@dataclass
+class _Callee:
+    """A peer that is called now and then."""
+
+    addresses: Sequence[str]
+    tries: int = 0
+    due_at: float = float("-inf")
+
+
+class Calls:
+    """When to call whom. A peer that does not answer is called less and less often, until its address changes."""
+
+    def __init__(self) -> None:
+        self._callees: dict[str, _Callee] = {}  # by session
+
+    def due(
+        self, others: Mapping[str, Sequence[str] | None], connected: Collection[str], now: float
+    ) -> dict[str, Sequence[str]]:
+        """Whom to call now, at which addresses; one that is connected is called at once when that breaks.
+
+        Args:
+            others: addresses of all that are listed, by session; empty: no way leads there; None: libp2p finds one.
+            connected: sessions.
+        """
+        if len(others) > MOST_CALLED:
+            return {}
+        wanted = {one: ways or () for one, ways in others.items() if ways != () and one not in connected}
+        known = self._callees
+        self._callees = {
+            one: known[one] if one in known and known[one].addresses == ways else _Callee(ways)
+            for one, ways in wanted.items()
+        }
+        due = {one: callee for one, callee in self._callees.items() if now >= callee.due_at}
+        for callee in due.values():
+            callee.due_at = now + min(LONGEST_PAUSE, FIRST_PAUSE * LONGER ** min(callee.tries, MOST_TRIES))
+            callee.tries += 1
+        return {one: callee.addresses for one, callee in due.items()}
+
+
+def _ip(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(quic_host(address) or "")
+    except ValueError:
+        return None
+
+
+def _is_public(address: str) -> bool:
+    ip = _ip(address)
+    return ip is not None and ip.is_global
+
+
+def _is_home(address: str) -> bool:
+    ip = _ip(address)
+    return ip is not None and not (ip.is_loopback or ip.is_link_local)

@@ -1,0 +1,150 @@
+"""Opens ways between peers that are behind routers, and tells which there are.
+
+What to do when is decided in `calling_out.py`. The daemon has libp2p's own hole punching, too (DCUtR). It needs a relay
+and does nothing before four hosts have seen a peer at the same address, which in small swarms never happens.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from hivemind.p2p import P2P, PeerID
+from hivemind.p2p.p2p_daemon_bindings.control import P2PDaemonError
+from hivemind.p2p.p2p_daemon_bindings.datastructures import StreamInfo
+from hivemind.p2p.p2p_daemon_bindings.utils import ControlFailure
+from hivemind.utils import get_logger
+from hivemind.utils.multiaddr import Multiaddr
+
+from averaging.log.header import peer_of
+from averaging.transport.calling_out import MOST_CALLED, Calls, Whereabout
+from averaging.transport.contacts_in_dht import Discovery
+from averaging.transport.loop import Tasks
+from swarm.dht.multiaddrs import quic_host
+
+logger = get_logger(__name__)
+
+HANDLE = "sahaj.seen"  # a stream on which the other side says at which address it sees us
+LOOK_EVERY = 2.0  # seconds
+ASK_EVERY = 60.0  # seconds between two questions to the same peer
+MOST_ASKED = 4  # peers
+LONGEST_ADDRESS = 300  # bytes
+PATIENCE = 10.0  # seconds for a call, and for an answer
+RELAYED = "/p2p-circuit"
+UNREACHED = (OSError, EOFError, asyncio.TimeoutError, P2PDaemonError, ControlFailure, ValueError)
+
+
+class HolePuncher:
+    """Of one session.
+
+    Args:
+        accepts: whether everybody can connect to this peer; it only tells others where it sees them.
+        tell: is told which sessions this peer is connected to, without a relay; it accepts no connections.
+    """
+
+    def __init__(
+        self,
+        p2p: P2P,
+        discovery: Discovery,
+        *,
+        accepts: bool,
+        tell: Callable[[Iterable[str]], None],
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._p2p, self._discovery, self._accepts, self._tell, self._clock = p2p, discovery, accepts, tell, clock
+        self._where, self._calls, self._tasks = Whereabout(), Calls(), Tasks()
+        self._asked_at: dict[str, float] = {}  # by session
+
+    async def start(self) -> None:
+        """Tell others where they are seen, and look for ways to them."""
+        await self._p2p.add_binary_stream_handler(HANDLE, _say)
+        if not self._accepts:
+            self._tasks.begin(self._run())
+
+    async def stop(self) -> None:
+        """Another session may follow."""
+        await self._tasks.cancel()
+        with contextlib.suppress(*UNREACHED, KeyError):
+            await asyncio.wait_for(self._p2p.remove_binary_stream_handler(HANDLE), PATIENCE)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except UNREACHED as error:  # the daemon is busy or gone
+                logger.debug(f"no look at connections: {error!r}")
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _look(self) -> None:
+        ways = await self._connections()
+        listed = self._discovery.listed
+        connected = {session for session in listed if peer_of(session) in ways}
+        self._tell(connected if len(connected) <= MOST_CALLED else ())
+        now = self._clock()
+        for session in self._observers(ways, now):
+            self._asked_at[session] = now
+            self._tasks.begin(self._ask(session))
+        _, visible = await self._p2p._client.identify()
+        own = self._where.told(map(str, visible))
+        self._discovery.is_at(own)
+        theirs = self._discovery.whereabouts
+        others = {
+            session: None if contact.reachable else theirs[session].from_there(own) if session in theirs else ()
+            for session, contact in listed.items()
+        }
+        for session, addresses in self._calls.due(others, connected, now).items():
+            self._tasks.begin(self._call(session, addresses))
+
+    async def _connections(self) -> dict[str, list[str]]:
+        """Addresses at the other end, by peer; those through relays do not count."""
+        found: dict[str, list[str]] = {}
+        for peer in await self._p2p.list_peers():
+            direct = [address for address in map(str, peer.addrs) if RELAYED not in address]
+            if direct:
+                found.setdefault(peer.peer_id.to_base58(), []).extend(direct)
+        return found
+
+    def _observers(self, ways: dict[str, list[str]], now: float) -> list[str]:
+        """Whom to ask where it sees us: peers that are behind no router, as far as they are connected by QUIC."""
+        listed = self._discovery.listed
+        self._asked_at = {session: at for session, at in self._asked_at.items() if session in listed}
+        able = [
+            session
+            for session, contact in listed.items()
+            if contact.reachable and any(quic_host(one) is not None for one in ways.get(peer_of(session), ()))
+        ]
+        able.sort(key=lambda session: (not listed[session].is_coordinator, session))
+        return [one for one in able[:MOST_ASKED] if now >= self._asked_at.get(one, float("-inf")) + ASK_EVERY]
+
+    async def _ask(self, session: str) -> None:
+        try:
+            opened = self._p2p.call_binary_stream_handler(PeerID.from_base58(peer_of(session)), HANDLE)
+            _, reader, writer = await asyncio.wait_for(opened, PATIENCE)
+            try:
+                said = await asyncio.wait_for(reader.read(LONGEST_ADDRESS), PATIENCE)
+            finally:
+                writer.transport.abort()
+            self._where.seen_by(session, said.decode())
+        except UNREACHED as error:
+            logger.debug(f"{session} does not say where it sees us: {error!r}")
+
+    async def _call(self, session: str, addresses: Sequence[str]) -> None:
+        try:
+            peer_id = PeerID.from_base58(peer_of(session))
+            calling = self._p2p._client.connect(peer_id, [Multiaddr(one) for one in addresses])
+            await asyncio.wait_for(calling, PATIENCE)
+        except UNREACHED as error:
+            logger.debug(f"no way to {session} at {', '.join(addresses) or 'its address'}: {error!r}")
+        else:
+            logger.debug(f"connected to {session}")
+
+
+async def _say(info: StreamInfo, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Tell a peer at which address this one sees it."""
+    try:
+        writer.write(str(info.addr).encode())
+        await asyncio.wait_for(reader.read(1), PATIENCE)  # it closes the stream when it has heard
+    except UNREACHED as error:
+        logger.debug(f"{info.peer_id} does not hear where it is seen: {error!r}")
+    finally:
+        writer.transport.abort()
