@@ -16,6 +16,7 @@ from tests.faults.routers import Nat, rules
 from tests.support.waiting import PATIENCE
 
 NETWORK = "10.213.77"
+OUTSIDE = "45.213.77"  # where some are behind routers: libp2p prefers QUIC to TCP by more in public networks
 LARGEST_PACKET = 4000  # bytes, some more than Ethernet's
 NO_ROUTERS: Mapping[str, Nat] = MappingProxyType({})
 CLONE_NEWNET = 0x40000000  # of <sched.h>
@@ -32,8 +33,8 @@ class Hosts:
     """
 
     def __init__(self, names: Sequence[str], tag: str, routers: Mapping[str, Nat] = NO_ROUTERS):
-        self._tag, self._routers = tag, routers
-        self.addresses = {name: f"{NETWORK}.{number}" for number, name in enumerate(names, 2)}
+        self._tag, self._routers, self._network = tag, routers, OUTSIDE if routers else NETWORK
+        self.addresses = {name: f"{self._network}.{number}" for number, name in enumerate(names, 2)}
 
     def namespace(self, name: str) -> str:
         """The file by which a process moves there."""
@@ -62,7 +63,7 @@ class Hosts:
         _limit(download, device=self._cable(name))
         way = ["default", "via", self._home(name, 1)]
         if name not in self._routers:
-            way = [f"{NETWORK}.0/24", "src", self.addresses[name]]
+            way = [f"{self._network}.0/24", "src", self.addresses[name]]
         _ip("-n", self._netns(name), "route", "replace", *way, "dev", "eth0", "congctl", "cubic")
 
     def make(self) -> None:

@@ -1,0 +1,1 @@
+"""A round of averaging on lines of several speeds: `python -m benchmarks.averaging`."""
