@@ -39,7 +39,7 @@ def results(seen: Observed, now: float) -> list[CheckResult]:
             Check.VERSION: lambda: link_findings.version(link, seen.version),
             Check.PASS: lambda: run_findings.passes(run.answered, run.passes, now, token_named=token_named),
             Check.PEERS: lambda: run_findings.peers(run.peers, run.answered, run.coordinators),
-            Check.INCOMING: lambda: link_findings.incoming(run.own_address, client_mode=run.client_mode),
+            Check.INCOMING: lambda: link_findings.incoming(run.own_address, client_mode=run.client_mode, udp=run.udp),
         }
         named |= {check: _guarded(check, decide) for check, decide in decisions.items()}
     elif isinstance(seen.run, Exception):

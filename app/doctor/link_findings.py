@@ -99,15 +99,25 @@ def version(seen: LinkSeen, here: str) -> CheckResult:
     return ok(Check.VERSION, f"Sahaj {here}, which the run works with")
 
 
-def incoming(own: str, *, client_mode: bool) -> CheckResult:
-    """Whether others can connect to this machine, as joining guesses it from its address `own` on the way there."""
+def incoming(own: str, *, client_mode: bool, udp: bool | None) -> CheckResult:
+    """Whether others can connect to this machine, as joining guesses it from its address `own` on the way there.
+
+    Args:
+        udp: whether a peer of the run answers by UDP; None: none is known.
+    """
     if not own:
         return skipped(Check.INCOMING, "no way leads to the coordinator")
     if is_this_machine(own):
         return ok(Check.INCOMING, "the coordinator is on this machine")
-    if client_mode:
-        return ok(
-            Check.INCOMING,
-            f"others can probably not connect to {own}, as behind most routers; training works without (client mode)",
-        )
-    return ok(Check.INCOMING, f"others can probably connect to {own}, unless a firewall is in between")
+    if not client_mode:
+        return ok(Check.INCOMING, f"others can probably connect to {own}, unless a firewall is in between")
+    behind = f"others can probably not connect to {own}, as behind most routers; training works without (client mode)"
+    if udp:
+        return ok(Check.INCOMING, f"{behind}, and UDP gets through: most routers let ways to others be opened by it")
+    if udp is None:
+        return ok(Check.INCOMING, behind)
+    return ok(
+        Check.INCOMING,
+        f"{behind}; this machine averages nothing for others, since no peer answers by UDP: a firewall here or there "
+        "may block it",
+    )

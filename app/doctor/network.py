@@ -1,5 +1,7 @@
 """What is observed of the way from this machine to a coordinator and to peers."""
 
+import contextlib
+import os
 import socket
 import time
 from collections.abc import Iterable
@@ -15,6 +17,9 @@ from app.join.problems import JoinProblem, ProblemKind, explain
 from app.join.proxy import Proxy, proxy_for
 
 HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")  # kinds of host in a multiaddr
+TRIES, TRY = 3, 0.7  # datagrams that may be lost, and seconds to wait for an answer to each
+SMALLEST_INITIAL = 1200  # bytes; QUIC answers no shorter ones
+NO_VERSION = bytes.fromhex("1a2a3a4a")  # of QUIC, kept free so that a server names those that it knows (RFC 9000, 15)
 
 
 @dataclass(frozen=True)
@@ -117,3 +122,27 @@ def _connect(one: PeerAddress, until: float) -> OSError | None:
             return None
     except OSError as error:
         return error
+
+
+def answers_by_udp(addresses: Iterable[PeerAddress], until: float) -> bool:
+    """Whether one of these peers answers QUIC on the UDP port with the number of its TCP port."""
+    calls = [start(partial(_greet_by_udp, one)) for one in addresses]
+    return any(outcome_or(call, until, False) for call in calls)
+
+
+def _greet_by_udp(one: PeerAddress) -> bool:
+    """Ask for a version of QUIC that there is not: a server answers with those that it has, and keeps nothing."""
+    ours, theirs = os.urandom(8), os.urandom(8)
+    asked = b"\xc0" + NO_VERSION + b"\x08" + theirs + b"\x08" + ours
+    try:
+        family, kind, _, _, target = socket.getaddrinfo(one.host, one.port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as asking:
+            asking.settimeout(TRY)
+            asking.connect(target)
+            for _ in range(TRIES):
+                asking.send(asked.ljust(SMALLEST_INITIAL, b"\0"))
+                with contextlib.suppress(TimeoutError):
+                    return asking.recv(SMALLEST_INITIAL)[1:14] == b"\0\0\0\0\x08" + ours
+    except OSError:  # nobody listens there, or no way leads there
+        pass
+    return False

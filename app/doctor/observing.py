@@ -10,7 +10,7 @@ from typing import TypeVar
 from app.doctor.asking import PeerProcess
 from app.doctor.background import outcome, outcome_or, start
 from app.doctor.machine import TokenSeen, look_for_token, supported_pythons, try_to_write
-from app.doctor.network import LinkSeen, PeerAddress, knock, look_at_link, peer_address
+from app.doctor.network import LinkSeen, PeerAddress, answers_by_udp, knock, look_at_link, peer_address
 from app.doctor.peer_process import PassSeen, PeerSeen, TorchSeen
 from app.join.address import coordinator_url, is_loopback, is_private
 from app.join.admission import user_name
@@ -41,6 +41,7 @@ class RunSeen:
     coordinators: str = ""  # its peer id, where it is known
     own_address: str = ""
     client_mode: bool = True
+    udp: bool | None = None  # whether a known peer answers by UDP; None: not looked at
 
     @property
     def description(self) -> RunDescription | None:
@@ -128,6 +129,7 @@ def _look_at_run(
         seen = replace(seen, answered=run) if isinstance(run, Exception) else replace(seen, run=run)
     known = dict.fromkeys(filter(None, map(peer_address, _leading_there(addresses, link.url))))
     knocking = start(lambda: knock(known, called_by))
+    greeting = start(lambda: answers_by_udp(known, called_by))
     name = seen.description.name if seen.description else ""
     passes = _caught(lambda: process.passes(folders, name, authority, called_by))
     own, theirs = "", ""
@@ -140,6 +142,7 @@ def _look_at_run(
         peers={} if isinstance(knocked, Exception) else knocked,
         own_address=own,
         client_mode=needs_client_mode(own, theirs),
+        udp=outcome_or(greeting, called_by + 1.0, False) if known else None,
     )
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hivemind import hivemind_cli
 
 from app.doctor import link_findings
-from app.doctor.network import LinkSeen, PeerAddress, knock, look_at_link, peer_address
+from app.doctor.network import LinkSeen, PeerAddress, answers_by_udp, knock, look_at_link, peer_address
 from app.doctor.results import Mark
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import ProblemKind
@@ -229,6 +231,36 @@ def test_peers_that_answer_refuse_and_drop():
     assert answering is None
     assert isinstance(refused, ConnectionRefusedError)
     assert isinstance(dropped, TimeoutError)
+
+
+@pytest.fixture(scope="module")
+def quic_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Of a libp2p daemon."""
+    folder = tmp_path_factory.mktemp("daemon")
+    with socket.socket(type=socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    daemon = Path(hivemind_cli.__path__[0]) / "p2pd"
+    heard = f"/ip4/127.0.0.1/udp/{port}/quic-v1"
+    with subprocess.Popen(
+        [daemon, "-listen", f"/unix{folder}/control", "-hostAddrs", heard], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert any("Peer Addrs" in line for line in process.stdout), "it listens by then"
+        yield port
+        process.kill()
+
+
+def test_a_daemon_answers_by_udp_and_others_do_not(quic_port: int):
+    with bound() as nobody, socket.socket(type=socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        there, refusing, dropping = (
+            PeerAddress("", "", "127.0.0.1", port) for port in (quic_port, nobody, silent.getsockname()[1])
+        )
+        assert answers_by_udp([refusing, there], time.monotonic() + PATIENCE)
+        assert not answers_by_udp([refusing], time.monotonic() + PATIENCE)
+        assert not answers_by_udp([dropping], time.monotonic() + SOON)
+        assert not answers_by_udp([], time.monotonic() + PATIENCE)
 
 
 @pytest.mark.parametrize(
