@@ -31,7 +31,7 @@ USER 1000
 # the run file, the tokenizer's folder and the state folder of a run lie here
 WORKDIR /srv/sahaj
 VOLUME /srv/sahaj
-EXPOSE 8080 8501 31337
+EXPOSE 8080 8501 31337 31337/udp
 # SIGTERM asks a peer to leave, or the coordinator to save and stop: give it 75 seconds (--stop-timeout 75)
 STOPSIGNAL SIGTERM
 # of a coordinator at its usual port; compose.yaml has others for the dashboard and for trainers

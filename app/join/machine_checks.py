@@ -176,7 +176,10 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
             "out of it, press Ctrl-C and ask the organizer to leave your name out.",
         )
     if client_mode:
-        lines.insert(3, "This machine accepts no connections from outside, so it trains in client mode.")
+        lines.insert(
+            3,
+            "This machine is behind a router or firewall, so it trains in client mode; it averages for others if ways open.",
+        )
     return lines
 
 
