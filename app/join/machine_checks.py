@@ -178,7 +178,7 @@ def plan(run: RunFile, user: str, *, verified: bool, client_mode: bool) -> list[
     if client_mode:
         lines.insert(
             3,
-            "This machine is behind a router or firewall, so it trains in client mode; it averages for others if ways open.",
+            "This machine is behind a router, so it trains in client mode, and averages for others if ways open.",
         )
     return lines
 
