@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from concurrent.futures import TimeoutError as NoAnswer
 
 from hivemind.dht import DHT
@@ -49,6 +50,10 @@ class ReachedExperts:
     def answering(self) -> tuple[int, int]:
         """How many experts are believed to answer now, and how many the grid has room for."""
         return len(self.caller.alive()), self._size
+
+    def served(self) -> Mapping[str, int]:
+        """Tokens that each host's experts, by peer id, have served this process, forward and back."""
+        return dict(self.caller.served)
 
     def close(self) -> None:
         """End all streams; before the DHT is shut down."""

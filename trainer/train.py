@@ -68,8 +68,9 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             identity,
             dht,
             device=device_name(device),
-            credit=credit,
             gate=gate,
+            credit=credit,
+            served=dict if experts is None else experts.served,
             country=chosen.country,
         )
         for begin in options.when_joined:

@@ -175,6 +175,7 @@ class Leader(Answer):
     samples: int
     hours: float = 0.0
     share: float = 0.0
+    tokens_served: int = 0
     sessions: int = 0
     sessions_present: int = 0
     first_seen: float | None = None
@@ -211,6 +212,7 @@ class Person(Answer):
     tokens: int = 0
     hours: float = 0.0
     share: float = 0.0
+    tokens_served: int = 0
     first_seen: float | None = None
     last_seen: float | None = None
     present: bool = False

@@ -77,7 +77,7 @@ def _thanks() -> None:
         return
     st.subheader("Thank you", anchor=False)
     with st.container(height=220):
-        st.markdown(" · ".join(texts.name(one.user) for one in leaders if one.samples))
+        st.markdown(" · ".join(texts.name(one.user) for one in leaders if one.samples or one.tokens_served))
     st.download_button(
         "For the model card (Markdown)",
         context.coordinator().thanks().value,

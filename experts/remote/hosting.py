@@ -66,6 +66,7 @@ class Report:
     answered: int  # calls
     refused: int  # calls, requests and streams
     rows: int
+    served: int  # rows that were answered on the way back, of callers of other users
     problem: str  # why states cannot be written; empty if they can
 
 
@@ -110,7 +111,10 @@ class Hosting:
         """What we do now."""
         worker = self.worker
         refused = worker.refused + self._service.refused
-        return Report(self.holdings, worker.answered, refused, worker.computing.rows, self._problem)
+        of_users = dict(worker.computing.served)  # the computing thread changes the other one
+        of_users.pop(self._swarm.gate.own.user, None)
+        served = sum(of_users.values())
+        return Report(self.holdings, worker.answered, refused, worker.computing.rows, served, self._problem)
 
     async def start(self) -> None:
         """Read what we had, and begin."""
