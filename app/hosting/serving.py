@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from hivemind.dht import DHT
 
+from app.hosting.capacity import STATES
 from app.hosting.console import HostConsole
 from app.join.admission import Admitted
 from averaging.transport.loop import LoopThread, join_daemon
@@ -20,7 +21,6 @@ from trainer.organizer_notices import OrganizerNotices
 from trainer.precision import device_name
 from trainer.session_publisher import SessionPublisher
 
-STATES = "experts"  # folder of states
 LOOK_EVERY = 0.5  # seconds
 TIMES = HostingTimes()
 PATIENCE = 60.0  # seconds from the signal to the end; states of many experts take a while to write
