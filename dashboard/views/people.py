@@ -10,6 +10,7 @@ from dashboard import context, frame, texts
 from dashboard.api.answers import Leader
 from dashboard.charts import specifications as charts
 from dashboard.charts.packing import pack
+from dashboard.views.experts import experts
 from dashboard.views.leaderboard import leaderboard
 
 SEEN = ("here now", "today", "in the last 7 days", "earlier")
@@ -23,6 +24,7 @@ ASPECT = 2.4  # of the bubbles on a broad screen
 def show() -> None:
     """The whole page."""
     frame.keep_new(leaderboard, 6)
+    frame.keep_new(experts, 2)
     frame.keep_new(_bubbles, 12)
     frame.keep_new(_thanks, 12)
 

@@ -35,7 +35,9 @@ class Kept:
         self.error: Exception | None = None
         self.closed = False
         keeping: Any = SimpleNamespace(files=self.files)
-        self.states = ExpertStates(SETTINGS, keeping, self._collect, self._close, self.said.append, folder / "experts")
+        self.states = ExpertStates(
+            SETTINGS, keeping, self._collect, self._close, self.said.append, folder / "experts", list
+        )
         self.states.start()
 
     def learns(self, uid: tuple[int, ...], steps: int) -> None:
