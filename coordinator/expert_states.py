@@ -22,7 +22,7 @@ from coordinator.context import RunContext
 from coordinator.state_folder import EXPERTS
 from experts.directory.records import Directory, Listed, NoAnswer
 from experts.host.settings import ExpertSettings, settings_of
-from experts.released import FILE, pack, unpack
+from experts.released import FILE, pack, roll_back, unpack
 from experts.remote.hosting import Swarm
 from experts.remote.keeping import Collected, Keeping
 from swarm.access.gate import Gate
@@ -124,6 +124,17 @@ class ExpertStates:
         """Start the thread."""
         self._thread.start()
 
+    def roll_back(self, checkpoint: Path | None) -> None:
+        """Keep states of a checkpoint's experts that are newer than any other, so that hosts take them over.
+
+        Args:
+            checkpoint: to which the run goes back; None if it is not known.
+        """
+        if checkpoint is None:
+            self._say("problem: experts stay as they are, because the checkpoint to go back to is not known any longer")
+        else:
+            self._reporting_errors(partial(self._roll_back, checkpoint))
+
     def hosts(self) -> list[Listed]:
         """The hosts that are listed now; none while the DHT does not answer. From any thread."""
         with contextlib.suppress(NoAnswer, TooSlow):
@@ -157,6 +168,14 @@ class ExpertStates:
         collected = self._collect()
         if collected.missing:
             self._say(f"problem: the states of {collected.missing} experts did not come; older ones are kept")
+
+    def _roll_back(self, checkpoint: Path) -> None:
+        if FILE not in read_sums(checkpoint):
+            self._say(f"problem: {checkpoint} has no experts; they stay as they are")
+            return
+        served = {uid for host in self.hosts() for uid in host.holdings.serves}
+        count = roll_back(checkpoint / FILE, self._settings, self._files, served)
+        self._say(f"{count} experts go back to what {checkpoint} has; their hosts ask for it within a minute")
 
     def _write(self, checkpoint: Path) -> None:
         """The file takes its name only when it is whole, and never makes the folder of a checkpoint that is gone."""

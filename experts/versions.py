@@ -7,16 +7,16 @@ everywhere else.
 STEPS = 2**32  # more than an expert takes
 
 
-def steps_of(version: int) -> int:
+def steps_taken(version: int) -> int:
     """Steps of the expert that led to its state."""
     return version % STEPS
 
 
-def rollbacks_of(version: int) -> int:
+def rollbacks(version: int) -> int:
     """Rollbacks of the run before the state began."""
     return version // STEPS
 
 
 def rolled_back(version: int, newest: int) -> int:
     """The version of an older state that is to replace all up to the newest one."""
-    return (rollbacks_of(newest) + 1) * STEPS + steps_of(version)
+    return (rollbacks(newest) + 1) * STEPS + steps_taken(version)

@@ -12,7 +12,7 @@ from coordinator.ledger.answers import EvaluationRecord
 from experts.directory.assignment import servers
 from experts.directory.records import Listed
 from experts.grid import Grid, all_uids
-from experts.versions import steps_of
+from experts.versions import steps_taken
 from swarm.access.passes import is_verified
 
 MOST_EVALUATIONS = 1000
@@ -62,7 +62,7 @@ def describe_experts(grid: Grid, hosts: Sequence[Listed]) -> list[ExpertAnswer]:
                 health=ExpertHealth.SERVING if peer else ExpertHealth.STANDBY if copies[uid] else ExpertHealth.NONE,
                 served_by=users[peer] if peer else None,
                 copied_by=sorted({users[one.peer] for one in copies[uid]}),
-                steps=steps_of(newest),
+                steps=steps_taken(newest),
             )
         )
     return found
