@@ -11,8 +11,9 @@ from averaging.transport.loop import LoopThread, join_daemon
 from experts.directory.records import Directory
 from experts.grid import size
 from experts.host.settings import ExpertSettings, settings_of
+from experts.layer.mixture import BatchCounts
 from experts.remote.following import follow
-from experts.remote.remote_experts import RemoteExperts
+from experts.remote.remote_experts import CallCounts, RemoteExperts
 from swarm.access.gate import Gate
 from swarm.run_file import RunFile
 
@@ -26,6 +27,14 @@ def open_experts(run: RunFile, fingerprint: str, dht: DHT, gate: Gate) -> "Reach
         return None
     directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
     return ReachedExperts(directory, fingerprint, settings, run.experts.timeout, dht, gate)
+
+
+def summary(calls: CallCounts, batches: BatchCounts) -> str:
+    """What came of a trainer's calls, to be said when it leaves."""
+    return (
+        f"Experts: {calls.asked:,} calls, {calls.asked - calls.answered:,} without an answer; {batches.whole:,} of "
+        f"{batches.batches:,} batches had all answers."
+    )
 
 
 class ReachedExperts:
