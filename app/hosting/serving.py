@@ -79,9 +79,9 @@ def serve(
             session = HostSession(SessionPublisher(run.name, identity, dht, device=device, gate=gate))
             _follow(loop, hosting, OrganizerNotices(gate, identity), asked, console, session)
             _leave(loop, hosting, console)
-            session.leave()
             watch.stop()
             if not asked.status:
+                session.leave()
                 loop.call(p2p.shutdown())
                 loop.stop()
                 dht.shutdown()
