@@ -35,6 +35,10 @@ def demo(
     ] = None,
     run: Annotated[Path | None, typer.Option(help="run file to start from; by default runs/demo.yaml")] = None,
     trainers: Annotated[int, typer.Option(min=2, max=7, help="trainers at the start, one of them in client mode")] = 3,
+    experts: Annotated[
+        int | None,
+        typer.Option(min=2, max=64, help="experts on two hosts beside the trainers, one of which is killed"),
+    ] = None,
     steps: Annotated[int | None, typer.Option(min=6, help="global steps; by default the run file's")] = None,
     out: Annotated[Path, typer.Option(help="folder for everything the demo makes")] = Path("out/demo"),
     dashboard: Annotated[
@@ -45,7 +49,7 @@ def demo(
     set_verbosity(verbose=False)
     from app.demo.demo import DemoOptions, run_demo
 
-    options = DemoOptions(corpus=corpus, run=run, trainers=trainers, steps=steps, out=out, dashboard=dashboard)
+    options = DemoOptions(corpus, run, trainers, steps, out, dashboard=dashboard, experts=experts)
     raise typer.Exit(run_demo(options))
 
 

@@ -9,6 +9,7 @@ from coordinator.access.hub_identity import MOST_VERIFIED, HubUser, Remembered
 from coordinator.http.request_limits import JoinLimits
 from coordinator.ledger.ledger import Ledger
 from coordinator.state_folder import CHECKPOINTS
+from experts.directory.records import Listed
 from swarm import clock
 from swarm.access.passes import Authority
 from swarm.run_file import RunFile
@@ -53,6 +54,7 @@ class ServiceContext(RunContext):
     status: Callable[[], RunStatus]
     addresses: Callable[[], list[str]]  # multiaddresses of the coordinator and some other peers
     order_rollback: Callable[[int], None]  # to the checkpoint of a global step
+    hosts: Callable[[], list[Listed]] = list  # of experts, that are listed now
     limits: JoinLimits = field(default_factory=JoinLimits)
     # by peer id, so that a pass can be renewed without a token; in memory only, so since the coordinator's start
     verified_users: Remembered[HubUser] = field(default_factory=lambda: Remembered(MOST_VERIFIED, clock.now))

@@ -8,7 +8,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import TimeoutError as NoAnswer
+from concurrent.futures import TimeoutError as TooSlow
 from functools import partial
 from pathlib import Path
 
@@ -20,9 +20,9 @@ from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.checkpoints.checksums import SUMS, read_sums, with_sum
 from coordinator.context import RunContext
 from coordinator.state_folder import EXPERTS
-from experts.directory.records import Directory
+from experts.directory.records import Directory, Listed, NoAnswer
 from experts.host.settings import ExpertSettings, settings_of
-from experts.released import FILE, pack, unpack
+from experts.released import FILE, pack, roll_back, unpack
 from experts.remote.hosting import Swarm
 from experts.remote.keeping import Collected, Keeping
 from swarm.access.gate import Gate
@@ -62,14 +62,16 @@ def open_expert_states(context: RunContext, dht: DHT, identity: Identity, gate: 
     keeping = loop.call(begin())
 
     def close() -> None:
-        with contextlib.suppress(NoAnswer):  # the DHT is gone
+        with contextlib.suppress(TooSlow):  # the DHT is gone
             loop.call(keeping.stop(), CLOSING)
             loop.call(p2p.shutdown(), CLOSING)
         loop.stop()
 
-    states = ExpertStates(
-        settings, keeping, lambda: loop.call(keeping.collect(PATIENCE)), close, context.say, context.folder / EXPERTS
-    )
+    def collect() -> Collected:
+        return loop.call(keeping.collect(PATIENCE))
+
+    folder = context.folder / EXPERTS
+    states = ExpertStates(settings, keeping, collect, close, context.say, folder, directory.read)
     newest = newest_checkpoint(context.checkpoints)
     if newest is not None:
         states.begin_with(newest.path)
@@ -84,6 +86,7 @@ class ExpertStates:
         collect: brings the files of `keeping` up to date; may take minutes.
         close: ends what `collect` works with.
         folder: of those files.
+        read_hosts: asks the DHT which hosts are listed.
     """
 
     def __init__(
@@ -94,7 +97,9 @@ class ExpertStates:
         close: Callable[[], None],
         say: Callable[[str], None],
         folder: Path,
+        read_hosts: Callable[[], list[Listed]],
     ):
+        self._read_hosts = read_hosts
         self._settings, self._files, self._folder = settings, keeping.files, folder
         self._collect, self._close, self._say = collect, close, say
         self._asked: queue.SimpleQueue[Path | None] = queue.SimpleQueue()  # None: to leave
@@ -118,6 +123,23 @@ class ExpertStates:
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
+
+    def roll_back(self, checkpoint: Path | None) -> None:
+        """Keep states of a checkpoint's experts that are newer than any other, so that hosts take them over.
+
+        Args:
+            checkpoint: to which the run goes back; None if it is not known.
+        """
+        if checkpoint is None:
+            self._say("problem: experts stay as they are, because the checkpoint to go back to is not known any longer")
+        else:
+            self._reporting_errors(partial(self._roll_back, checkpoint))
+
+    def hosts(self) -> list[Listed]:
+        """The hosts that are listed now; none while the DHT does not answer. From any thread."""
+        with contextlib.suppress(NoAnswer, TooSlow):
+            return self._read_hosts()
+        return []
 
     @property
     def pending(self) -> frozenset[Path]:
@@ -146,6 +168,14 @@ class ExpertStates:
         collected = self._collect()
         if collected.missing:
             self._say(f"problem: the states of {collected.missing} experts did not come; older ones are kept")
+
+    def _roll_back(self, checkpoint: Path) -> None:
+        if FILE not in read_sums(checkpoint):
+            self._say(f"problem: {checkpoint} has no experts; they stay as they are")
+            return
+        served = {uid for host in self.hosts() for uid in host.holdings.serves}
+        count = roll_back(checkpoint / FILE, self._settings, self._files, served)
+        self._say(f"{count} experts go back to what {checkpoint} has; their hosts ask for it within a minute")
 
     def _write(self, checkpoint: Path) -> None:
         """The file takes its name only when it is whole, and never makes the folder of a checkpoint that is gone."""

@@ -126,6 +126,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 identity,
                 status=lambda: status_of(replica, watch, releaser),
                 order_rollback=rollback_orders.put,
+                hosts=experts.hosts if experts else list,
             )
             url = services.enter_context(service)
             write_file(folder / ADDRESSES, "\n".join(addresses(dht)) + "\n")

@@ -74,7 +74,9 @@ class CoordinatorLoop:
     def _look(self, stop: threading.Event) -> None:
         sessions = self._recorder.bring_up_to_date()
         if (restored := self._replica.restored()) is not None:
-            self._rollback.note_rollback(restored.step)
+            checkpoint = self._rollback.note_rollback(restored.step)
+            if self._experts:
+                self._experts.roll_back(checkpoint)
             self._save(restored)
         step = self._replica.step
         self._recorder.minutes.note(step)

@@ -17,7 +17,7 @@ PAINT = 0.4  # seconds
 # Streamlit has no switch for these: a grid of figures, and calm while a page looks for newer ones
 STYLE = """<style>
 .stMainBlockContainer {max-width: 1180px; padding-top: 4.5rem; padding-bottom: 4rem}
-.st-key-figures, .st-key-person-figures, .st-key-machine-figures {
+.st-key-figures, .st-key-person-figures, .st-key-machine-figures, .st-key-expert-figures {
   display: grid; grid-template-columns: repeat(4, 1fr); gap: .75rem}
 .st-key-person-figures, .st-key-machine-figures {grid-template-columns: repeat(3, 1fr)}
 .st-key-way-in {min-height: 19rem}
@@ -25,7 +25,8 @@ STYLE = """<style>
 [data-testid="stStatusWidget"] {display: none}
 @media (max-width: 640px) {
   .stMainBlockContainer {padding-left: 1rem; padding-right: 1rem; padding-top: 4rem}
-  .st-key-figures, .st-key-person-figures, .st-key-machine-figures {grid-template-columns: 1fr 1fr}
+  .st-key-figures, .st-key-person-figures, .st-key-machine-figures, .st-key-expert-figures {
+    grid-template-columns: 1fr 1fr}
   [data-testid="stMetricValue"] {font-size: 1.3rem} h1 {font-size: 1.75rem !important}}
 </style>"""
 

@@ -1,10 +1,11 @@
 """`experts.safetensors`: the experts of a checkpoint, to be used in one process.
 
-It holds parameters alone, as `3.5.into.weight`, and in its header the settings and each expert's steps. What training
+It holds parameters alone, as `3.5.into.weight`, and in its header the settings and each expert's version. What training
 needs beside them is in the states on hosts and on the coordinator.
 """
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from safetensors import safe_open
@@ -17,6 +18,7 @@ from experts.host.files import StateFiles
 from experts.host.settings import ExpertSettings
 from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
+from experts.versions import rolled_back
 
 FILE = "experts.safetensors"
 
@@ -58,8 +60,34 @@ def unpack(path: Path, settings: ExpertSettings, files: StateFiles) -> None:
             files.write(uid, trained.version, to_bytes(trained))
 
 
+def roll_back(path: Path, settings: ExpertSettings, files: StateFiles, served: Collection[Uid]) -> int:
+    """Make states of a file's experts that are newer than any other, and of experts that it lacks as they began.
+
+    Their moments begin anew.
+
+    Args:
+        served: experts that hosts have, of which there may be no state among the files yet.
+
+    Returns:
+        How many were made.
+
+    Raises:
+        OSError, SafetensorError, ValueError, KeyError, RuntimeError: it is no such file.
+        StorageError: a state cannot be written.
+    """
+    kept, then, experts = files.versions, steps_of(path), load_experts(path)
+    uids = sorted(kept.keys() | then.keys() | set(served))
+    for uid in uids:
+        newest = max(kept.get(uid, 0), then.get(uid, 0))
+        expert = TrainedExpert(uid, settings, rolled_back(then.get(uid, 0), newest))
+        if uid in experts:
+            expert.network.load_state_dict(experts[uid].state_dict())
+        files.write(uid, expert.version, to_bytes(expert))
+    return len(uids)
+
+
 def steps_of(path: Path) -> dict[Uid, int]:
-    """The steps of each expert in a file; its tensors stay on the disk.
+    """The steps of each expert in a file, as versions; its tensors stay on the disk.
 
     Raises:
         OSError, SafetensorError, ValueError, KeyError: it is no such file.

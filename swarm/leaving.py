@@ -33,6 +33,9 @@ class Asked(threading.Event):
         return max(0.0, self.until - time.monotonic())
 
 
+_asked: list[Asked] = []  # of the blocks of `leaving_on_signal` that this process is in
+
+
 @contextlib.contextmanager
 def leaving_on_signal(
     say_goodbye: Callable[[], None], *, patience: float = PATIENCE, grace: float = 0.0
@@ -62,13 +65,23 @@ def leaving_on_signal(
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     threading.Thread(target=watchdog, name="leaving", daemon=True).start()
+    _asked.append(asked)
     try:
         yield asked
     finally:
+        _asked.remove(asked)
         left.set()
         for number, handler in before.items():
             if handler is not None:
                 signal.signal(number, handler)
+
+
+def ask_to_leave() -> None:
+    """Ask this process to leave as on Ctrl-C, from any thread; unlike a second Ctrl-C it does not cut leaving short."""
+    if _asked:
+        _asked[-1].set()
+    else:  # it does nothing yet, or no longer, that has to end in order
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def end_at_once_on_signal(say_goodbye: Callable[[], None]) -> None:

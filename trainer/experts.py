@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from concurrent.futures import TimeoutError as NoAnswer
 
 from hivemind.dht import DHT
@@ -10,8 +11,9 @@ from averaging.transport.loop import LoopThread, join_daemon
 from experts.directory.records import Directory
 from experts.grid import size
 from experts.host.settings import ExpertSettings, settings_of
+from experts.layer.mixture import BatchCounts
 from experts.remote.following import follow
-from experts.remote.remote_experts import RemoteExperts
+from experts.remote.remote_experts import CallCounts, RemoteExperts
 from swarm.access.gate import Gate
 from swarm.run_file import RunFile
 
@@ -25,6 +27,14 @@ def open_experts(run: RunFile, fingerprint: str, dht: DHT, gate: Gate) -> "Reach
         return None
     directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
     return ReachedExperts(directory, fingerprint, settings, run.experts.timeout, dht, gate)
+
+
+def summary(calls: CallCounts, batches: BatchCounts) -> str:
+    """What came of a trainer's calls, to be said when it leaves."""
+    return (
+        f"Experts: {calls.asked:,} calls, {calls.asked - calls.answered:,} without an answer; {batches.whole:,} of "
+        f"{batches.batches:,} batches had all answers."
+    )
 
 
 class ReachedExperts:
@@ -49,6 +59,10 @@ class ReachedExperts:
     def answering(self) -> tuple[int, int]:
         """How many experts are believed to answer now, and how many the grid has room for."""
         return len(self.caller.alive()), self._size
+
+    def served(self) -> Mapping[str, int]:
+        """Tokens that each host's experts, by peer id, have served this process, forward and back."""
+        return dict(self.caller.served)
 
     def close(self) -> None:
         """End all streams; before the DHT is shut down."""

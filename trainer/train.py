@@ -18,7 +18,7 @@ from tokenizer.loading import load_tokenizer, tokenizer_digest
 from trainer.console.view import ConsoleView
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
-from trainer.experts import open_experts
+from trainer.experts import open_experts, summary
 from trainer.micro_batch import find_pace
 from trainer.model import build_model
 from trainer.options import TrainerOptions
@@ -68,8 +68,9 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             identity,
             dht,
             device=device_name(device),
-            credit=credit,
             gate=gate,
+            credit=credit,
+            served=dict if experts is None else experts.served,
             country=chosen.country,
         )
         for begin in options.when_joined:
@@ -96,6 +97,8 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
                 if experts is not None:
                     experts.close()
                 dht.shutdown()
+            if experts is not None and model.expert_term is not None:
+                view.message(summary(experts.caller.counts, model.expert_term.mixture.counts))
             view.farewell(credit.thanks())
             if asked.status:  # threads of hivemind may wait for the DHT that is gone
                 end_process(asked.status)

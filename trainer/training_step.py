@@ -7,6 +7,7 @@ import torch
 
 from averaging.optimizer import CollaborativeOptimizer
 from experts.calls import ExpertCaller
+from experts.layer.mixture import BatchCounts
 from trainer.data import Batch
 from trainer.model import PretrainingModel
 from trainer.precision import Precision
@@ -43,7 +44,7 @@ class TrainingStep:
         self._scaler = precision.scaler()
         self._scaled = torch.optim.SGD(model.parameters(), lr=0.0)  # tells the scaler which gradients; never stepped
         if experts is not None and model.expert_term is not None:
-            model.expert_term.mixture.caller = experts
+            model.expert_term.mixture.caller, model.expert_term.mixture.counts = experts, BatchCounts()
             model.expert_term.mixture.loss_scale = self._scaler.get_scale
 
     def __call__(self, batch: Batch) -> BatchResult:

@@ -11,7 +11,6 @@ from app.options import (
     ListenOption,
     LogLevelOption,
     NameOption,
-    RelayOption,
     VerboseOption,
     WriteTokenOption,
 )
@@ -33,7 +32,6 @@ def host_experts(
     ] = None,
     listen: ListenOption = [],  # noqa: B006  (Typer reads the default; it is never changed)
     announce: AnnounceOption = [],  # noqa: B006
-    relay: RelayOption = [],  # noqa: B006
     verbose: VerboseOption = False,
     log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
@@ -51,7 +49,7 @@ def host_experts(
         allow_write_token=allow_write_token,
         state=state,
         verbose=verbose,
-        chosen=VolunteerOptions(listen=tuple(listen), announce=tuple(announce), relays=tuple(relay)),
+        chosen=VolunteerOptions(listen=tuple(listen), announce=tuple(announce)),
     )
     try:
         host(url, options)

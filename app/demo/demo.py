@@ -4,13 +4,14 @@ import shutil
 import signal
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from app.commands.dashboard import free_port, is_installed
 from app.demo.corpus import prepare_corpus, sample_sentences
+from app.demo.experts import described, experts_section, summarize_experts
 from app.demo.peers import Peer, start_peer, wait_for_address
 from app.demo.story import Story
 from app.demo.summary import SUMMARY, Summary, problems, save_summary, summarize
@@ -46,6 +47,7 @@ class DemoOptions:
     steps: int | None
     out: Path
     dashboard: bool = True
+    experts: int | None = None
 
 
 def run_demo(options: DemoOptions, console: Console | None = None) -> int:
@@ -71,6 +73,7 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
         environment=hidden_secrets(),  # for a release or wandb, if the run file asks for that
     )
     trainers: list[Peer] = []
+    hosts: list[Peer] = []
     dashboard: list[Peer] = []
     try:
         url = wait_for_address(coordinator, state / URL)
@@ -79,16 +82,20 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
             dashboard += _serve_dashboard(url, out, console)
         ledger = open_ledger(run.coordinator.ledger, state)
         story = Story(run, out, coordinator, ledger, url, console)
-        trainers = story.trainers
+        trainers, hosts = story.trainers, story.hosts
         training = time.monotonic()
+        if options.experts:
+            story.begin_hosting(options.experts)
         story.play(options.trainers)
         trained = time.monotonic() - training
         if coordinator.stop(patience=15.0) != 0:
             coordinator.fate = f"ended with an error: {coordinator.last_words()}"
         summary = summarize(trainers, ledger, out, seconds=time.monotonic() - began, training=trained)
+        if options.experts:
+            summary = replace(summary, experts=summarize_experts(options.experts, trainers, hosts, ledger))
         ledger.close()
     finally:
-        for peer in (*dashboard, coordinator, *trainers):
+        for peer in (*dashboard, coordinator, *trainers, *hosts):
             peer.kill()
     return _close(run, coordinator, summary, out, console)
 
@@ -131,6 +138,8 @@ def prepare_run(options: DemoOptions, console: Console) -> RunFile:
     content["data"]["train"] = [{"path": "corpus/train.jsonl"}]
     content["data"]["validation"] = [{"path": "corpus/validation.jsonl"}]
     content["access"] = {"open": True, "host": "127.0.0.1", "port": 0}
+    if options.experts:
+        content["experts"] = experts_section(options.experts)
     content["optimizer"]["total_steps"] = options.steps or template.optimizer.total_steps
     run = parse_run(content, out / "run.yaml")
     write_file(out / "run.yaml", dump_run(run))
@@ -160,6 +169,8 @@ def _close(run: RunFile, coordinator: Peer, summary: Summary, out: Path, console
     for peer in summary.peers:
         mode = ", client mode" if peer.client_mode else ""
         console.print(f"  {peer.name}{mode}: {peer.samples:,} samples, {peer.fate}", highlight=False, markup=False)
+    for line in described(summary.experts) if summary.experts else ():
+        console.print(line, highlight=False, markup=False)
     console.print(f"Checkpoint: {summary.checkpoint}\nFigures: {path}", highlight=False, soft_wrap=True)
     found = problems(run, summary)
     if coordinator.fate != "finished":

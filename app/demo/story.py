@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from app.demo.experts import HOSTS, holds_some, serves_some
 from app.demo.peers import Peer, start_peer
 from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.ledger.answers import StepSummary
@@ -26,12 +27,28 @@ class Story:
 
     def __init__(self, run: RunFile, out: Path, coordinator: Peer, ledger: Ledger, url: str, console: Console):
         self.trainers: list[Peer] = []
+        self.hosts: list[Peer] = []  # of experts
         self._coordinator = coordinator
         self._run, self._out, self._ledger = run, out, ledger
         self._url, self._console = url, console
         self._began = time.monotonic()
         self._step, self._step_at, self._told = 0, time.monotonic(), 0
         self._step_seconds = 10.0  # of the last global step; the first one is not known yet
+
+    def begin_hosting(self, experts: int) -> None:
+        """Start two hosts, each with room for all experts, and wait until both serve some.
+
+        Raises:
+            SwarmError: a host ended early, or does not serve.
+        """
+        for name in HOSTS:
+            command = ["host-experts", self._url, "--name", name, "--state", str(self._out / "peers" / name.lower())]
+            command += ["--experts", str(experts), "--listen", "/ip4/127.0.0.1/tcp/0"]
+            self.hosts.append(start_peer(name, command, self._out / "logs" / f"{name.lower()}.log"))
+        while not all(map(holds_some, self.hosts)):
+            self._wait(POLL_EVERY)
+        self._tell(f"{' and '.join(HOSTS)} host {experts} experts; each is the other's standby")
+        self._step_at = time.monotonic()
 
     def play(self, trainers: int) -> None:
         """Play it all; returns when the last global step is saved and the trainers have left.
@@ -56,6 +73,13 @@ class Story:
         newcomer.fate = "joined late, finished"
         self._tell(f"{newcomer.name} joins and takes over the state from the others", "green")
 
+        if self.hosts:
+            self._wait_for_step(max(4, total // 2))
+            host = next(filter(serves_some, self.hosts), self.hosts[0])
+            host.kill()
+            host.fate = "killed in the middle"
+            self._tell(f"{host.name}'s power plug is pulled; its experts are left out until the standby serves", "red")
+
         self._wait_for_step(total)
         self._wait(RECORDS_WITHIN + POLL_EVERY)
         self._tell("the last global step is done; the coordinator evaluates and saves")
@@ -63,6 +87,9 @@ class Story:
         for peer in self.trainers:
             if peer is not victim and peer.end(patience=STALLED) != 0:
                 peer.fate = f"ended with an error: {peer.last_words()}"
+        for host in self.hosts:
+            if not host.fate.startswith("killed") and host.stop(patience=STALLED) != 0:
+                host.fate = f"ended with an error: {host.last_words()}"
 
     def _start(self, name: str, *, client_mode: bool) -> Peer:
         # several trainers share the processor, so the size that each would find by trying depends on the others
@@ -113,7 +140,7 @@ class Story:
                 self._told = one.step + 1
                 if has_line(one.step + 1, self._run.optimizer.total_steps):
                     self._tell(describe_step(one, self._run.optimizer.total_steps))
-        for peer in self.trainers:
+        for peer in (*self.trainers, *self.hosts):
             if peer.process.poll() not in (None, 0) and not peer.fate.startswith("killed"):
                 raise SwarmError(f"{peer.name} ended early ({peer.last_words()}); see {peer.log}")
         if self._coordinator.process.poll() is not None:

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from app.demo.experts import ExpertsSummary, experts_problems
 from app.demo.peers import FIRST_SAMPLE, Peer
 from coordinator.checkpoints.checkpoint import newest_checkpoint
 from coordinator.ledger.ledger import Ledger
@@ -48,6 +49,7 @@ class Summary:
     averaging_failures: int  # rounds that failed and were repeated, as the peer that saw most of them counted
     checkpoint: str
     data_wait_fraction: float  # of the trainer that waited most
+    experts: ExpertsSummary | None = None
 
 
 def summarize(trainers: list[Peer], ledger: Ledger, out: Path, *, seconds: float, training: float) -> Summary:
@@ -100,7 +102,7 @@ def problems(run: RunFile, summary: Summary) -> list[str]:
             found.append(f"{peer.name} contributed nothing")
         if "error" in peer.fate:
             found.append(f"{peer.name} {peer.fate}")
-    return found
+    return found + (experts_problems(summary.experts) if summary.experts else [])
 
 
 def save_summary(summary: Summary, out: Path) -> Path:

@@ -13,20 +13,22 @@ from experts.host.settings import ExpertSettings
 from experts.host.state import longest_state
 
 BYTES = 16  # of a parameter in memory: itself, its gradient, and Adam's two moments
+STATES = "experts"  # folder of states, in that of the run
 SHARE = 0.5  # of the free memory that is taken unasked
 
 
 @dataclass(frozen=True)
 class Room:
-    """What is free, in bytes."""
+    """What is free, in bytes; on the disk with what this host's own states take, which are replaced."""
 
     memory: float
     disk: float
 
 
-def measure(folder: Path) -> Room:
-    """Look at this machine, and at the disk of a folder."""
-    return Room(float(psutil.virtual_memory().available), disk_free(folder))
+def measure(peer_folder: Path, run_folder: Path) -> Room:
+    """Look at this machine, and at the disk of a host's folder, in which it may have served the run before."""
+    own = sum(file.stat().st_size for file in (run_folder / STATES).glob("*") if file.is_file())
+    return Room(float(psutil.virtual_memory().available), disk_free(peer_folder) + own)
 
 
 def capacity(settings: ExpertSettings, room: Room, asked: int | None) -> int:

@@ -105,7 +105,8 @@ def work_line(report: Report, speed: Speed) -> str:
     """The work in one line."""
     served, copied = len(report.holdings.serves), len(report.holdings.copies)
     work = f"{speed.calls:,.1f} calls and {speed.rows:,.0f} rows a second"
-    return f"serving {served} | copying {copied} | {work} | {report.answered:,} answered, {report.refused:,} refused"
+    told = f"{report.answered:,} answered, {report.refused:,} refused"
+    return f"serving {served} | copying {copied} | {report.served:,} tokens served | {work} | {told}"
 
 
 def holdings_line(serves: Collection[Uid], copies: Collection[Uid]) -> str:

@@ -82,7 +82,7 @@ def _enter(client: CoordinatorClient, options: HostOptions, timer: StartupTimer,
 
         settings = settings_of(run)
         assert settings is not None, "the run has experts"
-        room = capacity(settings, measure(peer_folder), options.experts)
+        room = capacity(settings, measure(peer_folder, guest.run_folder(run)), options.experts)
     host = Host(guest.settle(run, timer), settings, room)
     for line in plan(host.admitted.run, settings, room, host.admitted.gate.own.user):
         say(one_line(line))

@@ -1,10 +1,13 @@
 """A host in its swarm, from joining the DHT to leaving in order."""
 
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from hivemind.dht import DHT
 
+from app.hosting.capacity import STATES
 from app.hosting.console import HostConsole
 from app.join.admission import Admitted
 from averaging.transport.loop import LoopThread, join_daemon
@@ -15,11 +18,27 @@ from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, join_dht
 from swarm.leaving import Asked, end_helpers, end_process, leaving_on_signal
 from trainer.organizer_notices import OrganizerNotices
+from trainer.precision import device_name
+from trainer.session_publisher import SessionPublisher
 
-STATES = "experts"  # folder of states
 LOOK_EVERY = 0.5  # seconds
 TIMES = HostingTimes()
 PATIENCE = 60.0  # seconds from the signal to the end; states of many experts take a while to write
+
+
+class HostSession:
+    """The session of a host: what the coordinator credits with the tokens that its experts serve."""
+
+    def __init__(self, publisher: SessionPublisher):
+        self._publisher, self._id = publisher, secrets.token_hex(16)
+
+    def publish(self) -> None:
+        """Tell that it is there, now and then."""
+        self._publisher.publish(self._id, step=0, samples_per_second=0.0, data_wait_fraction=0.0)
+
+    def leave(self) -> None:
+        """Tell that it is over."""
+        self._publisher.leave(self._id, step=0, data_wait_fraction=0.0)
 
 
 def serve(
@@ -56,10 +75,13 @@ def serve(
             directory = Directory(dht, run.name, gate, settings.grid, settings.fingerprint)
             swarm = Swarm(p2p, identity, gate, admitted.answer.manifest.fingerprint, directory)
             hosting = loop.call(_begin(swarm, settings, capacity, admitted.run_folder / STATES))
-            _follow(loop, hosting, OrganizerNotices(gate, identity), asked, console)
+            device = f"host of experts, {device_name(torch.device('cpu'))}"
+            session = HostSession(SessionPublisher(run.name, identity, dht, device=device, gate=gate))
+            _follow(loop, hosting, OrganizerNotices(gate, identity), asked, console, session)
             _leave(loop, hosting, console)
             watch.stop()
             if not asked.status:
+                session.leave()
                 loop.call(p2p.shutdown())
                 loop.stop()
                 dht.shutdown()
@@ -76,13 +98,19 @@ async def _begin(swarm: Swarm, settings: ExpertSettings, capacity: int, folder: 
 
 
 def _follow(
-    loop: LoopThread, hosting: Hosting, organizer: OrganizerNotices, asked: Asked, console: HostConsole
+    loop: LoopThread,
+    hosting: Hosting,
+    organizer: OrganizerNotices,
+    asked: Asked,
+    console: HostConsole,
+    session: HostSession,
 ) -> None:
-    """Show what the host does until it has to leave."""
+    """Show what the host does until it has to leave, and tell that it is there."""
     while not asked.wait(LOOK_EVERY) and not organizer.reason_to_leave():
         for message in organizer.new_announcements():
             console.message(message)
         console.show(loop.call(hosting.report()))
+        session.publish()
     if reason := organizer.reason_to_leave():
         console.message(reason)
 
@@ -95,4 +123,7 @@ def _leave(loop: LoopThread, hosting: Hosting, console: HostConsole) -> None:
         names = ", ".join(".".join(map(str, uid)) for uid in sorted(lost))
         console.message(f"problem: {loop.call(hosting.report()).problem}; steps since the last copy are lost: {names}")
     served = len(report.holdings.serves.keys() - set(lost))
-    console.message(f"Thank you! You answered {report.answered:,} calls. The states of {served} experts are written.")
+    console.message(
+        f"Thank you! Your experts served {report.served:,} tokens of other people, in {report.answered:,} calls. The "
+        f"states of {served} experts are written."
+    )

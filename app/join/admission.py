@@ -3,8 +3,6 @@
 import base64
 import contextlib
 import getpass
-import os
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from app.join.problems import JoinProblem, ProblemKind
 from swarm.access.join_messages import JoinAnswer, JoinRequest, Renewed
 from swarm.dht import remembered_peers
 from swarm.files import keep_private, write_file
+from swarm.leaving import ask_to_leave
 from swarm.logging import logs
 from swarm.program import program_version
 from swarm.run_file import RunFile
@@ -63,7 +62,7 @@ class Guest:
         answer = self.answer
         own = read_pass(answer.pass_)
         check_pass(own, answer.authority, run.name, self.identity.peer_id)
-        folder = self.peer_folder / folder_name(run, answer.manifest)
+        folder = self.run_folder(run)
         with timer("fetching the tokenizer"):
             run = write_manifest(answer.manifest, run, folder, self.client.tokenizer_file)
         with timer("comparing fingerprints"):
@@ -71,6 +70,10 @@ class Guest:
         gate = Gate(folder, run.name, answer.authority, own, answer.notices)
         contact = CoordinatorContact(self.client.base, gate, request, self.bearer)
         return Admitted(answer, run, self.identity, gate, contact, folder)
+
+    def run_folder(self, run: RunFile) -> Path:
+        """Where the run's files are, and what this peer keeps of it."""
+        return self.peer_folder / folder_name(run, self.answer.manifest)
 
     def _check_fingerprint(self, run: RunFile) -> JoinRequest:
         """Compare what this peer would train with; returns the request with it, for renewals."""
@@ -114,7 +117,7 @@ class Admitted:
         return self._remember(current)
 
     def renewal(self, say: Say, work: str = "training") -> "Renewal":
-        """Keeps the pass fresh; where this peer may not go on, that is said, and the process gets a SIGINT.
+        """Keeps the pass fresh; where this peer may not go on, that is said, and it leaves as on Ctrl-C.
 
         Args:
             work: what this peer does.
@@ -123,7 +126,7 @@ class Admitted:
 
         def ended(message: str) -> None:
             say(message)
-            os.kill(os.getpid(), signal.SIGINT)  # the peer leaves as on Ctrl-C: the others are told
+            ask_to_leave()  # in order: the others are told
 
         peer_id, newer = self.identity.peer_id, self._remember_newer
         return Renewal(self.contact, self.gate, peer_id, say=say, ended=ended, renewed=newer, work=work)

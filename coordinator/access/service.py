@@ -17,6 +17,7 @@ from coordinator.http.responses import Cached
 from coordinator.http.server import Server
 from coordinator.ledger.recorder import admitted, reachable
 from coordinator.state_folder import ADMIN_KEY, URL
+from experts.directory.records import Listed
 from swarm.dht.multiaddrs import is_loopback
 from swarm.dht.node import addresses
 from swarm.dht.records import read_sessions
@@ -36,6 +37,7 @@ def serve(
     *,
     status: Callable[[], RunStatus],
     order_rollback: Callable[[int], None],
+    hosts: Callable[[], list[Listed]],
 ) -> Iterator[str]:
     """Serve HTTP, renew passes and publish notices while the block runs; gives the URL to join by.
 
@@ -52,6 +54,7 @@ def serve(
         status=status,
         addresses=Cached(lambda: _addresses(dht, context.run.name, access), ADDRESSES_KEPT),
         order_rollback=order_rollback,
+        hosts=hosts,
     )
     server = Server(make_app(service), settings.host, settings.port)
     closing = threading.Event()

@@ -2,6 +2,7 @@
 
 import math
 import queue
+from pathlib import Path
 
 from coordinator.checkpoints.checkpoint import Checkpoint, list_checkpoints
 from coordinator.checkpoints.rollback_policy import (
@@ -26,7 +27,7 @@ class Rollback:
         """`orders` are global steps whose checkpoints the organizer wants to go back to."""
         self._context, self._replica, self._orders = context, replica, orders
         self._compared_since = replica.step  # global step since which training losses are compared
-        self._proposed: tuple[int, str] | None = None  # step of the older state, and the reason
+        self._proposed: tuple[Checkpoint, str] | None = None  # the older state, and the reason
         self._abandoned: list[range] = []  # global steps that were undone
 
     def is_abandoned(self, step: int) -> bool:
@@ -76,11 +77,16 @@ class Rollback:
         if checkpoint is None:
             raise RollbackError(f"{reason}, but there is no good checkpoint to go back to")
         self._replica.roll_back(load_checkpoint(checkpoint.path))
-        self._proposed = checkpoint.step, reason
+        self._proposed = checkpoint, reason
 
-    def note_rollback(self, step: int) -> None:
-        """The run has been rolled back, by the header of this global step."""
-        older, reason = self._proposed or (step - 1, "It was decided before this coordinator began")
+    def note_rollback(self, step: int) -> Path | None:
+        """The run has been rolled back, by the header of this global step.
+
+        Returns the checkpoint that it goes back to; None if that was decided before this coordinator began.
+        """
+        checkpoint, reason = self._proposed or (None, "It was decided before this coordinator began")
+        older = checkpoint.step if checkpoint else step - 1
         self._proposed, self._compared_since = None, step
         self._abandoned.append(range(older + 1, step))
         self._context.say(f"{reason}: the swarm goes back to the state of global step {older}, as global step {step}")
+        return checkpoint.path if checkpoint else None

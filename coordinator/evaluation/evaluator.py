@@ -152,6 +152,7 @@ class Evaluator:
         result = self._evaluate(stop)
         if stop.is_set():  # the figure is of a part of the text; leaving in time matters more
             return None
+        with_experts, order = self._loss_with_experts(stop), result.sentence_order_accuracy
         self._context.ledger.record_evaluation(
             snapshot.step,
             result.masked_lm_loss,
@@ -159,11 +160,11 @@ class Evaluator:
             samples=result.samples,
             sentence_order_accuracy=result.sentence_order_accuracy,
             unigram_loss=self.unigram_loss,
+            loss_with_experts=with_experts,
         )
         if snapshot.step == 0:  # what an untrained model predicts
             self.fill_masks(snapshot.step)
         below = below_unigram(result.masked_lm_loss, self.unigram_loss)
-        with_experts, order = self._loss_with_experts(stop), result.sentence_order_accuracy
         figures = {
             "held_out_loss": result.masked_lm_loss,
             "below_unigram": below,

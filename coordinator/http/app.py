@@ -15,6 +15,7 @@ from coordinator.http.request_limits import RequestLimits
 from coordinator.http.responses import CACHE_SECONDS, Cached, Problem, problem_response
 from coordinator.http.routes.admin import admin_routes
 from coordinator.http.routes.downloads import download_routes, tokenizer_files
+from coordinator.http.routes.experts import expert_routes
 from coordinator.http.routes.join import join_routes
 from coordinator.http.routes.learning import learning_routes
 from coordinator.http.routes.people import people_routes
@@ -54,6 +55,7 @@ def make_app(context: ServiceContext) -> FastAPI:
     app.include_router(download_routes(context, files))
     app.include_router(learning_routes(context))
     app.include_router(people_routes(context, avatars))
+    app.include_router(expert_routes(context))
     app.include_router(admin_routes(context, avatars))
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http_error)

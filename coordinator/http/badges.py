@@ -27,9 +27,12 @@ _BADGE = """\
 """
 
 
-def badge(run_name: str, user: str, samples: int, rank: int) -> bytes:
-    """An SVG image with a user's samples in a run and their rank."""
-    words = f"{user.translate(_DIRECTION_MARKS)}: {readable(samples)} samples, rank {rank:,}"
+def badge(run_name: str, user: str, samples: int, rank: int, tokens_served: int = 0) -> bytes:
+    """An SVG image with a user's samples in a run, or the tokens that they served if there are none, and their rank."""
+    gave = (
+        f"{readable(tokens_served)} tokens served" if tokens_served and not samples else f"{readable(samples)} samples"
+    )
+    words = f"{user.translate(_DIRECTION_MARKS)}: {gave}, rank {rank:,}"
     left_text, right_text = _width(run_name), _width(words)
     left = left_text + 2 * PADDING
     content = _BADGE.format(

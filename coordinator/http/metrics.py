@@ -92,7 +92,7 @@ def _counter(name: str, what: str, value: float) -> Metric:
 
 def data_wait(sessions: list[SessionSummary]) -> float:
     """Mean fraction of time that the sessions present have waited for data; 0 without any."""
-    waits = [one.data_wait_fraction for one in sessions if one.present]
+    waits = [one.data_wait_fraction for one in sessions if one.present and not one.hosts_experts]
     return sum(waits) / len(waits) if waits else 0.0
 
 

@@ -51,6 +51,7 @@ class RunAnswer(Answer):
     architecture: str = Field(description="of the model: albert or modernbert")
     model: dict[str, int | float]
     tokenizer: list[TokenizerFile] = Field(description="served at /api/tokenizer/<name>")
+    experts: int = Field(description="for which the run's grid has room; 0 in a run without experts")
     probes: list[str] = Field(description="sentences with a [MASK]; /api/fills tells what the model puts there")
     join: str = Field(description="the command to join the run with")
     one_line: str = Field(description="what installs the program and joins, for a shell; empty if it is not known")
@@ -122,6 +123,45 @@ class HealthAnswer(Answer):
 
     status: str = Field(description="ok, or what is wrong")
     step: int
+
+
+class ExpertHealth(str, Enum):
+    """Whether an expert can be called."""
+
+    SERVING = "serving"
+    STANDBY = "standby"  # nobody serves it now, and a host has a copy
+    NONE = "none"  # no host has it
+
+
+class ExpertAnswer(Answer):
+    """One expert."""
+
+    uid: list[int] = Field(description="its place in the grid")
+    health: ExpertHealth
+    served_by: str | None = Field(description="user whose host serves it")
+    copied_by: list[str] = Field(description="users whose hosts keep a copy")
+    steps: int = Field(description="that it has taken, as the host says that serves it, or has the newest copy")
+
+
+class HostAnswer(Answer):
+    """A host of experts, as it says itself."""
+
+    user: str
+    verified: bool = Field(description="whether the Hugging Face Hub says that this is the person")
+    serves: int = Field(description="experts")
+    copies: int = Field(description="of other hosts' experts")
+    load: float = Field(description="seconds of work that wait")
+    leaves: bool = Field(description="it computes no more, and hands over")
+
+
+class ExpertsAnswer(Answer):
+    """Experts on volunteers' machines; the grid is empty in a run without them."""
+
+    grid: list[int] = Field(description="sizes of its dimensions")
+    experts_of_a_row: int = Field(description="experts that are called for each token, at most")
+    hosts: list[HostAnswer]
+    experts: list[ExpertAnswer] = Field(description="all of the grid")
+    losses: EvaluationRecord | None = Field(description="the newest evaluation with experts and of the trunk alone")
 
 
 class Period(str, Enum):

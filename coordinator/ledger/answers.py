@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 UNIGRAM_LOSS = "of a table of token frequencies on the same masked positions; none while it is not known"
 BELOW_UNIGRAM = "unigram loss less held-out loss: above 0 the model knows more than which words are common"
+SERVED = "that experts here served to trainers of other users; a token counts once for each expert that it went to"
 HOURS = "of presence, added up over devices: an hour on two devices is two"
 
 
@@ -111,6 +112,7 @@ class EvaluationRecord(Answer):
     time: float
     sentence_order_accuracy: float | None = Field(None, description="from 0 to 1; none as its loss, and of old ones")
     unigram_loss: float | None = Field(None, description=UNIGRAM_LOSS)
+    loss_with_experts: float | None = Field(None, description="with those that answered; `loss` is without them")
 
     @computed_field(description=BELOW_UNIGRAM)  # type: ignore[prop-decorator]
     @property
@@ -154,6 +156,7 @@ class Contributor(Answer):
     tokens: int
     hours: float = Field(description=HOURS)
     share: float = Field(description="fraction of the samples of all users")
+    tokens_served: int = Field(0, description=SERVED)
     first_seen: float
     last_seen: float
 
@@ -182,6 +185,8 @@ class SessionFigures(Answer):
     averaging_rounds: int
     averaging_failures: int
     data_wait_fraction: float
+    hosts_experts: bool = Field(False, description="and trains nothing")
+    tokens_served: int = Field(0, description=SERVED)
 
 
 class SessionSummary(SessionFigures):
@@ -199,6 +204,7 @@ class UserDay(Answer):
     tokens: int
     hours: float = Field(description=HOURS)
     share: float = Field(description="fraction of the samples of all users on that day")
+    tokens_served: int = Field(0, description=SERVED)
 
 
 class DeviceCount(Answer):

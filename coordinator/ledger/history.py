@@ -33,7 +33,9 @@ class History:
             func.count().label("sessions"),
             func.count(SessionRow.user_name.distinct()).label("users"),
             func.coalesce(func.sum(SessionRow.samples_per_second), 0.0).label("samples_per_second"),
-            func.coalesce(func.avg(SessionRow.data_wait_fraction), 0.0).label("data_wait_fraction"),
+            func.coalesce(func.avg(SessionRow.data_wait_fraction).filter(~SessionRow.hosts_experts), 0.0).label(
+                "data_wait_fraction"
+            ),
         ).where(is_present(now))
         ever = select(
             func.count(SessionRow.user_name.distinct()).label("users_ever"),

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 PRESENT_SECONDS = 120.0  # a session silent for longer is gone, as in swarm/dht/records.py, which is slow to import
 _LARGEST = 2**40  # above any honest count, and eight million of them still add up within 64 bits
 
+COUNTED = ("samples", "tokens", "steps", "tokens_served")  # of a session, by the coordinator
+
 Row = dict[str, Any]  # a row of a table, by column
 Key = tuple[str, str]  # digest of a header, and session id
 
@@ -42,6 +44,7 @@ class SessionReport:
     """What one session says about itself; times are unix seconds, counts are since its start.
 
     `contributions` are what headers credit to it that were read since the last report, for all their members at once.
+    `served` are tokens that experts of hosts have served it, by their peer ids.
     `country` is a code of ISO 3166, if the person gave it.
     """
 
@@ -60,12 +63,14 @@ class SessionReport:
     left: bool = False
     contributions: tuple[Contribution, ...] = ()
     country: str | None = None
+    hosts_experts: bool = False
+    served: Mapping[str, int] = field(default_factory=dict)
 
 
 _COLUMNS = {  # of a session, by field of its report
     name: {"user": "user_name", "left": "has_left"}.get(name, name)
     for name in SessionReport.__dataclass_fields__
-    if name != "contributions"
+    if name not in ("contributions", "served")
 }
 
 
@@ -105,7 +110,7 @@ def gather(
             continue
         row = batch.sessions.get(name) or standing.get(name)
         if row is None:
-            row = _reported(report) | {"heard": now, "seconds": 0.0, "samples": 0, "tokens": 0, "steps": 0}
+            row = _reported(report) | {"heard": now, "seconds": 0.0} | dict.fromkeys(COUNTED, 0)
         elif (row["user_name"], row["peer_id"]) != (report.user, report.peer_id):
             logger.warning("ignored peer %s, which claims the session of another", report.peer_id)
             continue
@@ -135,7 +140,7 @@ def add_up(batch: Batch, new: Collection[str], now: float) -> Sums:
     sums = Sums(sessions={name: dict(row) for name, row in batch.sessions.items()})
     day = day_of(now)
     for user, seconds in batch.presence.items():
-        sums.days[user] = {"day": day, "user_name": user, "samples": 0, "tokens": 0, "seconds": seconds}
+        sums.days[user] = _nothing_on(day, user) | {"seconds": seconds}
     for (header, name), one in batch.candidates.items():
         if header not in new:
             continue
@@ -144,7 +149,7 @@ def add_up(batch: Batch, new: Collection[str], now: float) -> Sums:
         summary = sums.steps.setdefault(
             step, {"step": step, "samples": 0, "tokens": 0, "peers": 0, "loss_sum": 0.0, "time": now}
         )
-        of_day = sums.days.setdefault(user, {"day": day, "user_name": user, "samples": 0, "tokens": 0, "seconds": 0.0})
+        of_day = sums.days.setdefault(user, _nothing_on(day, user))
         for row in (session, summary, of_day):
             row["samples"] += one.samples
             row["tokens"] += one.tokens
@@ -152,6 +157,11 @@ def add_up(batch: Batch, new: Collection[str], now: float) -> Sums:
         summary["peers"] += 1
         summary["loss_sum"] += one.loss * one.samples
     return sums
+
+
+def _nothing_on(day: datetime.date, user: str) -> Row:
+    """The row of a user's day on which nothing was counted."""
+    return {"day": day, "user_name": user, "samples": 0, "tokens": 0, "seconds": 0.0, "tokens_served": 0}
 
 
 def seconds_here(heard: float, now: float) -> float:
@@ -183,6 +193,7 @@ def is_plausible(report: SessionReport) -> bool:
             and abs(one.loss) <= _LARGEST
             for one in report.contributions
         )
+        and all(0 <= tokens <= _LARGEST for tokens in report.served.values())
         and all(map(_is_text, (report.session_id, report.user, report.peer_id, report.device)))
         and (report.country is None or re.fullmatch("[A-Z]{2}", report.country) is not None)
     )

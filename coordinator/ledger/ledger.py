@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, func, select, update
 from averaging.log.entry_file import Place
 from coordinator.ledger.answers import EvaluationRecord, Leader, Progress, SessionSummary, StepSummary, Totals
 from coordinator.ledger.history import History
-from coordinator.ledger.ingest import Batch, Row, SessionReport, add_up, gather
+from coordinator.ledger.ingest import Batch, Row, SessionReport, add_up, day_of, gather
 from coordinator.ledger.queries import (
     PeopleQueries,
     ask,
@@ -28,13 +28,12 @@ from coordinator.ledger.queries import (
     whole_sum,
 )
 from coordinator.ledger.rounds import RoundQueries
+from coordinator.ledger.serving import ServingBound, count_served
 from coordinator.ledger.storage.backup import back_up
-from coordinator.ledger.storage.database import connect, insert_of, ledger_errors, reading, upsert, writing
+from coordinator.ledger.storage.database import connect, insert_of, ledger_errors, portions, reading, upsert, writing
 from coordinator.ledger.tables import DayRow, EvaluationRow, HeaderRow, PlaceRow, SessionRow, StepRow
 
 logger = logging.getLogger(__name__)
-
-_KEYS_IN_A_QUERY = 500  # databases limit them, and PostgreSQL is slow with longer lists
 
 
 def open_ledger(url: str, state_folder: Path, *, patience: float = 10.0) -> "Ledger":
@@ -63,7 +62,11 @@ class Ledger:
         self._written: dict[str, SessionReport] = {}  # the newest reports that are in the ledger, by session
 
     def record(
-        self, reports: Iterable[SessionReport], now: float | None = None, read_up_to: Place | None = None
+        self,
+        reports: Iterable[SessionReport],
+        now: float | None = None,
+        read_up_to: Place | None = None,
+        serving: ServingBound | None = None,
     ) -> set[str]:
         """Keep the newest report of each session, and what was not counted before: all members of a header at once.
 
@@ -75,6 +78,7 @@ class Ledger:
         Args:
             now: unix time at which the reports were read, by default the clock's: contributions count for that day.
             read_up_to: where the headers that the contributions are from end in the log on the disk.
+            serving: bounds what trainers tell of hosts; without it nothing of that is counted.
         """
         reports, now, written, new = list(reports), moment(now), self._written, set[str]()
         changed = [report for report in reports if written.get(report.session_id) != report]
@@ -82,7 +86,7 @@ class Ledger:
             with writing(self._engine) as connection:
                 standing = _read_sessions(connection, (report.session_id for report in changed))
                 batch = gather(changed, standing, now)
-                new = _write_batch(connection, batch, now)
+                new = _write_batch(connection, batch, now, serving)
                 if read_up_to is not None:
                     upsert(connection, PlaceRow, [{"id": 1, "start": read_up_to.start, "digest": read_up_to.digest}])
             written = written | batch.accepted
@@ -111,6 +115,7 @@ class Ledger:
         samples: int,
         sentence_order_accuracy: float | None = None,
         unigram_loss: float | None = None,
+        loss_with_experts: float | None = None,
         now: float | None = None,
     ) -> None:
         """Keep the held-out losses of a global step; a second evaluation of a step replaces the first."""
@@ -125,6 +130,7 @@ class Ledger:
             "time": moment(now),
             "sentence_order_accuracy": sentence_order_accuracy,
             "unigram_loss": unigram_loss,
+            "loss_with_experts": loss_with_experts,
         }
         with writing(self._engine) as connection:
             upsert(connection, EvaluationRow, [row])
@@ -181,7 +187,9 @@ class Ledger:
     def totals(self) -> Totals:
         """The whole run so far."""
         seconds = SessionRow.last_seen - SessionRow.started
-        waited = func.sum(SessionRow.data_wait_fraction * seconds) / func.nullif(func.sum(seconds), 0)
+        trains = ~SessionRow.hosts_experts
+        waiting = func.sum(SessionRow.data_wait_fraction * seconds).filter(trains)
+        waited = waiting / func.nullif(func.sum(seconds).filter(trains), 0)
         query = select(
             select(func.count()).select_from(StepRow).scalar_subquery().label("steps"),
             func.count(SessionRow.user_name.distinct()).label("users"),
@@ -212,15 +220,14 @@ _LOSS = (StepRow.loss_sum / StepRow.samples).label("loss")  # mean over samples,
 
 def _read_sessions(connection: Connection, names: Iterable[str]) -> dict[str, Row]:
     """The rows of those of these sessions that have one, by id."""
-    keys, found = sorted(set(names)), dict[str, Row]()
-    for first in range(0, len(keys), _KEYS_IN_A_QUERY):
-        some = keys[first : first + _KEYS_IN_A_QUERY]
+    found = dict[str, Row]()
+    for some in portions(names):
         query = select(SessionRow.__table__).where(SessionRow.session_id.in_(some))
         found.update((row["session_id"], dict(row)) for row in connection.execute(query).mappings())
     return found
 
 
-def _write_batch(connection: Connection, batch: Batch, now: float) -> set[str]:
+def _write_batch(connection: Connection, batch: Batch, now: float, serving: ServingBound | None) -> set[str]:
     """Count what is new in the batch, and bring all sums up to date; `now` is the coordinator's unix time.
 
     Returns the digests of headers that were not in the ledger before.
@@ -231,7 +238,9 @@ def _write_batch(connection: Connection, batch: Batch, now: float) -> set[str]:
     upsert(
         connection, StepRow, list(sums.steps.values()), adding=("samples", "tokens", "peers", "loss_sum"), kept="time"
     )
-    upsert(connection, DayRow, list(sums.days.values()), adding=("samples", "tokens", "seconds"))
+    upsert(connection, DayRow, list(sums.days.values()), adding=("samples", "tokens", "seconds", "tokens_served"))
+    if serving is not None:
+        count_served(connection, batch.accepted, sums.sessions, serving, day_of(now))
     return new
 
 

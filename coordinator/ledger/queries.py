@@ -22,7 +22,12 @@ def session_rows(now: float) -> Any:
 
 def leaders(now: float) -> Any:
     """One row for each user, with what a `Leader` has."""
-    sums = (whole_sum(SessionRow.samples), whole_sum(SessionRow.tokens), func.sum(SessionRow.seconds))
+    sums = (
+        whole_sum(SessionRow.samples),
+        whole_sum(SessionRow.tokens),
+        func.sum(SessionRow.seconds),
+        whole_sum(SessionRow.tokens_served),
+    )
     return _leaders(now, *sums, func.count()).group_by(SessionRow.user_name)
 
 
@@ -35,12 +40,13 @@ def leaders_since(since: datetime.date, now: float) -> Any:
             whole_sum(DayRow.samples).label("samples"),
             whole_sum(DayRow.tokens).label("tokens"),
             func.sum(DayRow.seconds).label("seconds"),
+            whole_sum(DayRow.tokens_served).label("tokens_served"),
         )
         .where(DayRow.day >= since)
         .group_by(DayRow.user_name)
         .subquery()
     )
-    sums = (counted.c.samples, counted.c.tokens, counted.c.seconds)
+    sums = (counted.c.samples, counted.c.tokens, counted.c.seconds, counted.c.tokens_served)
     return (
         _leaders(now, *sums, func.count().filter(SessionRow.heard >= midnight))
         .join(counted, counted.c.user_name == SessionRow.user_name)
@@ -48,18 +54,19 @@ def leaders_since(since: datetime.date, now: float) -> Any:
     )
 
 
-def _leaders(now: float, samples: Any, tokens: Any, seconds: Any, sessions: Any) -> Any:
+def _leaders(now: float, samples: Any, tokens: Any, seconds: Any, served: Any, sessions: Any) -> Any:
     return select(
         SessionRow.user_name.label("user"),
         samples.label("samples"),
         tokens.label("tokens"),
         (seconds / 3600).label("hours"),
         share(samples, func.sum(samples).over()).label("share"),
+        served.label("tokens_served"),
         sessions.label("sessions"),
         func.count().filter(is_present(now)).label("sessions_present"),
         func.min(SessionRow.started).label("first_seen"),
         func.max(SessionRow.last_seen).label("last_seen"),
-    ).order_by(samples.desc(), SessionRow.user_name)
+    ).order_by(samples.desc(), served.desc(), SessionRow.user_name)
 
 
 def share(part: Any, everything: Any) -> Any:
@@ -109,9 +116,9 @@ class PeopleQueries:
         hours = (own.c.seconds / 3600).label("hours")
         of_all = share(own.c.samples, func.sum(DayRow.samples)).label("share")
         query = (
-            select(own.c.day, own.c.samples, own.c.tokens, hours, of_all)
+            select(own.c.day, own.c.samples, own.c.tokens, own.c.tokens_served, hours, of_all)
             .join(DayRow, DayRow.day == own.c.day)
-            .group_by(own.c.day, own.c.samples, own.c.tokens, own.c.seconds)
+            .group_by(own.c.day, own.c.samples, own.c.tokens, own.c.tokens_served, own.c.seconds)
             .order_by(own.c.day)
         )
         return ask(self._engine, query, UserDay)

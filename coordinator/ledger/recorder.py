@@ -19,6 +19,7 @@ from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.rounds import Flag, LoudGradients, OddLosses, SeenRound
+from coordinator.ledger.serving import ServingBound
 from coordinator.replica import Applied, Replica
 from swarm import clock
 from swarm.access.gate import Gate
@@ -35,7 +36,10 @@ BACK_UP_EVERY = 60.0  # seconds
 HEADERS_PER_TRANSACTION = 512
 LONG_AGO = 0.0  # unix seconds: an old report changes nothing but credit
 MOST_ADDRESSES = 7  # of other peers that a newcomer gets, beside the coordinator's
-REPORTED = (SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys()) - {"country"}  # as they are
+REPORTED = (SessionRecord.__fields__.keys() & SessionReport.__dataclass_fields__.keys()) - {
+    "country",
+    "served",
+}  # as is
 
 AdmittedRecord: TypeAlias = tuple[PeerID, str, SessionRecord]  # its signer, and the user in its pass
 
@@ -61,10 +65,11 @@ class Recorder:
         self._flags: list[Flag] = []  # not written yet
         looks = run.access.robust != "off" and run.averaging.target_group_size is None
         self._odd: tuple[OddLosses | LoudGradients, ...] = (OddLosses(), *([LoudGradients()] if looks else []))
+        self._serving = serving_bound(run)
         self._backed_up = -math.inf  # monotonic seconds
 
     def bring_up_to_date(self, *, final: bool = False) -> int:
-        """Write what is new; returns the number of sessions that are present now.
+        """Write what is new; returns the number of trainers that are present now.
 
         Raises:
             LedgerError: what was read is written by the next call.
@@ -86,7 +91,7 @@ class Recorder:
         now = clock.now()
         enforces = self._run.access.robust == "enforce"
         reports = credited(reports, headers, known, fraction, now, enforces=enforces)
-        new = self._ledger.record(reports, now, place if entries else None)
+        new = self._ledger.record(reports, now, place if entries else None, self._serving)
         self._raise_flags([header for header in headers if header.digest in new])
         self._ledger.rounds.write(self._rounds, self._flags, now)
         self._rounds, self._flags = [], []
@@ -97,7 +102,7 @@ class Recorder:
             if ways := reachable(records, loopback=True):
                 remembered_peers.remember(self._peers, ways)
             self._backed_up = time.monotonic()
-        return sum(is_present(record) for _, _, record in records)
+        return sum(is_present(record) and not record.hosts_experts for _, _, record in records)
 
     def _take_rounds(self, applied: Iterable[Applied]) -> None:
         for one in applied:
@@ -111,6 +116,12 @@ class Recorder:
             for flag in (flag for odd in self._odd for flag in odd.flags(header)):
                 self._flags.append(flag)
                 self._say(f"attention: {flag.user} {flag.what}")
+
+
+def serving_bound(run: RunFile) -> ServingBound | None:
+    """For what hosts of experts are credited; None if the run has no experts."""
+    section = run.experts
+    return None if section is None else ServingBound(section.experts_of_a_row, run.data.masked_fraction)
 
 
 def ledger_id(session: str) -> str:
@@ -228,6 +239,7 @@ def session_reports(records: Iterable[AdmittedRecord]) -> list[SessionReport]:
             peer_id=str(signer),
             country=record.country if record.country in COUNTRIES else None,
             last_seen=record.time,
+            served={one.host: one.tokens for one in record.served},
             **record.dict(include=REPORTED),
         )
         for signer, user, record in records

@@ -17,7 +17,8 @@ class SessionRow(Base):
     """The newest report of a session, and what was counted for it since it began.
 
     `user` and `left` would be reserved words of PostgreSQL. `heard` is when the newest report arrived and `seconds`
-    how long the session was present, both by the coordinator's clock.
+    how long the session was present, both by the coordinator's clock. `tokens_served` are those that its experts have
+    served to others.
     """
 
     __tablename__ = "sessions"
@@ -40,6 +41,8 @@ class SessionRow(Base):
     seconds: Mapped[float]
     heard: Mapped[float]
     country: Mapped[str | None] = mapped_column(String(2))
+    hosts_experts: Mapped[bool]
+    tokens_served: Mapped[int]
 
 
 class HeaderRow(Base):
@@ -85,10 +88,25 @@ class DayRow(Base):
     samples: Mapped[int]
     tokens: Mapped[int]
     seconds: Mapped[float]
+    tokens_served: Mapped[int]
+
+
+class ServedRow(Base):
+    """Tokens that experts of a host, by its peer id, have served a trainer's session: as it told, and as was counted.
+
+    See `coordinator/ledger/serving.py`.
+    """
+
+    __tablename__ = "served"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    session_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    host: Mapped[str] = mapped_column(primary_key=True)
+    told: Mapped[int]
+    counted: Mapped[int]
 
 
 class EvaluationRow(Base):
-    """The newest held-out evaluation of a global step."""
+    """The newest held-out evaluation of a global step; `loss` is that of the trunk alone in a run with experts."""
 
     __tablename__ = "evaluations"
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -98,6 +116,7 @@ class EvaluationRow(Base):
     time: Mapped[float]
     sentence_order_accuracy: Mapped[float | None]
     unigram_loss: Mapped[float | None]
+    loss_with_experts: Mapped[float | None]
 
 
 class MinuteRow(Base):

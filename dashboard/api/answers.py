@@ -36,6 +36,7 @@ class Run(Answer):
     program: str = ""
     notebook: str = ""
     notebook_at_hub: str = ""
+    experts: int = 0
 
 
 class LastHour(Answer):
@@ -96,6 +97,7 @@ class Evaluation(Answer):
     loss: float
     sentence_order_accuracy: float | None = None
     unigram_loss: float | None = None
+    loss_with_experts: float | None = None
 
 
 class Minute(Answer):
@@ -175,6 +177,7 @@ class Leader(Answer):
     samples: int
     hours: float = 0.0
     share: float = 0.0
+    tokens_served: int = 0
     sessions: int = 0
     sessions_present: int = 0
     first_seen: float | None = None
@@ -211,6 +214,7 @@ class Person(Answer):
     tokens: int = 0
     hours: float = 0.0
     share: float = 0.0
+    tokens_served: int = 0
     first_seen: float | None = None
     last_seen: float | None = None
     present: bool = False
@@ -250,6 +254,34 @@ class Machines(Answer):
     client_mode: Sessions = Sessions()
     reachable: Sessions = Sessions()
     countries: list[Country] = []
+
+
+class Expert(Answer):
+    """One expert of the grid: serving, standby (a copy alone), or none."""
+
+    uid: list[int]
+    health: str
+    served_by: str | None = None
+    copied_by: list[str] = []
+    steps: int = 0
+
+
+class Host(Answer):
+    """A host of experts; its load is in seconds of work."""
+
+    user: str
+    serves: int = 0
+    copies: int = 0
+    load: float = 0.0
+    leaves: bool = False
+
+
+class Experts(Answer):
+    """All experts of the run and their hosts, and the newest evaluation with experts and without."""
+
+    hosts: list[Host] = []
+    experts: list[Expert] = []
+    losses: Evaluation | None = None
 
 
 class Decisions(Answer):

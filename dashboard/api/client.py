@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from dashboard.api.answers import Checkpoint, Fill, History, Leader, Machines, Person, Progress, Run
+from dashboard.api.answers import Checkpoint, Experts, Fill, History, Leader, Machines, Person, Progress, Run
 
 T = TypeVar("T")
 
@@ -110,6 +110,10 @@ class Coordinator:
     def machines(self) -> Found[Machines]:
         """What it is computed on."""
         return self._ask("/api/machines", Machines, 6)
+
+    def experts(self) -> Found[Experts]:
+        """Who hosts which, in a run with experts."""
+        return self._ask("/api/experts", Experts, 2)
 
     def thanks(self) -> Found[str]:
         """The wall of thanks, as Markdown."""

@@ -185,6 +185,33 @@ def bars(unit: str, form: str = ",.0f") -> dict[str, Any]:
     return _finished(alt.layer(base.mark_bar(cornerRadiusEnd=3, height=16), figures), {"step": 28}, unit)
 
 
+@cache
+def experts(health: tuple[str, ...]) -> dict[str, Any]:
+    """Columns row, column, expert, health (served, copied, absent), host, copies, steps: a square for each expert."""
+    chart = (
+        _chart()
+        .mark_rect(cornerRadius=3, stroke="transparent", strokeWidth=2)
+        .encode(
+            alt.X("column:N", title=None, sort=None, axis=None, scale=alt.Scale(padding=0.12)),
+            alt.Y("row:N", title=None, sort=None, axis=None, scale=alt.Scale(padding=0.12)),
+            alt.Color(
+                "health:N",
+                title=None,
+                scale=alt.Scale(domain=list(health), range=["#009e73", "#e69f00", GRAY]),
+                legend=_legend("square"),
+            ),
+            tooltip=[
+                alt.Tooltip("expert:N"),
+                alt.Tooltip("health:N", title="now"),
+                alt.Tooltip("host:N", title="served by"),
+                alt.Tooltip("copies:N", title="copied by"),
+                alt.Tooltip("steps:Q", format=",d"),
+            ],
+        )
+    )
+    return _finished(chart, SMALL, "Experts by their place in the grid, and whether each is served")
+
+
 def _chart() -> alt.Chart:
     return alt.Chart(alt.NamedData("source"))
 

@@ -46,6 +46,7 @@ def _table(at: float, period: str, zone: str, _leaders: list[Leader]) -> pd.Data
             "Name": [texts.line(one.user, texts.LONGEST_NAME) for one in _leaders],
             "Samples": [one.samples for one in _leaders],
             "Share": [one.share for one in _leaders],
+            "Tokens served": [one.tokens_served for one in _leaders],
             "Hours": [one.hours for one in _leaders],
             "Sessions": [one.sessions for one in _leaders],
             "Last seen": pd.to_datetime([one.last_seen for one in _leaders], unit="s", utc=True).tz_convert(zone),
@@ -59,11 +60,16 @@ def _rows(table: pd.DataFrame) -> None:
     most = float(table["Share"].max()) or 1.0
     columns = {
         "Rank": st.column_config.NumberColumn("#", width=40),
-        "Here": st.column_config.TextColumn("", width=28, help="● is training now"),
+        "Here": st.column_config.TextColumn("", width=28, help="● is here now"),
         "Avatar": st.column_config.ImageColumn("", width=36),
         "Name": st.column_config.TextColumn(width=170),
         "Samples": st.column_config.NumberColumn(format="compact"),
         "Share": st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=most),
+        "Tokens served": st.column_config.NumberColumn(
+            format="compact", help="by experts that this person hosts, to trainers of others"
+        )
+        if table["Tokens served"].any()
+        else None,
         "Hours": st.column_config.NumberColumn(format="compact"),
         "Sessions": st.column_config.NumberColumn(format="localized"),
         "Last seen": st.column_config.DatetimeColumn(format="distance"),

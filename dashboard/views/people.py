@@ -10,6 +10,7 @@ from dashboard import context, frame, texts
 from dashboard.api.answers import Leader
 from dashboard.charts import specifications as charts
 from dashboard.charts.packing import pack
+from dashboard.views.experts import experts
 from dashboard.views.leaderboard import leaderboard
 
 SEEN = ("here now", "today", "in the last 7 days", "earlier")
@@ -23,6 +24,7 @@ ASPECT = 2.4  # of the bubbles on a broad screen
 def show() -> None:
     """The whole page."""
     frame.keep_new(leaderboard, 6)
+    frame.keep_new(experts, 2)
     frame.keep_new(_bubbles, 12)
     frame.keep_new(_thanks, 12)
 
@@ -77,7 +79,7 @@ def _thanks() -> None:
         return
     st.subheader("Thank you", anchor=False)
     with st.container(height=220):
-        st.markdown(" · ".join(texts.name(one.user) for one in leaders if one.samples))
+        st.markdown(" · ".join(texts.name(one.user) for one in leaders if one.samples or one.tokens_served))
     st.download_button(
         "For the model card (Markdown)",
         context.coordinator().thanks().value,

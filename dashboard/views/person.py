@@ -57,10 +57,12 @@ def _face(person: Person) -> None:
 
 def _figures(person: Person) -> None:
     now, zone = time.time(), context.zone()
+    served = (("Tokens served", texts.number(person.tokens_served)),) if person.tokens_served else ()
     figures = (
         ("Rank", texts.DASH if person.rank is None else f"{person.rank:,}"),
         ("Samples", texts.number(person.samples)),
         ("Share of the run", texts.percent(person.share)),
+        *served,
         ("Hours", texts.number(person.hours)),
         ("First seen", texts.DASH if person.first_seen is None else texts.day(person.first_seen, zone)),
         ("Last seen", texts.DASH if person.last_seen is None else texts.ago(now - person.last_seen)),

@@ -1,5 +1,6 @@
 """Computes a batch of calls: those to the same expert together, in both directions. For one thread alone."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ class Computing:
         self._settings = settings
         self.experts: dict[Uid, TrainedExpert] = {}
         self.rows = 0  # that were answered, in both directions
+        self.served: Counter[str] = Counter()  # rows that were answered on the way back, by caller
 
     def compute(self, calls: Sequence[Call]) -> list[Outcome]:
         """Answer calls, in their order. A call that cannot be answered changes nothing and harms no other."""
@@ -67,13 +69,14 @@ class Computing:
         version = expert.version
         answers = expert.backward(together)
         outcomes = [one if isinstance(one, Outcome) else Outcome() for one in decoded]
-        for places, answer in zip(of_caller.values(), answers, strict=True):
+        for (caller, places), answer in zip(of_caller.items(), answers, strict=True):
             if isinstance(answer, ValueError):
                 for at in places:
                     outcomes[at] = Outcome(refused=str(answer))
                 continue
             for at, piece in zip(places, answer.split([calls[at].rows for at in places]), strict=True):
                 outcomes[at] = self._answer(piece, version)
+                self.served[caller] += 0 if outcomes[at].refused else calls[at].rows
         return outcomes
 
     def _together(

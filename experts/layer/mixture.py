@@ -5,6 +5,7 @@ Source: Ryabinin and Gusev 2020, section 3, with a learned bottleneck around wha
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -25,6 +26,14 @@ class Mixture(NamedTuple):
     balancing_loss: Tensor  # a scalar: to be added to the loss, times a small factor
     called: int  # rows that were sent, an expert's and another's counted twice
     answered: int  # of these
+
+
+@dataclass
+class BatchCounts:
+    """Training batches in which experts were not off."""
+
+    batches: int = 0
+    whole: int = 0  # in which each row had answers of as many experts as it may have
 
 
 class MixtureOfExperts(nn.Module):
@@ -62,7 +71,7 @@ class MixtureOfExperts(nn.Module):
         self.up = nn.Linear(width, trunk_width, bias=False)
         nn.init.zeros_(self.up.weight)
         self.experts_of_a_row, self.off_share = experts_of_a_row, off_share
-        self.caller = caller
+        self.caller, self.counts = caller, BatchCounts()
         self.loss_scale: Callable[[], float] = lambda: 1.0  # by what the loss is multiplied for its backward pass
         self._select = select or (lambda scores, count: best_alive(scores, self.caller.alive(), count))
 
@@ -77,6 +86,9 @@ class MixtureOfExperts(nn.Module):
         scores = self.gate(rows)
         choice = self._choose(scores)
         outputs, answered = call_experts(self.caller, self.down(rows), choice, self.loss_scale())
+        if self.training:
+            self.counts.batches += 1
+            self.counts.whole += int(answered.sum()) == len(rows) * self.experts_of_a_row
         mixed = (weights_of(scores, choice, answered).unsqueeze(2) * outputs).sum(dim=1)
         return Mixture(
             self.up(mixed.to(rows.dtype)),

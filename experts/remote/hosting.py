@@ -22,6 +22,7 @@ from experts.remote.copying import Copying, CopyTimes
 from experts.remote.greeting import Greeting
 from experts.remote.recovering import Recovering
 from experts.remote.service import ExpertService
+from experts.versions import steps_taken
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.errors import StorageError
@@ -42,6 +43,7 @@ class HostingTimes:
     transfer: float = 60.0  # for a state to arrive
     transfers: float = 600.0  # for all states of a host
     handover: float = 30.0  # for standbys to take over what a host serves that leaves
+    ask: float = 30.0  # between two questions to the coordinator for newer states of what is served
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Report:
     answered: int  # calls
     refused: int  # calls, requests and streams
     rows: int
+    served: int  # rows that were answered on the way back, of callers of other users
     problem: str  # why states cannot be written; empty if they can
 
 
@@ -110,7 +113,10 @@ class Hosting:
         """What we do now."""
         worker = self.worker
         refused = worker.refused + self._service.refused
-        return Report(self.holdings, worker.answered, refused, worker.computing.rows, self._problem)
+        of_users = dict(worker.computing.served)  # the computing thread changes the other one
+        of_users.pop(self._swarm.gate.own.user, None)
+        served = sum(of_users.values())
+        return Report(self.holdings, worker.answered, refused, worker.computing.rows, served, self._problem)
 
     async def start(self) -> None:
         """Read what we had, and begin."""
@@ -118,7 +124,8 @@ class Hosting:
         self._copying.had.update(self._files.versions)
         self._working = asyncio.create_task(self.worker.run())
         await self._service.start()
-        self._tasks = [asyncio.create_task(self._keep_looking()), asyncio.create_task(self._keep_saving())]
+        tasks = (self._keep_looking(), self._keep_saving(), self._keep_asking())
+        self._tasks = [asyncio.create_task(one) for one in tasks]
 
     async def stop(self) -> list[Uid]:
         """Compute no more, write all states, wait until standbys have taken over, and leave.
@@ -180,6 +187,25 @@ class Hosting:
                 logger.exception("states of experts could not be saved")
             await asyncio.sleep(self._times.look)
 
+    async def _keep_asking(self) -> None:
+        """Go on from a newer state of the coordinator's, which it has after a rollback of the run."""
+        while True:
+            await asyncio.sleep(self._times.ask)
+            try:
+                versions = {uid: expert.version for uid, expert in self.worker.computing.experts.items()}
+                for uid in sorted(await self._recovering.newer(versions)):
+                    await self._replace(uid)
+            except Exception:
+                logger.exception("the coordinator was not asked for newer states of experts")
+
+    async def _replace(self, uid: Uid) -> None:
+        """Serve the expert as its file has it, if that is newer."""
+        newer = await asyncio.to_thread(self._files.read, uid)
+        served = self.worker.computing.experts.get(uid)
+        if newer is not None and served is not None and newer.version > served.version:
+            await self.worker.between(self.worker.computing.experts.__setitem__, uid, newer)
+            logger.info(f"expert {uid} goes back to step {steps_taken(newer.version)}, as the run does")
+
     async def _look(self) -> None:
         if clock.now() >= self._published_at + self._times.tell:  # before the first read, or it may find nothing
             await self._publish()
@@ -209,7 +235,7 @@ class Hosting:
             self._copying.had.add(uid)
         for uid in sorted(await self._recovering.prepare(to_have.serves - experts.keys(), self._times.look)):
             expert = await asyncio.to_thread(self._files.read, uid) or TrainedExpert(uid, self._settings)
-            logger.info(f"serving expert {uid} from step {expert.version}")
+            logger.info(f"serving expert {uid} from step {steps_taken(expert.version)}")
             await self.worker.between(experts.__setitem__, uid, expert)
             self._copying.had.discard(uid)
         self._copying.had &= to_have.copies  # the files of others stay: one may be the last

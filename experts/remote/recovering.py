@@ -1,7 +1,12 @@
-"""What a host asks the coordinator before it serves an expert: whether it keeps a state with more steps."""
+"""What a host asks the coordinator: whether it keeps a newer state of an expert.
+
+It asks before it serves one, and now and then while it does, because a rollback of the run makes older states the
+newest.
+"""
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
+from enum import Enum
 
 from hivemind.p2p import PeerID
 from hivemind.utils import get_logger
@@ -13,11 +18,20 @@ from experts.host.state import from_bytes
 from experts.host.worker import BUSY
 from experts.remote.connection import FAILURES, HostConnection
 from experts.remote.wire import Kind, Part
+from experts.versions import steps_taken
 from swarm.errors import StorageError
 
 logger = get_logger(__name__)
 
 ANSWER = 10.0  # seconds until the coordinator counts as away
+
+
+class Fetched(Enum):
+    """What came of a question for a newer state."""
+
+    TAKEN = "taken"  # it is our file now
+    NOTHING = "nothing"  # there is none that can be used
+    LATER = "later"  # it has to be asked for again
 
 
 class Recovering:
@@ -61,6 +75,26 @@ class Recovering:
         ready, self._ready = self._ready & uids, set()
         return ready
 
+    async def newer(self, versions: Mapping[Uid, int]) -> Set[Uid]:
+        """Those of the experts of which our file is now a state of the coordinator's that is newer than these versions.
+
+        While the coordinator is away there are none.
+        """
+        coordinator, found = self._coordinator(), set[Uid]()
+        if not versions or not coordinator:
+            return found
+        connection = self._connect(PeerID.from_base58(coordinator))
+        try:
+            for uid, version in sorted(versions.items()):
+                came = await asyncio.wait_for(self._fetch(connection, uid, version), self._state)
+                if came is Fetched.TAKEN:
+                    found.add(uid)
+        except FAILURES as error:
+            logger.debug(f"the coordinator was not asked for newer states: {str(error) or type(error).__name__}")
+        finally:
+            connection.close()
+        return found
+
     async def stop(self) -> None:
         """End the task."""
         if self._task is not None:
@@ -72,7 +106,9 @@ class Recovering:
         try:
             await asyncio.wait_for(connection.ask(Kind.PING), ANSWER)
             for uid in sorted(uids):
-                if await asyncio.wait_for(self._is_newest(connection, uid), self._state):
+                version = self._files.versions.get(uid, 0)
+                came = await asyncio.wait_for(self._fetch(connection, uid, version), self._state)
+                if came is not Fetched.LATER:
                     self._ready.add(uid)
         except FAILURES as error:
             logger.info(f"the coordinator was not asked for states: {str(error) or type(error).__name__}")
@@ -82,20 +118,20 @@ class Recovering:
         finally:
             connection.close()
 
-    async def _is_newest(self, connection: HostConnection, uid: Uid) -> bool:
-        """Whether our file, or no file, is the newest state of an expert, after the coordinator's was taken over."""
-        part = Part(uid, version=self._files.versions.get(uid, 0))
-        answer, state = await connection.ask(Kind.STATE, (part,))
+    async def _fetch(self, connection: HostConnection, uid: Uid, version: int) -> "Fetched":
+        """Make our file the coordinator's state of an expert, if that is newer than a version."""
+        answer, state = await connection.ask(Kind.STATE, (Part(uid, version=version),))
         (result,) = answer.results
         if result.refused:
-            return result.refused != BUSY.refused
+            return Fetched.LATER if result.refused == BUSY.refused else Fetched.NOTHING
         try:
             expert = await asyncio.to_thread(from_bytes, uid, self._settings, state)
-            await asyncio.to_thread(self._files.write, uid, expert.version, state)
-            logger.info(f"expert {uid} begins with the coordinator's state of step {expert.version}")
+            if await asyncio.to_thread(self._files.write, uid, expert.version, state):
+                logger.info(f"expert {uid} begins with the coordinator's state of step {steps_taken(expert.version)}")
+                return Fetched.TAKEN
         except StorageError as error:
             logger.warning(str(error))
-            return False
+            return Fetched.LATER
         except ValueError as error:
             logger.warning(f"expert {uid}: the coordinator's state is not used: {error}")
-        return True
+        return Fetched.NOTHING

@@ -6,7 +6,7 @@ of batches, and looked for in the background until it answers.
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -22,7 +22,7 @@ from experts.remote import wire
 from experts.remote.availability import Availability
 from experts.remote.connection import HostConnection
 from experts.remote.greeting import Greeting
-from experts.remote.wire import Kind, Part, Result
+from experts.remote.wire import Kind, Part
 from swarm.access.gate import Gate
 
 logger = get_logger(__name__)
@@ -68,6 +68,15 @@ class _Group:
     payload: bytes
 
 
+@dataclass(frozen=True)
+class _Answered:
+    """What a host answered for one expert."""
+
+    host: str  # peer id
+    version: int
+    data: bytes
+
+
 class RemoteExperts:
     """Reaches experts on hosts (an `ExpertCaller`). Threads may share it, but none may be that of the loop.
 
@@ -89,6 +98,9 @@ class RemoteExperts:
         self._looking: set[asyncio.Task[None]] = set()  # asyncio refers to tasks weakly
         self._versions: OrderedDict[tuple[Uid, int], int] = OrderedDict()  # by the hash of encoded inputs
         self.counts = CallCounts()
+        self.served: Counter[str] = (
+            Counter()
+        )  # rows that came back both ways, by the host's peer id; replaced as a whole
 
     def use(self, routes: Mapping[Uid, PeerID]) -> None:
         """Call these hosts from now on: the newest table of the directory. From any thread."""
@@ -109,8 +121,8 @@ class RemoteExperts:
         encoded = {uid: encode(rows) for uid, rows in inputs.items()}
         parts = {uid: Part(uid, len(rows)) for uid, rows in inputs.items()}
         answers = self._call(Kind.FORWARD, parts, encoded)
-        for uid, (result, _) in answers.items():
-            self._versions[uid, hash(encoded[uid])] = result.version
+        for uid, answer in answers.items():
+            self._versions[uid, hash(encoded[uid])] = answer.version
         while len(self._versions) > MOST_VERSIONS:
             self._versions.popitem(last=False)
         return self._decoded(answers, inputs)
@@ -122,11 +134,15 @@ class RemoteExperts:
             sent = encode(rows)
             parts[uid] = Part(uid, len(rows), self._versions.get((uid, hash(sent)), 0))
             encoded[uid] = sent + encode(gradients[uid])
-        return self._decoded(self._call(Kind.BACKWARD, parts, encoded), inputs)
+        answers = self._call(Kind.BACKWARD, parts, encoded)
+        decoded = self._decoded(answers, inputs)
+        served = Counter(self.served)
+        for uid in decoded.keys() & answers.keys():
+            served[answers[uid].host] += parts[uid].rows
+        self.served = served
+        return decoded
 
-    def _call(
-        self, kind: Kind, parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]
-    ) -> dict[Uid, tuple[Result, bytes]]:
+    def _call(self, kind: Kind, parts: Mapping[Uid, Part], encoded: Mapping[Uid, bytes]) -> dict[Uid, _Answered]:
         """Answers by expert, from all hosts that are alive; never raises."""
         begin = time.monotonic()
         routes, out = self._routes, self._out
@@ -134,7 +150,7 @@ class RemoteExperts:
         for uid, part in parts.items():
             if 0 < part.rows <= self._most_rows and uid in routes and routes[uid] not in out:
                 of_host.setdefault(routes[uid], []).append(uid)
-        answers: dict[Uid, tuple[Result, bytes]] = {}
+        answers: dict[Uid, _Answered] = {}
         if of_host:
             groups = {host: self._groups(kind, uids, parts, encoded) for host, uids in of_host.items()}
             try:
@@ -162,11 +178,11 @@ class RemoteExperts:
             _Group(kind, tuple(parts[uid] for uid in some), b"".join(encoded[uid] for uid in some)) for some in groups
         ]
 
-    def _decoded(self, answers: Mapping[Uid, tuple[Result, bytes]], inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
+    def _decoded(self, answers: Mapping[Uid, _Answered], inputs: Mapping[Uid, Tensor]) -> dict[Uid, Tensor]:
         outputs = {uid: rows.new_zeros(rows.shape) for uid, rows in inputs.items() if not len(rows)}
-        for uid, (_, data) in answers.items():
+        for uid, answer in answers.items():
             try:
-                decoded = decode(data, len(inputs[uid]), self._settings.width)
+                decoded = decode(answer.data, len(inputs[uid]), self._settings.width)
             except ValueError as error:  # the expert has diverged, and others of its host may be good
                 logger.debug(f"expert {uid} did not answer with rows of its kind: {error}")
                 continue
@@ -175,19 +191,20 @@ class RemoteExperts:
 
     # -- in the loop
 
-    async def _ask_all(self, groups: Mapping[str, list[_Group]]) -> dict[Uid, tuple[Result, bytes]]:
+    async def _ask_all(self, groups: Mapping[str, list[_Group]]) -> dict[Uid, _Answered]:
         asks = [self._ask(self._host(peer), group) for peer, of_host in groups.items() for group in of_host]
-        answers: dict[Uid, tuple[Result, bytes]] = {}
+        answers: dict[Uid, _Answered] = {}
         for answered in await asyncio.gather(*asks):
             answers |= answered
         return answers
 
-    async def _ask(self, host: _Host, group: _Group) -> dict[Uid, tuple[Result, bytes]]:
+    async def _ask(self, host: _Host, group: _Group) -> dict[Uid, _Answered]:
         """What the host answers in time; nothing, and the host is left out, if it fails in any way."""
         try:
             asking = host.connection.ask(group.kind, group.parts, group.payload)
             answer, payload = await asyncio.wait_for(asking, self._timeout)
-            return wire.split(answer, payload, group.parts)
+            peer, answers = host.connection.peer_id.to_base58(), wire.split(answer, payload, group.parts)
+            return {uid: _Answered(peer, result.version, data) for uid, (result, data) in answers.items()}
         except asyncio.CancelledError:  # the loop was held up, or is about to end
             self._loop.soon(self._failed, host, "the call was cancelled")
             raise

@@ -36,10 +36,20 @@ RECORD_LIFETIME = LONGEST_LIFE - 10.0  # seconds
 CONTACT_LIFETIME = 30.0  # seconds for which a session is listed after its last record
 PRESENT_SECONDS = 120.0  # a peer that has been silent for longer is gone
 
+MOST_HOSTS_TOLD = 128  # in one record
+LARGEST_COUNT = 2**40
+
 R = TypeVar("R", bound=BaseModel)
 
 
 ShortAddresses: TypeAlias = conlist(constr(max_length=80, strict=True), max_items=2)  # type: ignore[valid-type]
+
+
+class ServedTokens(BaseModel):
+    """How many tokens the experts of one host have served a session since it began."""
+
+    host: constr(regex=r"^[1-9A-HJ-NP-Za-km-z]{40,64}$", max_length=64, strict=True)  # type: ignore[valid-type]
+    tokens: conint(gt=0, le=LARGEST_COUNT, strict=True)  # type: ignore[valid-type]
 
 
 class SessionRecord(BaseModel):
@@ -63,6 +73,8 @@ class SessionRecord(BaseModel):
     averaging_failures: conint(ge=0, strict=True)  # type: ignore[valid-type]
     data_wait_fraction: confloat(ge=0.0, le=1.0, strict=True)  # type: ignore[valid-type]
     left: StrictBool
+    hosts_experts: StrictBool = False  # and trains nothing
+    served: conlist(ServedTokens, max_items=MOST_HOSTS_TOLD) = []  # type: ignore[valid-type]  # of a trainer
 
 
 class ContactRecord(BaseModel):

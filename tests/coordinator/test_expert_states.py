@@ -18,6 +18,7 @@ from experts.host.state import to_bytes
 from experts.host.trained_expert import TrainedExpert
 from experts.released import FILE, steps_of
 from experts.remote.keeping import Collected
+from experts.versions import steps_taken
 from swarm.errors import StorageError
 from tests.support.waiting import PATIENCE, wait_until
 
@@ -35,7 +36,9 @@ class Kept:
         self.error: Exception | None = None
         self.closed = False
         keeping: Any = SimpleNamespace(files=self.files)
-        self.states = ExpertStates(SETTINGS, keeping, self._collect, self._close, self.said.append, folder / "experts")
+        self.states = ExpertStates(
+            SETTINGS, keeping, self._collect, self._close, self.said.append, folder / "experts", list
+        )
         self.states.start()
 
     def learns(self, uid: tuple[int, ...], steps: int) -> None:
@@ -141,3 +144,30 @@ def test_the_end_waits_for_no_network_and_the_last_checkpoint_has_what_is_there(
     assert kept.closed
     assert steps_of(first / FILE) == steps_of(last / FILE) == {A: 3}
     assert not any("problem" in line for line in kept.said)
+
+
+def test_when_the_run_goes_back_states_of_the_older_checkpoint_are_the_newest_and_in_the_next_one(kept: Kept):
+    kept.goes_on.set()
+    kept.learns(A, 3)
+    older, later, restored = kept.checkpoint(100), kept.checkpoint(200), kept.checkpoint(300)
+    kept.states.collect_for(older)
+    wait_until(lambda: not kept.states.pending, "file")
+    kept.learns(A, 8)
+    kept.learns(B, 2)
+    kept.states.collect_for(later)
+    kept.states.roll_back(older)
+    kept.states.collect_for(restored)
+    wait_until(lambda: not kept.states.pending, "files")
+    found = steps_of(restored / FILE)
+    assert {uid: steps_taken(version) for uid, version in found.items()} == {A: 3, B: 0}
+    assert any("2 experts go back" in line for line in kept.said)
+    kept.learns(A, 9)  # of a host that has not asked yet
+    assert kept.files.versions == found
+
+
+@pytest.mark.parametrize("has_file", [False, None])
+def test_experts_stay_when_it_is_not_known_what_they_were(kept: Kept, has_file: bool | None):
+    kept.learns(A, 3)
+    kept.states.roll_back(kept.checkpoint(100) if has_file is False else None)
+    assert kept.files.versions == {A: 3}
+    assert "stay as they are" in kept.said[0]

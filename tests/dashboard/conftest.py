@@ -19,6 +19,7 @@ import dashboard
 from tests.dashboard.browsing import installed_browser
 from tests.dashboard.coordinators import Switch
 from tests.recorded_month.__main__ import State, record
+from tests.recorded_month.hosting import hosts, with_experts, write_credit
 from tests.recorded_month.serving import Served, serving
 from tests.support.waiting import PATIENCE, wait_until
 
@@ -48,6 +49,16 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("small")
     run = record(folder, people=25, days=4, now=time.time())
     with serving(run, folder, going_on=False) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The coordinator of such a run with experts on the machines of volunteers."""
+    folder, now = tmp_path_factory.mktemp("hosted"), time.time()
+    run = with_experts(record(folder, people=25, days=4, now=now))
+    with serving(run, folder, going_on=False, hosts=hosts) as served:
+        write_credit(served.context.ledger, run, now)
         yield served
 
 

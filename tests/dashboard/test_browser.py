@@ -62,6 +62,16 @@ def test_every_page_is_whole(browser: Browser, month_pages: Pages, width: str, s
         assert all(url.startswith("https://huggingface.co/avatars/") for url in reader.outside)
 
 
+@pytest.mark.parametrize("width", EACH_WIDTH)
+def test_experts_and_their_hosts_are_seen_whole(browser: Browser, pages: Pages, hosted: Served, width: str) -> None:
+    pages.switch.lead_to(hosted.url)
+    with reading(browser, pages.url, width) as reader:
+        reader.open("people", "Served now")
+        reader.sees_whole("Thank you")
+        reader.picture(SCREENSHOTS / f"experts-{width}.png")
+        assert reader.problems == []
+
+
 def test_figures_move_while_nothing_is_drawn_anew(browser: Browser, month_pages: Pages) -> None:
     with reading(browser, month_pages.url) as reader:
         reader.open("", "What it fills in")

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 import dashboard
 from dashboard import texts
 from tests.dashboard.coordinators import Switch
+from tests.recorded_month.hosting import TOKENS, USERS
 from tests.recorded_month.people import AWKWARD
 from tests.recorded_month.serving import Served
 from tests.support.waiting import PATIENCE, wait_until
@@ -95,6 +96,23 @@ def test_changes_over_the_last_hour_stand_with_the_figures(show: Callable[..., A
     while gained != gains():  # the hour began a minute later meanwhile
         gained, deltas = gains(), {metric.label: metric.delta for metric in show().metric}
     assert deltas["Samples"].startswith(f"+{texts.number(gained['samples'])} in ")
+
+
+def test_a_run_with_experts_shows_who_serves_them_and_what_they_add(
+    show: Callable[..., AppTest], hosted: Served
+) -> None:
+    app = show("people", hosted.url)
+    assert not app.exception
+    shown = figures(app)
+    assert shown["Served now"] == "14 of 16"
+    assert shown["With a copy"] == "15"
+    assert (shown["Held-out loss"], shown["Without experts"]) == ("2.295", "2.345")
+    leaders, table = (frame.value for frame in app.dataframe)
+    assert dict(zip(leaders["user"], leaders["Tokens served"], strict=True))["hema"] == TOKENS
+    assert list(table["Host"]) == list(USERS)
+    assert list(table["Serves"]) == [7, 7, 1] and list(table[""]) == ["", "", "leaving"]
+    assert figures(show("person", hosted.url, user="hema"))["Tokens served"] == texts.number(TOKENS)
+    assert "Served now" not in figures(show("people")), "there is no such section in other runs"
 
 
 @pytest.mark.parametrize("page", ["learning", "people", "machines", "person", "organizer"])

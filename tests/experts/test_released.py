@@ -11,7 +11,8 @@ from experts.host.state import to_bytes
 from experts.host.trained_expert import Gradients, TrainedExpert
 from experts.layer.local import LocalExperts
 from experts.layer.mixture import MixtureOfExperts
-from experts.released import FILE, load_experts, pack, steps_of, unpack
+from experts.released import FILE, load_experts, pack, roll_back, steps_of, unpack
+from experts.versions import steps_taken
 
 SETTINGS = ExpertSettings(grid=(2, 2), width=4, hidden=8)
 A, B = (0, 0), (1, 1)
@@ -74,3 +75,32 @@ def test_states_are_made_of_the_file_where_it_has_more_steps(
 def test_without_states_there_is_no_file(tmp_path: Path):
     assert pack(StateFiles(tmp_path / "states", SETTINGS), SETTINGS, tmp_path / FILE) == 0
     assert not (tmp_path / FILE).exists()
+
+
+def test_after_a_rollback_all_states_are_those_of_the_file_and_newer_than_any_other(
+    files: StateFiles, experts: dict[tuple[int, ...], TrainedExpert], tmp_path: Path
+):
+    pack(files, SETTINGS, tmp_path / FILE)
+    older, young, unseen = experts[A], (0, 1), (1, 0)
+    later = {A: trained(A, 9), young: trained(young, 4)}
+    for uid, expert in later.items():
+        files.write(uid, expert.version, to_bytes(expert))
+    assert roll_back(tmp_path / FILE, SETTINGS, files, served=[A, unseen]) == 4
+    assert {uid: steps_taken(version) for uid, version in files.versions.items()} == {A: 3, B: 5, young: 0, unseen: 0}
+    assert min(files.versions.values()) > max(expert.version for expert in later.values())
+    restored, begun = files.read(A), files.read(young)
+    assert restored is not None and begun is not None
+    rows = torch.randn(3, SETTINGS.width)
+    torch.testing.assert_close(restored.forward(rows), older.forward(rows))
+    torch.testing.assert_close(begun.forward(rows), TrainedExpert(young, SETTINGS).forward(rows))
+    assert not files.write(A, later[A].version, to_bytes(later[A])), "a host that has not heard of it is late"
+
+
+def test_each_rollback_is_newer_than_the_one_before(files: StateFiles, tmp_path: Path):
+    pack(files, SETTINGS, tmp_path / FILE)
+    versions = []
+    for _ in range(3):
+        roll_back(tmp_path / FILE, SETTINGS, files, served=[])
+        versions.append(files.versions[A])
+    assert versions == sorted(set(versions))
+    assert {steps_taken(version) for version in versions} == {3}

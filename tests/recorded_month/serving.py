@@ -6,7 +6,7 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from coordinator.http.server import Server
 from coordinator.ledger.answers import EvaluationRecord
 from coordinator.ledger.ledger import Ledger, open_ledger
 from coordinator.state_folder import ADMIN_KEY
+from experts.directory.records import Listed
 from swarm.access.passes import load_authority
 from swarm.run_file import RunFile, dump_run
 from swarm.run_file.fingerprint import fingerprint
@@ -47,8 +48,14 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(run: RunFile, folder: Path, port: int = 0, *, going_on: bool = True) -> Iterator[Served]:
-    """Serve the ledger in the folder while the block runs; with `going_on` the swarm is still at work."""
+def serving(
+    run: RunFile, folder: Path, port: int = 0, *, going_on: bool = True, hosts: Callable[[], list[Listed]] = list
+) -> Iterator[Served]:
+    """Serve the ledger in the folder while the block runs; with `going_on` the swarm is still at work.
+
+    Args:
+        hosts: of experts.
+    """
     ledger = open_ledger(run.coordinator.ledger, folder)
     _write_tokenizer(folder / "tokenizer")
     write_checkpoints(folder / "checkpoints", run, ledger)
@@ -69,6 +76,7 @@ def serving(run: RunFile, folder: Path, port: int = 0, *, going_on: bool = True)
         ),
         addresses=list,
         order_rollback=lambda step: None,
+        hosts=hosts,
     )
     server = Server(make_app(context), "127.0.0.1", port)
     if going_on:

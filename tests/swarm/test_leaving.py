@@ -1,10 +1,12 @@
 """How a process ends that does not end by itself."""
 
+import signal
+import threading
 import time
 from pathlib import Path
 
 from swarm.errors import SwarmError
-from swarm.leaving import leaving_on_signal
+from swarm.leaving import ask_to_leave, leaving_on_signal
 from tests.support.forked import start_function
 
 WHILE = 60.0  # seconds
@@ -20,3 +22,32 @@ def hang() -> None:
     with leaving_on_signal(lambda: print("goodbye"), patience=0.1) as asked:  # noqa: T201
         asked.fail()
         time.sleep(WHILE)
+
+
+def test_what_asks_a_process_to_leave_that_is_leaving_does_not_cut_that_short(tmp_path: Path):
+    process = start_function(leave_slowly, out=tmp_path / "said")
+    assert process.wait(WHILE) == 0
+    assert (tmp_path / "said").read_text() == "left in order\n"
+
+
+def leave_slowly() -> None:
+    with leaving_on_signal(lambda: print("goodbye")) as asked:  # noqa: T201
+        threading.Thread(target=ask_to_leave).start()
+        assert asked.wait(WHILE)
+        ask_to_leave()  # as when the run ends while a host hands over its experts
+        print("left in order")  # noqa: T201
+
+
+def test_a_process_that_has_nothing_to_end_in_order_is_interrupted(tmp_path: Path):
+    process = start_function(be_interrupted, out=tmp_path / "said")
+    assert process.wait(WHILE) == 0
+    assert (tmp_path / "said").read_text() == "interrupted\n"
+
+
+def be_interrupted() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        ask_to_leave()
+        time.sleep(WHILE)
+    except KeyboardInterrupt:
+        print("interrupted")  # noqa: T201

@@ -6,7 +6,6 @@ A line maps media types to the page, as HTML and as plain text, which is the for
 import io
 import json
 import os
-import signal
 import sys
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
+from swarm.leaving import ask_to_leave
 from trainer.console.terminal_text import printable
 from trainer.console.view import INDENT, WIDEST, ConsoleView, View, picture
 
@@ -64,7 +64,7 @@ class NotebookView(ConsoleView):
     def _lose_output(self) -> None:
         self._gone, self._open = True, False
         _discard_output()
-        os.kill(os.getpid(), signal.SIGINT)
+        ask_to_leave()
 
 
 def page(view: View | None, trend: Sequence[float], lines: Sequence[str]) -> dict[str, str]:

@@ -75,12 +75,12 @@ def people_routes(context: RunContext, avatars: Avatars) -> APIRouter:
         if user not in ranking():
             return _unknown()
         rank, leader = ranking()[user]
-        image = badge(context.run.name, user, leader.samples, rank)
+        image = badge(context.run.name, user, leader.samples, rank, leader.tokens_served)
         return Response(image, headers=cache_headers(LONG_CACHE_SECONDS) | NO_CODE, media_type="image/svg+xml")
 
     @router.get("/api/thanks.md", response_class=Response, responses=_CONTENT["text/markdown"])
     def list_of_thanks() -> Response:
-        """All users of whom a sample was counted, in Markdown for a model card."""
+        """All users of whom a sample was counted, or a token that they served, in Markdown for a model card."""
         return Response(markdown(), headers=cache_headers(CACHE_SECONDS), media_type="text/markdown")
 
     @router.get("/api/machines", response_model=MachinesAnswer)
@@ -128,7 +128,7 @@ def _person(context: RunContext, avatars: Avatars, rank: int, leader: Leader) ->
 
 
 def _thanks(run_name: str, ranking: Ranking) -> str:
-    users = [one.user for _, one in ranking.values() if one.samples]
+    users = [one.user for _, one in ranking.values() if one.samples or one.tokens_served]
     return thanks(run_name, [(user, is_verified(user)) for user in users])
 
 

@@ -1,6 +1,7 @@
 """The routes about the run as a whole, for everybody: what it is, where it is, and when it will be finished."""
 
 import base64
+import math
 import re
 from collections.abc import Callable
 
@@ -134,6 +135,7 @@ def describe_run(context: ServiceContext, tokenizer: list[TokenizerFile]) -> Run
         checkpoint_every=run.coordinator.checkpoint_every,
         architecture=run.model.architecture,
         model=run.model.shape,
+        experts=math.prod(run.experts.grid) if run.experts else 0,
         tokenizer=tokenizer,
     )
 

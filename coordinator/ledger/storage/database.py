@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 # the two databases whose INSERT knows ON CONFLICT, in the same words
 INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+KEYS_IN_A_QUERY = 500  # databases limit them, and PostgreSQL is slow with longer lists
 WRITERS_LOCK = 0x5341_4841_4A  # any number that no other program in the same PostgreSQL database takes
 WRITING = "sahaj_writing"  # the option of a connection that is going to write
 
@@ -151,6 +152,12 @@ def upsert(
         ),
         values,
     )
+
+
+def portions(keys: Iterable[str]) -> list[list[str]]:
+    """Keys in lists that are short enough for one query each."""
+    ordered = sorted(set(keys))
+    return [ordered[first : first + KEYS_IN_A_QUERY] for first in range(0, len(ordered), KEYS_IN_A_QUERY)]
 
 
 def insert_of(connection: Connection, kind: type[DeclarativeBase], rows: list[dict[str, Any]]) -> tuple[Any, Any]:

@@ -1,12 +1,15 @@
 """How many experts a machine takes."""
 
+from pathlib import Path
+
 import pytest
 
-from app.hosting.capacity import Room, capacity
+from app.hosting.capacity import STATES, Room, capacity, measure
 from app.join.machine_checks import DISK, PROGRAM
 from app.join.problems import ProblemKind
 from experts.directory.records import MOST_EXPERTS
 from experts.host.settings import ExpertSettings
+from experts.host.state import longest_state
 from tests.support.problems import raises_problem
 
 SETTINGS = ExpertSettings(grid=(8, 8), width=256, hidden=1024)  # 8.4 MB of memory, 6.3 MB of disk each
@@ -34,6 +37,22 @@ def test_a_machine_takes_what_fits_well_or_what_its_owner_says(
 def test_no_more_than_a_record_holds():
     large = ExpertSettings(grid=(64, 64), width=8, hidden=8)
     assert capacity(large, Room(PLENTY, PLENTY), None) == MOST_EXPERTS
+
+
+def test_what_a_host_has_written_itself_is_room_for_the_same_experts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Started again, it takes as many as before: its files are replaced."""
+    of_file = longest_state(SETTINGS)
+    free = {"disk": DISK + 10 * of_file}
+    monkeypatch.setattr("app.hosting.capacity.disk_free", lambda folder: free["disk"])
+    before = measure(tmp_path, tmp_path / "run")
+    (tmp_path / "run" / STATES).mkdir(parents=True)
+    for number in range(10):
+        with (tmp_path / "run" / STATES / f"0.{number}.safetensors").open("wb") as file:
+            file.truncate(of_file)
+    free["disk"] = DISK
+    again = measure(tmp_path, tmp_path / "run")
+    assert before.disk == again.disk
+    assert capacity(SETTINGS, Room(PLENTY, again.disk), None) == 10
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from experts.remote.hosting import Report
 
 def report(serves: list[Uid], copies: list[Uid], answered: int = 0, rows: int = 0, problem: str = "") -> Report:
     holdings = Holdings("peer", dict.fromkeys(serves, 1), dict.fromkeys(copies, 1))
-    return Report(holdings, answered, refused=3, rows=rows, problem=problem)
+    return Report(holdings, answered, refused=3, rows=rows, served=rows // 3, problem=problem)
 
 
 class Watched:
@@ -57,7 +57,8 @@ def test_the_work_is_told_now_and_then_with_the_speed_of_late(watched: Watched):
         for _ in range(round(PLAIN_EVERY / SPAN)):
             watched.now += SPAN
             console.show(report([(0, 0)], [], answered=round(2 * watched.now), rows=round(600 * watched.now)))
-        assert watched.lines() == ["serving 1 | copying 0 | 2.0 calls and 600 rows a second | 120 answered, 3 refused"]
+        work = "12,000 tokens served | 2.0 calls and 600 rows a second | 120 answered, 3 refused"
+        assert watched.lines() == [f"serving 1 | copying 0 | {work}"]
 
 
 def test_a_full_disk_is_told_once_and_that_it_is_over(watched: Watched):

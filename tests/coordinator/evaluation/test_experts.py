@@ -54,6 +54,7 @@ def test_both_are_said_and_the_trunk_alone_is_recorded(
         caller.lose(list(caller.alive()))
         evaluator.evaluate(Snapshot(6, state, {}), threading.Event())
         alone = [one.loss for one in ledger.evaluations()]
+        recorded = [one.loss_with_experts for one in ledger.evaluations()]
     finally:
         ledger.close()
     (first, with_experts), (second, none) = (found.groups() for line in said if (found := SAID.search(line)))
@@ -61,3 +62,4 @@ def test_both_are_said_and_the_trunk_alone_is_recorded(
     assert math.isclose(alone[0], alone[1])
     assert with_experts is not None and with_experts != first
     assert none is None
+    assert [one and f"{one:.3f}" for one in recorded] == [with_experts, None]

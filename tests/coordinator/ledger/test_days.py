@@ -49,8 +49,8 @@ def test_a_leaderboard_of_some_days_tells_of_the_sessions_in_them(ledger: Ledger
     ledger.record([report("b", last_seen=now)], now=now)
     ledger.record([report("c", user="bo", steps={1: (10, 5.0)}, last_seen=now - 600)], now=now)
     assert [tuple(dict(one).values()) for one in ledger.leaderboard(now=now, since=MONDAY)] == [
-        ("asha", 30, 30 * 128, pytest.approx(0.01), 0.75, 100.0, now, 1, 1),
-        ("bo", 10, 10 * 128, 0.0, 0.25, 1000.0, now - 600, 1, 0),
+        ("asha", 30, 30 * 128, pytest.approx(0.01), 0.75, 0, 100.0, now, 1, 1),
+        ("bo", 10, 10 * 128, 0.0, 0.25, 0, 1000.0, now - 600, 1, 0),
     ]
 
 

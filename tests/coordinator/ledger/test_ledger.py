@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,9 +99,9 @@ def test_the_leaderboard_adds_the_sessions_of_a_user(ledger: Ledger, report: Rep
         ]
     )
     assert [tuple(dict(leader).values()) for leader in ledger.leaderboard(now=1300.0 + PRESENT_SECONDS)] == [
-        ("asha", 60, 60 * 128, 0.0, pytest.approx(6 / 11), 500.0, 1300.0, 2, 1),
-        ("bo", 50, 50 * 128, 0.0, pytest.approx(5 / 11), 1000.0, 1100.0, 1, 0),
-        ("chitra", 0, 0, 0.0, 0.0, 1000.0, 1100.0, 1, 0),
+        ("asha", 60, 60 * 128, 0.0, pytest.approx(6 / 11), 0, 500.0, 1300.0, 2, 1),
+        ("bo", 50, 50 * 128, 0.0, pytest.approx(5 / 11), 0, 1000.0, 1100.0, 1, 0),
+        ("chitra", 0, 0, 0.0, 0.0, 0, 1000.0, 1100.0, 1, 0),
     ]
 
 
@@ -135,10 +136,11 @@ def test_totals_sum_over_sessions_and_weigh_waiting_by_time(ledger: Ledger, repo
 def test_the_newest_evaluation_of_a_step_stands(ledger: Ledger) -> None:
     ledger.record_evaluation(10, 9.0, sentence_order_loss=0.7, samples=256, now=5.0)
     ledger.record_evaluation(5, 9.5, sentence_order_loss=0.7, samples=256, now=6.0)
-    ledger.record_evaluation(10, 8.0, sentence_order_loss=0.6, samples=128, sentence_order_accuracy=0.75, now=7.0)
+    newer: Any = {"sentence_order_loss": 0.6, "sentence_order_accuracy": 0.75, "loss_with_experts": 7.5}
+    ledger.record_evaluation(10, 8.0, samples=128, now=7.0, **newer)
     ledger.record_evaluation(15, float("nan"), sentence_order_loss=0.6, samples=128, now=8.0)
     kept = [tuple(dict(one).values()) for one in ledger.evaluations()]
-    assert kept == [(5, 9.5, 0.7, 256, 6.0, None, None), (10, 8.0, 0.6, 128, 7.0, 0.75, None)]
+    assert kept == [(5, 9.5, 0.7, 256, 6.0, None, None, None), (10, 8.0, 0.6, 128, 7.0, 0.75, None, 7.5)]
 
 
 def test_the_unigram_loss_is_put_beside_the_evaluations_that_came_before_it(ledger: Ledger) -> None:

@@ -1,17 +1,19 @@
 """What the ledger is told of the records that peers signed."""
 
+from typing import Any
+
 import pytest
 from hivemind.p2p import PeerID
 from pydantic.v1 import ValidationError
 
 from coordinator.ledger.recorder import AdmittedRecord, reachable, session_reports
 from swarm import clock
-from swarm.dht.records import PRESENT_SECONDS, SessionRecord
+from swarm.dht.records import MOST_HOSTS_TOLD, PRESENT_SECONDS, SessionRecord
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 
 
-def record(country: str = "") -> SessionRecord:
+def record(country: str = "", **changes: Any) -> SessionRecord:
     return SessionRecord(
         session_id="0" * 32,
         shown_pass=b"",
@@ -27,6 +29,7 @@ def record(country: str = "") -> SessionRecord:
         averaging_failures=0,
         data_wait_fraction=0.0,
         left=False,
+        **changes,
     )
 
 
@@ -40,6 +43,26 @@ def test_a_country_is_kept_if_it_is_one(said: str, kept: str | None):
 def test_a_record_with_anything_else_for_a_country_is_none(country: str):
     with pytest.raises(ValidationError):
         record(country=country)
+
+
+def test_tokens_that_hosts_served_are_told_by_host():
+    told = [{"host": str(PEER), "tokens": 5}]
+    (report,) = session_reports([(PEER, "asha", record(served=told))])
+    assert (report.served, report.hosts_experts) == ({str(PEER): 5}, False)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [{"host": str(PEER), "tokens": 0}],
+        [{"host": str(PEER), "tokens": 2**41}],
+        [{"host": "a name", "tokens": 1}],
+        [{"host": str(PEER), "tokens": 1}] * (MOST_HOSTS_TOLD + 1),
+    ],
+)
+def test_a_record_that_tells_of_them_in_another_form_is_none(told: list[dict[str, object]]):
+    with pytest.raises(ValidationError):
+        record(served=told)
 
 
 def test_a_session_is_the_signers_whatever_it_says():

@@ -54,6 +54,7 @@ def test_gradients_of_a_batch_make_one_step():
     assert (host.experts[A].version, host.experts[B].version) == (1, 0)
     alone = computing()
     of_y = alone.compute([calls[1]])[0]
+    assert host.served == {"x": 6, "y": 3}
     assert of_y.data == outcomes[1].data  # the gradients of the inputs are the caller's own
 
 
@@ -80,6 +81,7 @@ def test_a_bad_call_is_refused_changes_nothing_and_harms_no_other(bad: Call):
     (outcome,) = host.compute([bad])
     assert outcome.refused
     assert not outcome.data
+    assert not host.served["eve"]
     assert to_bytes(host.experts[A]) == before
     good = [forward(A, rows(2)), backward(A, rows(2), rows(2, 1))]
     first, refused, last = host.compute([good[0], bad, good[1]])

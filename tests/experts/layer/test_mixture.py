@@ -7,7 +7,7 @@ from torch import nn
 from experts.expert import Expert, new_expert
 from experts.grid import Grid, Uid, all_uids
 from experts.layer.local import LocalExperts, LossyNetwork, Network
-from experts.layer.mixture import MixtureOfExperts
+from experts.layer.mixture import BatchCounts, MixtureOfExperts
 
 GRID = (2, 2)
 TRUNK, WIDTH = 12, 8
@@ -71,6 +71,17 @@ def test_experts_are_off_in_the_given_share_of_the_training_batches():
     assert off / 400 == pytest.approx(0.15, abs=0.06)
     layer.eval()
     assert all(layer(rows(2)).called for _ in range(50))
+
+
+def test_batches_in_which_each_row_has_all_its_answers_are_counted_in_training_alone():
+    caller = LocalExperts(some_experts())
+    layer = made(caller).train()
+    for _ in range(3):
+        layer(rows())
+    caller.lose(list(caller.alive())[1:])
+    layer(rows())  # one expert is alive, and rows may have two
+    layer.eval()(rows())
+    assert layer.counts == BatchCounts(batches=4, whole=3)
 
 
 def test_the_state_of_the_layer_holds_no_expert():

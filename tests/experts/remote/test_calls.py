@@ -11,7 +11,7 @@ from experts.host.computing import Outcome
 from experts.host.settings import ExpertSettings
 from experts.layer.calling import call_experts
 from experts.layer.gate import Choice
-from tests.experts.remote.small_hosts import ALL, SETTINGS, SmallHosts, rows, sent
+from tests.experts.remote.small_hosts import ALL, SETTINGS, Host, SmallHosts, rows, sent
 from tests.support.waiting import wait_until
 
 A, B = ALL[0], ALL[1]
@@ -35,6 +35,25 @@ def test_answers_are_those_of_the_experts(hosts: SmallHosts):
     assert {uid: one.shape for uid, one in gradients.items()} == {uid: one.shape for uid, one in inputs.items()}
     assert (here.versions, there.versions) == ({A: 1}, {B: 1})
     assert (caller.counts.asked, caller.counts.answered, caller.counts.silent) == (4, 4, 0)
+
+
+def peer_of(host: Host) -> str:
+    return host.p2p.peer_id.to_base58()
+
+
+def test_rows_that_came_back_both_ways_are_counted_for_their_host(hosts: SmallHosts):
+    here, there = hosts.host([A, ALL[2]]), hosts.host([B])
+    caller = hosts.caller(here, there)
+    inputs = {A: rows(3, 1), B: rows(4, 2), ALL[2]: rows(5, 3), ALL[3]: rows(6)}
+    caller.forward(inputs)
+    assert not caller.served
+    gradients = {uid: torch.ones_like(one) for uid, one in inputs.items()}
+    for times in (1, 2):
+        assert set(caller.backward(inputs, gradients)) == {A, B, ALL[2]}
+        assert caller.served == {peer_of(here): 8 * times, peer_of(there): 4 * times}
+    there.computing.experts.clear()
+    caller.backward(inputs, gradients)
+    assert caller.served == {peer_of(here): 24, peer_of(there): 8}, "what is refused was not served"
 
 
 def test_one_request_goes_to_each_host(hosts: SmallHosts):

@@ -18,6 +18,7 @@ from experts.grid import Uid
 from experts.host.files import StateFiles
 from experts.host.settings import settings_of
 from experts.released import FILE, steps_of
+from experts.versions import rollbacks, steps_taken
 from swarm.errors import SwarmError
 from tests.peers.experts.callers import SAID, STOP, call_experts, host_closely
 from tests.support.forked import start_function
@@ -31,6 +32,7 @@ MARGIN = 1.0  # beyond it, on a machine that is not quite quiet
 SERVING_FROM = re.compile(r"serving expert \((\d), (\d)\) from step (\d+)")
 HOLDINGS = re.compile(r"Serving (.*); keeping copies of (.*)\.$", re.MULTILINE)
 UID = re.compile(r"\d\.\d")
+GOES_BACK = re.compile(r"expert \((\d), (\d)\) goes back to step (\d+)")
 RECOVERED = re.compile(r"expert \((\d), (\d)\) begins with the coordinator's state of step (\d+)")
 
 
@@ -207,6 +209,31 @@ def test_after_the_end_of_everything_experts_are_what_the_last_checkpoint_has(ho
     run.wait_for_answers()
     assert run.logged("hema", RECOVERED) == run.logged("hema", SERVING_FROM) == kept
     run.end_well(host)
+
+
+@pytest.mark.faults
+def test_when_the_run_goes_back_its_experts_do(hosted: Callable[..., Hosted]):
+    run = hosted(target_batch_size=2048, access={"open": True}, coordinator={"keep_checkpoints": 100})
+    swarm = run.swarm
+    host, trainer = run.host("hema"), swarm.trainer("asha")
+    run.call()
+
+    def whole() -> list[int]:
+        folders = (file.parent.name for file in swarm.state.glob(f"checkpoints/checkpoint-*/{FILE}"))
+        return sorted(int(name.removeprefix("checkpoint-")) for name in folders)
+
+    swarm.wait(lambda: len(whole()) >= 2, "two checkpoints with states of experts")
+    chosen = whole()[-1]
+    then = steps_of(swarm.state / "checkpoints" / f"checkpoint-{chosen}" / FILE)
+    swarm.wait_for_step(chosen + 2)
+    admin(swarm.url, swarm.state / ADMIN_KEY, "restore", str(chosen))
+    swarm.wait(lambda: run.logged("hema", GOES_BACK).keys() == then.keys(), "the host that goes back")
+    assert run.logged("hema", GOES_BACK) == then
+    run.wait_for_answers()
+    assert trainer.stop(PATIENCE) == 0
+    run.end_well(host)
+    after = run.files("hema")
+    assert all(rollbacks(after[uid]) == 1 and steps_taken(after[uid]) > then[uid] for uid in then), "they learn on"
 
 
 @pytest.mark.faults

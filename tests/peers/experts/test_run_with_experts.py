@@ -26,6 +26,11 @@ def steps_in(checkpoints: Path) -> int:
     return max((min(one.values()) for one in found if len(one) == 4), default=0)
 
 
+def tokens_served(swarm: SmallSwarm) -> dict[str, int]:
+    """What hosts are credited, by user."""
+    return {one.user: one.tokens_served for one in swarm.ledger.leaderboard() if one.tokens_served}
+
+
 def answers(trainer: Peer, experts: str) -> bool:
     """Whether so many experts answer a trainer, as it says last."""
     return trainer.said(ANSWERING)[-1:] == [experts]
@@ -44,6 +49,11 @@ def test_experts_learn_on_their_host_and_the_run_goes_on_without_it(small_swarm:
     before = steps_in(checkpoints)
     swarm.wait(lambda: steps_in(checkpoints) > before, "more steps of all experts in a later checkpoint")
     swarm.wait(lambda: swarm.peers[0].said(WITH_EXPERTS), "a held-out loss with experts")
+
+    swarm.wait(lambda: tokens_served(swarm).get("~hema"), "credit for the host")
+    assert tokens_served(swarm).keys() == {"~hema"}
+    swarm.wait(lambda: "2 trainers" in text_of(swarm.peers[0]), "both trainers at the coordinator")
+    assert "3 trainers" not in text_of(swarm.peers[0]), "a host is none"
 
     host.kill()
     for trainer in trainers:

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,20 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 import coordinator.ledger.migrations
+from coordinator.ledger.ingest import SessionReport
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.storage.database import LedgerError
 from coordinator.ledger.storage.upgrade import VERSION_TABLE
 from coordinator.ledger.tables import Base
 from tests.support.waiting import PATIENCE
+
+TAKE_BACK_HOSTS = (  # what the fourth step has added
+    "ALTER TABLE sessions DROP COLUMN hosts_experts",
+    "ALTER TABLE sessions DROP COLUMN tokens_served",
+    "ALTER TABLE days DROP COLUMN tokens_served",
+    "ALTER TABLE evaluations DROP COLUMN loss_with_experts",
+    "DROP TABLE served",
+)
 
 # Opens a ledger, and kills itself after so many statements of its own.
 OPENER = """
@@ -98,11 +108,30 @@ def test_a_ledger_of_the_first_tables_keeps_its_evaluations(ledger_url: str, tmp
     engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
     with engine.begin() as connection:
         connection.execute(text("ALTER TABLE evaluations DROP COLUMN unigram_loss"))
+        for statement in TAKE_BACK_HOSTS:
+            connection.execute(text(statement))
         connection.execute(text("INSERT INTO evaluations VALUES (5, 6.5, 0.7, 64, 1000.0, 0.75)"))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
     engine.dispose()
     ledger = open_ledger(ledger_url, tmp_path)
-    assert [tuple(dict(one).values()) for one in ledger.evaluations()] == [(5, 6.5, 0.7, 64, 1000.0, 0.75, None)]
+    assert [tuple(dict(one).values()) for one in ledger.evaluations()] == [(5, 6.5, 0.7, 64, 1000.0, 0.75, None, None)]
+    ledger.close()
+
+
+def test_a_ledger_from_before_hosts_had_credit_keeps_its_people(
+    ledger_url: str, tmp_path: Path, report: Callable[..., SessionReport]
+) -> None:
+    ledger = open_ledger(ledger_url, tmp_path)
+    ledger.record([report("a", steps={1: (32, 9.0)})])
+    ledger.close()
+    engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
+    with engine.begin() as connection:
+        for statement in TAKE_BACK_HOSTS:
+            connection.execute(text(statement))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0003'"))
+    engine.dispose()
+    ledger = open_ledger(ledger_url, tmp_path)
+    assert [(one.user, one.samples, one.tokens_served) for one in ledger.leaderboard()] == [("asha", 32, 0)]
     ledger.close()
 
 

@@ -9,6 +9,7 @@ from experts.host.files import StateFiles
 from experts.host.worker import BUSY
 from experts.remote.recovering import ANSWER
 from experts.remote.service import NOT_HERE, NOTHING_NEWER
+from experts.versions import rolled_back
 from swarm.errors import StorageError
 from tests.experts.remote.one_host.scene import SETTINGS, SETTLED, TIMES, A, B, C, D, Peer, Scene, state
 from tests.experts.remote.one_host.scene import scene as scene
@@ -30,7 +31,6 @@ def test_each_expert_begins_with_the_state_that_has_most_steps(scene: Scene, coo
         await asyncio.sleep(SETTLED)
         assert scene.hosting.holdings.serves == {A: 7, B: 5, C: 2, D: 0}
         assert scene.files == {A: 7, B: 5, C: 2, D: 0}
-        await asyncio.sleep(SETTLED)
         assert sorted(coordinator.asked) == [A, B, C, D], "once each"
 
     scene.play(course)
@@ -94,5 +94,41 @@ def test_records_are_kept_up_while_states_arrive_slowly(scene: Scene, coordinato
         scene.experts.clear()
         await asyncio.sleep(100.0)
         assert len(scene.directory.stored) >= before + 9
+
+    scene.play(course)
+
+
+def test_after_a_rollback_of_the_run_a_host_goes_on_from_the_coordinators_states(scene: Scene, coordinator: Peer):
+    older = rolled_back(2, newest=9)
+
+    async def course() -> None:
+        await asyncio.sleep(SETTLED)
+        scene.experts[A].version = scene.experts[B].version = 9
+        coordinator.refuses = {A: BUSY.refused, C: NOTHING_NEWER.refused, D: NOT_HERE.refused}
+        coordinator.has(B, older)
+        await asyncio.sleep(TIMES.ask)
+        assert scene.hosting.holdings.serves == {A: 9, B: older, C: 2, D: 0}
+        coordinator.refuses.pop(A)
+        coordinator.has(A, older)
+        scene.experts[B].version += 1  # it learns on
+        await asyncio.sleep(TIMES.ask)
+        assert scene.hosting.holdings.serves == {A: older, B: older + 1, C: 2, D: 0}
+        await asyncio.sleep(TIMES.copy + TIMES.look)
+        assert scene.files == {A: older, B: older + 1, C: 2, D: 0}
+
+    scene.play(course)
+
+
+def test_a_coordinator_that_is_away_keeps_no_host_from_serving(scene: Scene, coordinator: Peer):
+    async def course() -> None:
+        await asyncio.sleep(SETTLED)
+        coordinator.hangs = True
+        await asyncio.sleep(TIMES.ask + TIMES.transfer)
+        assert scene.hosting.holdings.serves == {A: 7, B: 5, C: 2, D: 0}
+        coordinator.hangs = False
+        coordinator.refuses.pop(D)
+        coordinator.has(D, rolled_back(0, newest=0))
+        await asyncio.sleep(TIMES.ask + TIMES.transfer)
+        assert scene.hosting.holdings.serves[D] == rolled_back(0, newest=0)
 
     scene.play(course)
