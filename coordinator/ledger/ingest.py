@@ -42,7 +42,7 @@ class SessionReport:
     """What one session says about itself; times are unix seconds, counts are since its start.
 
     `contributions` are what headers credit to it that were read since the last report, for all their members at once.
-    `country` is a code of ISO 3166, if the person gave it.
+    `country` is a code of ISO 3166, if the person gave it. `pause` says why it computes nothing, if it does not.
     """
 
     session_id: str
@@ -60,6 +60,7 @@ class SessionReport:
     left: bool = False
     contributions: tuple[Contribution, ...] = ()
     country: str | None = None
+    pause: str = ""
 
 
 _COLUMNS = {  # of a session, by field of its report
@@ -183,7 +184,7 @@ def is_plausible(report: SessionReport) -> bool:
             and abs(one.loss) <= _LARGEST
             for one in report.contributions
         )
-        and all(map(_is_text, (report.session_id, report.user, report.peer_id, report.device)))
+        and all(map(_is_text, (report.session_id, report.user, report.peer_id, report.device, report.pause)))
         and (report.country is None or re.fullmatch("[A-Z]{2}", report.country) is not None)
     )
 

@@ -40,6 +40,7 @@ class SessionRow(Base):
     seconds: Mapped[float]
     heard: Mapped[float]
     country: Mapped[str | None] = mapped_column(String(2))
+    pause: Mapped[str | None] = mapped_column(String(20))
 
 
 class HeaderRow(Base):

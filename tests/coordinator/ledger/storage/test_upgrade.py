@@ -97,6 +97,7 @@ def test_a_ledger_of_the_first_tables_keeps_its_evaluations(ledger_url: str, tmp
     open_ledger(ledger_url, tmp_path).close()
     engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
     with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE sessions DROP COLUMN pause"))
         connection.execute(text("ALTER TABLE evaluations DROP COLUMN unigram_loss"))
         connection.execute(text("INSERT INTO evaluations VALUES (5, 6.5, 0.7, 64, 1000.0, 0.75)"))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
