@@ -6,6 +6,7 @@ So a pause of hours takes little memory and nothing of the line, and going on is
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,14 +35,14 @@ def watch_for(wishes: Wishes, peer_folder: Path, order: Path | None) -> PauseWat
     return PauseWatch(wishes, machine.facts, machine.carried)
 
 
-def wait_until_over(watch: PauseWatch, say: Say) -> None:
+def wait_until_over(watch: PauseWatch, say: Say, sleep: Callable[[float], None] = time.sleep) -> None:
     """Wait while the trainer would have to pause; it is in no run yet."""
     said = None
     while (pause := watch.look()) is not None:
         if pause != said:
             said = pause
             say(f"Waits before it joins: {pause.reason}.")
-        time.sleep(LOOK_EVERY)
+        sleep(LOOK_EVERY)
 
 
 def begin_again(token: str | None) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Fifty pauses of a trainer: what it had gathered goes into the next global step, and nobody waits for it."""
+"""Pauses of a trainer: what it had gathered goes into the next step; for a long one it leaves, and comes back."""
 
 import signal
 from collections.abc import Callable
@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import trainer.training_loop
-from tests.support.small_swarm import SmallSwarm, newest_step_said, run_closely, text_of
+from coordinator.ledger.answers import SessionSummary
+from tests.support.small_swarm import COUNTING, SmallSwarm, living_processes, newest_step_said, run_closely, text_of
 from tests.support.waiting import PATIENCE
+from tests.trainer.pausing.desktop import needs_bus, running_desktop
 from trainer.training_step import BatchResult
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
@@ -65,3 +67,35 @@ def test_no_sample_is_lost_over_fifty_pauses(small_swarm: Callable[..., SmallSwa
     assert samples() > 0
     swarm.wait(lambda: seen() == samples(), "all that asha has computed")
     assert "Traceback" not in text_of(asha) + text_of(bela)
+
+
+@needs_bus
+def test_where_bytes_cost_a_trainer_leaves_the_run_and_comes_back_as_the_same_person(
+    small_swarm: Callable[..., SmallSwarm], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    swarm = small_swarm(target_batch_size=2048)
+    swarm.trainer("bela")
+    with running_desktop(tmp_path_factory.mktemp("desktop"), has_gnome=False) as desktop:
+        bus = {"DBUS_SYSTEM_BUS_ADDRESS": desktop.address}
+        asha = swarm.trainer("asha", by_command=True, environment=bus)
+        swarm.wait(lambda: asha.said(COUNTING), "first sample of asha")
+        desktop.metered = 1
+        swarm.wait(lambda: "Waits before it joins: the connection costs by the byte" in text_of(asha), "pause of asha")
+        swarm.wait(lambda: len(living_processes(asha)) == 1, "end of its helpers")
+        (own,) = living_processes(asha)
+        assert own.split()[0] == str(asha.process.pid)
+        swarm.wait(lambda: [one.pause for one in _sessions(swarm) if one.left] == ["metered line"], "goodbye")
+        (before,) = _sessions(swarm)
+        desktop.metered = 2
+        swarm.wait(lambda: len(asha.said(COUNTING)) == 2, "first sample after the pause")
+        swarm.wait(lambda: sum(one.samples for one in _sessions(swarm)) > before.samples, "credit after the pause")
+        assert len({one.peer_id for one in _sessions(swarm)}) == 1
+        desktop.metered = 3
+        swarm.wait(lambda: text_of(asha).count("Waits before it joins") == 2, "another pause")
+        asha.process.send_signal(signal.SIGTERM)
+        assert asha.process.wait(PATIENCE) == 130
+    assert "Traceback" not in text_of(asha)
+
+
+def _sessions(swarm: SmallSwarm) -> list[SessionSummary]:
+    return [one for one in swarm.ledger.people.newest_sessions(10) if one.user == "~asha"]
