@@ -1,5 +1,6 @@
 """Options of commands; several have some of them in common."""
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,18 @@ import typer
 
 from swarm.countries import country_code
 from swarm.logging import logs
+from trainer.pausing.wishes import When, when
+
+CONNECTIONS = "Connections"  # panels of the help
+CONSIDERATE = "When to train, and how much of this machine to take"
+
+
+class Priority(str, Enum):
+    """Of the trainer among the programs of its machine."""
+
+    LOW = "low"
+    NORMAL = "normal"
+
 
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="the run file, such as runs/demo.yaml", show_default=False)
@@ -29,17 +42,29 @@ PeersOption = Annotated[
 ]
 ListenOption = Annotated[
     list[str],
-    typer.Option("--listen", metavar="ADDRESS", help="address to listen on, such as /ip4/0.0.0.0/tcp/31337"),
+    typer.Option(
+        "--listen",
+        metavar="ADDRESS",
+        help="address to listen on, such as /ip4/0.0.0.0/tcp/31337",
+        rich_help_panel=CONNECTIONS,
+    ),
 ]
 AnnounceOption = Annotated[
     list[str],
     typer.Option(
-        "--announce", metavar="ADDRESS", help="address that other peers connect to, if it differs from --listen"
+        "--announce",
+        metavar="ADDRESS",
+        help="address that other peers connect to, if it differs from --listen",
+        rich_help_panel=CONNECTIONS,
     ),
 ]
 RelayOption = Annotated[
     list[str],
-    typer.Option(metavar="ADDRESS", help="peer through which others can reach this one; may be repeated"),
+    typer.Option(
+        metavar="ADDRESS",
+        help="peer through which others can reach this one; may be repeated",
+        rich_help_panel=CONNECTIONS,
+    ),
 ]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default the best there is")]
 MicroBatchOption = Annotated[
@@ -60,15 +85,96 @@ CountryOption = Annotated[
 ]
 UploadOption = Annotated[
     float | None,
-    typer.Option("--max-upload", metavar="MBIT", min=1.0, help="the most that averaging may send, in Mbit/s"),
+    typer.Option(
+        "--max-upload",
+        metavar="MBIT",
+        min=1.0,
+        help="the most that averaging may send, in Mbit/s",
+        rich_help_panel=CONNECTIONS,
+    ),
 ]
 DownloadOption = Annotated[
     float | None,
-    typer.Option("--max-download", metavar="MBIT", min=1.0, help="the most that averaging may fetch, in Mbit/s"),
+    typer.Option(
+        "--max-download",
+        metavar="MBIT",
+        min=1.0,
+        help="the most that averaging may fetch, in Mbit/s",
+        rich_help_panel=CONNECTIONS,
+    ),
 ]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", help="also show the steps of the start, and messages of hivemind and libp2p")
 ]
 LogLevelOption = Annotated[
     logs.Level, typer.Option("--log-level", envvar="SAHAJ_LOG_LEVEL", help="lowest level of messages in the log")
+]
+
+WhenOption = Annotated[
+    When,
+    typer.Option(
+        "--when",
+        metavar="WHEN",
+        parser=when,
+        help="always; idle: while nobody uses this machine; night; or hours, such as 22:00-07:00. "
+        "idle,night is either of them, idle+night both at once",
+        rich_help_panel=CONSIDERATE,
+    ),
+]
+IdleAfterOption = Annotated[
+    float,
+    typer.Option(
+        metavar="MINUTES", min=0.1, help="without a key or a movement make it idle", rich_help_panel=CONSIDERATE
+    ),
+]
+OnBatteryOption = Annotated[
+    bool,
+    typer.Option("--on-battery", help="train from the battery, too; else it pauses", rich_help_panel=CONSIDERATE),
+]
+OnMeteredOption = Annotated[
+    bool,
+    typer.Option(
+        "--on-metered",
+        help="use connections, too, that cost by the byte; else it pauses there",
+        rich_help_panel=CONSIDERATE,
+    ),
+]
+MaxTrafficOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="GB", min=0.01, help="the most that averaging may send and fetch a day", rich_help_panel=CONSIDERATE
+    ),
+]
+CoresOption = Annotated[
+    int | None, typer.Option(min=1, help="cores of the processor to use; by default all", rich_help_panel=CONSIDERATE)
+]
+PriorityOption = Annotated[
+    Priority,
+    typer.Option(help="low: other programs come first to processor and disk", rich_help_panel=CONSIDERATE),
+]
+ShareOption = Annotated[
+    float,
+    typer.Option(
+        "--gpu-share",
+        metavar="PERCENT",
+        min=1.0,
+        max=100.0,
+        help="of the time in which the GPU computes, or the processor where there is none",
+        rich_help_panel=CONSIDERATE,
+    ),
+]
+MaxTemperatureOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="CELSIUS",
+        min=30.0,
+        help="keep an NVIDIA GPU below it, by computing for less of the time",
+        rich_help_panel=CONSIDERATE,
+    ),
+]
+MaxPowerOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="WATTS", min=10.0, help="keep an NVIDIA GPU below it, in the same way", rich_help_panel=CONSIDERATE
+    ),
 ]

@@ -123,12 +123,14 @@ class Direction:
     def __init__(self, cap: float | None, clock: Callable[[], float]):
         self.cap = Cap(math.inf if cap is None else cap * MEGABIT, clock)
         self.meter = Meter(clock)
+        self.total = 0  # bytes that had their turn
 
     async def turn(self, size: int, *, is_urgent: bool) -> float:
         """Wait until so many bytes are within the cap; returns for how many seconds.
 
         What is urgent does not wait; it makes the others wait longer.
         """
+        self.total += size
         seconds = self.cap.reserve(size)
         if not seconds or is_urgent:
             return 0.0
@@ -145,6 +147,11 @@ class OwnLine:
 
     def __init__(self, caps: Caps = NO_CAPS, clock: Callable[[], float] = time.monotonic):
         self.upload, self.download = Direction(caps.upload, clock), Direction(caps.download, clock)
+
+    @property
+    def traffic(self) -> int:
+        """Bytes that streams have carried, in both directions."""
+        return self.upload.total + self.download.total
 
     def bandwidth(self) -> Bandwidth | None:
         """What to tell others; None while nothing is known.

@@ -161,6 +161,11 @@ class CollaborativeOptimizer:
         bandwidth = self._shell.bandwidth
         return None if bandwidth is None else bandwidth.upload
 
+    @property
+    def traffic(self) -> int:
+        """Bytes that this peer has sent and fetched."""
+        return self._connection.traffic
+
     def computes_at(self, speed: float) -> None:
         """How many samples a second this peer computes; what rounds are planned with. 0, as of a coordinator: none."""
         self._shell.computes_at(speed)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from swarm.leaving import GRACE
+from trainer.pausing.watch import PauseWatch
 from trainer.startup_timer import StartupTimer
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class VolunteerOptions:
     max_upload: float | None = None  # Mbit/s that averaging may take
     max_download: float | None = None  # Mbit/s
     grace: float | None = None  # seconds after SIGTERM in which the global step may be finished
+    cores: int | None = None  # of the processor; None: all
 
     def network(self, initial_peers: Sequence[str], *, client_mode: bool) -> Network:
         """How this peer is reached."""
@@ -56,4 +58,5 @@ class TrainerOptions:
     chosen: VolunteerOptions = field(default_factory=VolunteerOptions)
     default_grace: float = GRACE  # seconds, where none was chosen
     when_joined: tuple[Callable[[DHT], None], ...] = ()  # called once helper processes run and threads may start
+    pauses: PauseWatch = field(default_factory=PauseWatch)
     timer: StartupTimer = field(default_factory=StartupTimer)

@@ -55,6 +55,13 @@ def pick_device(asked: str | None) -> torch.device:
     return device
 
 
+def gpu_uuid(device: torch.device) -> str:
+    """By which NVIDIA's driver knows a GPU; empty if it is no such one."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return ""
+    return str(torch.cuda.get_device_properties(device).uuid)
+
+
 def device_name(device: torch.device) -> str:
     """The device's name for people."""
     if device.type == "cuda":

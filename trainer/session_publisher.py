@@ -43,20 +43,35 @@ class SessionPublisher:
         self.client_mode = dht.client_mode
         self._addresses = [] if dht.client_mode else addresses(dht)[:MOST_ADDRESSES]
         self._started = clock.now()
-        self._published = float("-inf")
+        self._published, self._pause = float("-inf"), ""
 
-    def publish(self, session_id: str, step: int, samples_per_second: float, data_wait_fraction: float) -> None:
-        """Store the record if the last one is `PUBLISH_EVERY` seconds old; `session_id` has 32 hexadecimal digits."""
-        if time.monotonic() - self._published >= PUBLISH_EVERY:
-            self._published = time.monotonic()
-            self._store(session_id, step, samples_per_second, data_wait_fraction)
+    def publish(
+        self, session_id: str, step: int, samples_per_second: float, data_wait_fraction: float, pause: str = ""
+    ) -> None:
+        """Store the record if the last one is `PUBLISH_EVERY` seconds old, or says something else of a pause.
 
-    def leave(self, session_id: str, step: int, data_wait_fraction: float) -> None:
+        Args:
+            session_id: 32 hexadecimal digits.
+            pause: why it pauses; empty if it does not.
+        """
+        if time.monotonic() - self._published >= PUBLISH_EVERY or pause != self._pause:
+            self._published, self._pause = time.monotonic(), pause
+            self._store(session_id, step, samples_per_second, data_wait_fraction, pause)
+
+    def leave(self, session_id: str, step: int, data_wait_fraction: float, pause: str = "") -> None:
         """Store that this session is over; waits up to 2 seconds for it."""
-        self._store(session_id, step, 0.0, data_wait_fraction, left=True, wait=2.0)
+        self._store(session_id, step, 0.0, data_wait_fraction, pause, left=True, wait=2.0)
 
     def _store(
-        self, session_id: str, step: int, speed: float, data_wait: float, *, left: bool = False, wait: float = 0.0
+        self,
+        session_id: str,
+        step: int,
+        speed: float,
+        data_wait: float,
+        pause: str,
+        *,
+        left: bool = False,
+        wait: float = 0.0,
     ) -> None:
         record = SessionRecord(
             session_id=session_id,
@@ -72,6 +87,7 @@ class SessionPublisher:
             averaging_rounds=self._credit.rounds if self._credit else 0,
             averaging_failures=self._credit.failures if self._credit else 0,
             data_wait_fraction=min(1.0, max(0.0, float(data_wait))),
+            pause=pause,
             left=left,
             hosts_experts=self._credit is None,
             served=[ServedTokens(host=host, tokens=tokens) for host, tokens in self._served.of(session_id)],

@@ -4,6 +4,8 @@ import queue
 import time
 import zlib
 
+import torch
+
 from averaging.bandwidth import Caps
 from averaging.log.header import Entry
 from averaging.optimizer import CollaborativeOptimizer
@@ -23,15 +25,21 @@ from trainer.micro_batch import find_pace
 from trainer.model import build_model
 from trainer.options import TrainerOptions
 from trainer.organizer_notices import OrganizerNotices
-from trainer.precision import device_name, pick_device, use_fast_arithmetic
+from trainer.pausing.driver import Read, driver_of
+from trainer.pausing.watch import PauseWatch
+from trainer.pausing.wishes import Wishes
+from trainer.precision import device_name, gpu_uuid, pick_device, use_fast_arithmetic
 from trainer.session_publisher import SessionPublisher
 from trainer.training_loop import TrainingLoop
 from trainer.training_step import TrainingStep
 
+QUICK = 0.25  # seconds of a batch that need not be given up for a pause: even four times as long it is soon over
 
-def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_started: float) -> None:
-    """Train until the run's last global step, or until Ctrl-C or SIGTERM.
 
+def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_started: float) -> bool:
+    """Train until the run's last global step, until Ctrl-C or SIGTERM, or until a pause for which this peer leaves.
+
+    Returns whether it was such a pause.
     If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
 
     Args:
@@ -41,6 +49,9 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         SahajError: no usable text, a tokenizer that does not fit, a swarm that cannot be joined.
     """
     timer, chosen, identity, gate = options.timer, options.chosen, options.identity, options.gate
+    pauses = options.pauses
+    if chosen.cores is not None:
+        torch.set_num_threads(chosen.cores)
     tokenizer = load_tokenizer(run)
     ours = fingerprint(run, tokenizer_digest(tokenizer))
     # every peer reads the same text in an order of its own
@@ -49,6 +60,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
     with timer("building the model"):
         device = pick_device(chosen.device)
         use_fast_arithmetic(device)
+        driver = _driver(device, pauses.wishes)
         model = build_model(run, tokenizer)
         model.to(device)  # type: ignore[arg-type]  # Transformers' wrapper hides torch's signature
 
@@ -75,6 +87,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
         )
         for begin in options.when_joined:
             begin(dht)
+        pauses.start(lambda: optimizer.traffic, driver)
         grace = options.default_grace if chosen.grace is None else chosen.grace
         with (
             BatchPrefetcher(documents, tokenizer, run, batch_size=chosen.micro_batch or 4, seed=seed) as batches,
@@ -85,12 +98,13 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
                 pace = find_pace(model, batches, device, chosen.micro_batch)
             view.message(pace.describe())
             caller = None if experts is None else experts.caller  # only now: trials are not for experts to learn from
-            step = TrainingStep(model, optimizer, pace.precision, caller, compile=chosen.compile)
             speed = pace.samples_per_second
+            asks = (lambda: pauses.pause is not None) if pace.micro_batch > QUICK * speed else None
+            step = TrainingStep(model, optimizer, pace.precision, caller, compile=chosen.compile, interrupted=asks)
             loop = TrainingLoop(
-                run, gate.own.user, step, optimizer, batches, speed, credit, committed, session, experts
+                run, gate.own.user, step, optimizer, batches, speed, credit, committed, session, pauses, experts
             )
-            _run_loop(loop, OrganizerNotices(gate, identity), asked, view, process_started)
+            pausing = _run_loop(loop, OrganizerNotices(gate, identity), asked, view, process_started, pauses)
             watch.stop()
             if not asked.status:
                 loop.leave()
@@ -102,17 +116,38 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             view.farewell(credit.thanks())
             if asked.status:  # threads of hivemind may wait for the DHT that is gone
                 end_process(asked.status)
+            return pausing
     finally:
+        pauses.stop()
         end_helpers()
 
 
+def _driver(device: torch.device, wishes: Wishes) -> Read | None:
+    """What tells of the GPU, if there is a limit to hold."""
+    if wishes.max_temperature is None and wishes.max_power is None:
+        return None
+    return driver_of(gpu_uuid(device), wishes, time.monotonic)
+
+
 def _run_loop(
-    loop: TrainingLoop, organizer: OrganizerNotices, asked: Asked, view: ConsoleView, process_started: float
-) -> None:
-    """Train until the run is done, the organizer ends it for this peer, or this peer is asked to leave."""
-    has_counted = False
+    loop: TrainingLoop,
+    organizer: OrganizerNotices,
+    asked: Asked,
+    view: ConsoleView,
+    process_started: float,
+    pauses: PauseWatch,
+) -> bool:
+    """Train until the run is done, the organizer ends it for this peer, or this peer is to leave.
+
+    Returns whether it is to leave for a long pause.
+    """
+    has_counted = pausing = False
     while not loop.is_done() and not organizer.reason_to_leave():
         if asked.is_set() and not loop.can_finish_step(asked.left()):
+            break
+        patience = pauses.seconds_to_leave
+        if patience is not None and not loop.can_finish_step(patience):
+            pausing = True
             break
         outcome = loop.step(compute=not asked.is_set())
         for message in (*organizer.new_announcements(), *outcome.messages):
@@ -124,3 +159,4 @@ def _run_loop(
     view.update(loop.view())
     if reason := organizer.reason_to_leave():
         view.message(reason)
+    return pausing

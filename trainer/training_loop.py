@@ -13,8 +13,10 @@ from trainer.console.view import View, status_of
 from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
 from trainer.experts import ReachedExperts
+from trainer.pausing.decision import Pause
+from trainer.pausing.watch import PauseWatch
 from trainer.session_publisher import SessionPublisher
-from trainer.training_step import BatchResult, TrainingStep
+from trainer.training_step import BatchResult, Interrupted, TrainingStep
 
 SMOOTHING = 0.9  # of the speed shown, per batch
 PAUSE = 0.05  # seconds that a step without a batch waits
@@ -34,6 +36,7 @@ class TrainingLoop:
     Args:
         speed: samples a second that this peer computes, as first measured.
         committed: headers that were applied; the optimizer puts them there from another thread.
+        pauses: when not to compute.
         experts: of the run, if it has any; shown in the console.
     """
 
@@ -48,11 +51,14 @@ class TrainingLoop:
         credit: CreditTracker,
         committed: "queue.SimpleQueue[Entry]",
         session: SessionPublisher,
+        pauses: PauseWatch,
         experts: ReachedExperts | None = None,
     ):
         self._run, self._name, self._optimizer, self._batches = run, name, optimizer, batches
         self._training_step, self._speed, self._session = training_step, speed, session
         self._credit, self._committed, self._experts = credit, committed, experts
+        self._pauses = pauses
+        self._pause: Pause | None = None  # as the volunteer and the others were last told
         self._rests = False  # as the volunteer was last told
         self._states_told = 0  # states loaded of which the volunteer was told
         self._began = self._computed_at = time.monotonic()
@@ -64,23 +70,42 @@ class TrainingLoop:
 
     def step(self, *, compute: bool) -> StepOutcome:
         """Compute a batch if one is needed and `compute`, or wait a moment; then publish this session's record."""
-        counted, messages = False, []
-        if compute and self._optimizer.trains:
-            result = self._compute()
+        counted, messages = False, self._pausing()
+        if not compute or self._pause is not None or not self._optimizer.trains:
+            time.sleep(PAUSE)
+            self._computed_at = time.monotonic()
+        elif not self._pauses.duty.may_begin():
+            time.sleep(PAUSE)
+        elif (result := self._compute()) is not None:
             counted = result.counts
             if not result.is_finite:
                 messages.append(f"A batch was left out: its loss or gradient is not finite ({result.loss:.3g}).")
-        else:
-            time.sleep(PAUSE)
-            self._computed_at = time.monotonic()
         messages += self._record_headers()
         messages += self._changes()
-        self._session.publish(self._session_id, self._shown_step, self._speed, self._data_wait_fraction)
+        speed = 0.0 if self._pause is not None else self._speed
+        self._session.publish(self._session_id, self._shown_step, speed, self._data_wait_fraction, self._told)
         return StepOutcome(counted, tuple(messages))
 
-    def _compute(self) -> BatchResult:
-        result = self._training_step(self._batches.next())
+    def _pausing(self) -> list[str]:
+        """Begin or end a pause, and tell of it. No plan counts on a peer that says that it computes nothing."""
+        before, self._pause = self._pause, self._pauses.pause
+        if self._pause == before:
+            return []
+        if self._pause is None:
+            self._optimizer.computes_at(self._speed)
+            return ["Goes on."]
+        self._optimizer.computes_at(0.0)
+        return [f"Pauses: {self._pause.reason}. What it has gathered goes into the next global step."]
+
+    def _compute(self) -> BatchResult | None:
+        """Compute a batch; None: it was given up for a pause."""
+        batch, began = self._batches.next(), time.monotonic()
+        try:
+            result = self._training_step(batch)
+        except Interrupted:
+            return None
         now = time.monotonic()
+        self._pauses.duty.computed(now - began)
         self._speed = SMOOTHING * self._speed + (1 - SMOOTHING) * result.samples / max(now - self._computed_at, 1e-6)
         self._computed_at = now
         self._optimizer.computes_at(self._speed)
@@ -130,7 +155,7 @@ class TrainingLoop:
         """Say goodbye to the other peers, and publish that this session is over."""
         self._optimizer.shutdown()
         self._record_headers()
-        self._session.leave(self._session_id, self._shown_step, self._data_wait_fraction)
+        self._session.leave(self._session_id, self._shown_step, self._data_wait_fraction, self._told)
 
     def view(self) -> View:
         """What the console shows now."""
@@ -147,15 +172,20 @@ class TrainingLoop:
             own_samples=credit.samples,
             swarm_samples=step * target + progress.gathered,
             loss=credit.loss,
-            samples_per_second=self._speed,
+            samples_per_second=0.0 if self._pause is not None else self._speed,
             swarm_samples_per_second=credit.swarm_samples_per_second,
             averaging_rounds=credit.rounds,
             averaging_failures=credit.failures,
             data_wait_fraction=self._data_wait_fraction,
             client_mode=self._session.client_mode,
-            status=status_of(progress, has_state=self._optimizer.step >= 0),
+            status=status_of(progress, self._pause, has_state=self._optimizer.step >= 0),
             experts=None if self._experts is None else self._experts.answering,
         )
+
+    @property
+    def _told(self) -> str:
+        """Of a pause, to the others."""
+        return "" if self._pause is None else self._pause.cause.told
 
     @property
     def _session_id(self) -> str:

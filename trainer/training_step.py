@@ -1,9 +1,12 @@
 """One batch forward and backward; its gradient goes to the swarm."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from averaging.optimizer import CollaborativeOptimizer
 from experts.calls import ExpertCaller
@@ -23,11 +26,16 @@ class BatchResult:
     counts: bool  # its gradient is in the swarm's next update, or the one after
 
 
+class Interrupted(Exception):
+    """A batch was given up, because the trainer has to pause."""
+
+
 class TrainingStep:
     """Made once for a model, then called with each batch.
 
     Args:
         experts: reaches those of the run, if it has any.
+        interrupted: whether to give the batch up, which is asked between its layers; None: no batch takes long.
     """
 
     def __init__(
@@ -38,6 +46,7 @@ class TrainingStep:
         experts: ExpertCaller | None = None,
         *,
         compile: bool,
+        interrupted: Callable[[], bool] | None = None,
     ):
         self._model, self._optimizer, self._precision = model, optimizer, precision
         self._forward = torch.compile(model) if compile else model
@@ -46,9 +55,15 @@ class TrainingStep:
         if experts is not None and model.expert_term is not None:
             model.expert_term.mixture.caller, model.expert_term.mixture.counts = experts, BatchCounts()
             model.expert_term.mixture.loss_scale = self._scaler.get_scale
+        if interrupted is not None and not compile:  # a compiled model would fall apart at each question
+            ask_between_layers(model, interrupted)
 
     def __call__(self, batch: Batch) -> BatchResult:
-        """Compute the gradient with the swarm's newest parameters."""
+        """Compute the gradient with the swarm's newest parameters.
+
+        Raises:
+            Interrupted: the batch was given up; it counts nowhere.
+        """
         optimizer, masked = self._optimizer, 0
         optimizer.begin_batch()
         try:
@@ -69,3 +84,23 @@ class TrainingStep:
             self._scaler.update()
         gradients = [one.grad for one in self._model.parameters() if one.grad is not None]
         return bool(torch.isfinite(torch.stack(torch._foreach_norm(gradients)).sum()))
+
+
+def ask_between_layers(model: nn.Module, interrupted: Callable[[], bool]) -> None:
+    """Have each layer raise `Interrupted` before it computes, forward and backward, if the answer is yes."""
+
+    def ask() -> None:
+        if interrupted():
+            raise Interrupted
+
+    def before(_layer: nn.Module, _inputs: Any) -> None:
+        ask()
+
+    def after(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+        if isinstance(output, Tensor) and output.requires_grad:
+            output.register_hook(lambda _: ask())
+
+    for layer in model.modules():
+        if not any(True for _ in layer.children()):
+            layer.register_forward_pre_hook(before)
+            layer.register_forward_hook(after)

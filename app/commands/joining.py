@@ -7,24 +7,37 @@ import typer
 
 from app import startup
 from app.options import (
+    CONNECTIONS,
     AnnounceOption,
     CompileOption,
+    CoresOption,
     CountryOption,
     DeviceOption,
     DownloadOption,
     GraceOption,
+    IdleAfterOption,
     LinkArgument,
     ListenOption,
     LogLevelOption,
+    MaxPowerOption,
+    MaxTemperatureOption,
+    MaxTrafficOption,
     MicroBatchOption,
     NameOption,
+    OnBatteryOption,
+    OnMeteredOption,
+    Priority,
+    PriorityOption,
     RelayOption,
+    ShareOption,
     UploadOption,
     VerboseOption,
+    WhenOption,
     WriteTokenOption,
 )
 from app.startup import start_peer
 from swarm.logging import logs
+from trainer.pausing.wishes import IDLE_AFTER, Wishes
 
 
 def join(
@@ -40,7 +53,11 @@ def join(
     ] = None,
     client_mode: Annotated[
         bool | None,
-        typer.Option("--client-mode/--no-client-mode", help="accept no connections; by default the program finds out"),
+        typer.Option(
+            "--client-mode/--no-client-mode",
+            help="accept no connections; by default the program finds out",
+            rich_help_panel=CONNECTIONS,
+        ),
     ] = None,
     listen: ListenOption = [],  # noqa: B006  (Typer reads the default; it is never changed)
     announce: AnnounceOption = [],  # noqa: B006
@@ -52,6 +69,16 @@ def join(
     max_upload: UploadOption = None,
     max_download: DownloadOption = None,
     grace: GraceOption = None,
+    when: WhenOption = "always",  # type: ignore[assignment]  # Typer parses it
+    idle_after: IdleAfterOption = IDLE_AFTER,
+    on_battery: OnBatteryOption = False,
+    on_metered: OnMeteredOption = False,
+    max_traffic: MaxTrafficOption = None,
+    cores: CoresOption = None,
+    priority: PriorityOption = Priority.LOW,
+    gpu_share: ShareOption = 100.0,
+    max_temperature: MaxTemperatureOption = None,
+    max_power: MaxPowerOption = None,
     spot: Annotated[
         bool,
         typer.Option("--spot", help="leave in time when the cloud takes this spot instance away"),
@@ -59,6 +86,9 @@ def join(
     notebook: Annotated[
         bool, typer.Option("--notebook", hidden=True, help="show pages for a notebook to display, one JSON line each")
     ] = False,
+    pause_file: Annotated[
+        Path | None, typer.Option(hidden=True, help="pause for as long as this file is there (sahaj service pause)")
+    ] = None,
     verbose: VerboseOption = False,
     log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
@@ -82,6 +112,17 @@ def join(
         max_upload=max_upload,
         max_download=max_download,
         grace=grace,
+        cores=cores,
+    )
+    wishes = Wishes(
+        when=when,
+        idle_after=idle_after,
+        on_battery=on_battery,
+        on_metered=on_metered,
+        max_traffic=max_traffic,
+        share=gpu_share / 100,
+        max_temperature=max_temperature,
+        max_power=max_power,
     )
     options = JoinOptions(
         name=name,
@@ -93,6 +134,9 @@ def join(
         verbose=verbose,
         process_started=startup.PROCESS_STARTED,
         chosen=chosen,
+        wishes=wishes,
+        has_low_priority=priority is Priority.LOW,
+        pause_file=pause_file,
     )
     try:
         join_run(url, options)

@@ -76,6 +76,11 @@ class Connection:
         self._tasks: list[asyncio.Task[None]] = []
         self._changing = asyncio.Lock()
 
+    @property
+    def traffic(self) -> int:
+        """Bytes that all sessions have carried."""
+        return self._line.traffic
+
     async def open(self, me: Contact, shell: Shell) -> None:
         """Begin a session, and end the one before it."""
         async with self._changing:

@@ -178,6 +178,7 @@ class SessionFigures(Answer):
     last_seen: float
     present: bool
     left: bool
+    pause: str | None = Field(None, description="why it computes nothing now, as its person wishes; empty if it does")
     step: int
     samples: int
     tokens: int

@@ -45,7 +45,7 @@ class SessionReport:
 
     `contributions` are what headers credit to it that were read since the last report, for all their members at once.
     `served` are tokens that experts of hosts have served it, by their peer ids.
-    `country` is a code of ISO 3166, if the person gave it.
+    `country` is a code of ISO 3166, if the person gave it. `pause` says why it computes nothing, if it does not.
     """
 
     session_id: str
@@ -65,6 +65,7 @@ class SessionReport:
     country: str | None = None
     hosts_experts: bool = False
     served: Mapping[str, int] = field(default_factory=dict)
+    pause: str = ""
 
 
 _COLUMNS = {  # of a session, by field of its report
@@ -194,7 +195,7 @@ def is_plausible(report: SessionReport) -> bool:
             for one in report.contributions
         )
         and all(0 <= tokens <= _LARGEST for tokens in report.served.values())
-        and all(map(_is_text, (report.session_id, report.user, report.peer_id, report.device)))
+        and all(map(_is_text, (report.session_id, report.user, report.peer_id, report.device, report.pause)))
         and (report.country is None or re.fullmatch("[A-Z]{2}", report.country) is not None)
     )
 

@@ -43,6 +43,7 @@ class SessionRow(Base):
     country: Mapped[str | None] = mapped_column(String(2))
     hosts_experts: Mapped[bool]
     tokens_served: Mapped[int]
+    pause: Mapped[str | None] = mapped_column(String(20))
 
 
 class HeaderRow(Base):

@@ -192,6 +192,7 @@ class Session(Answer):
     started: float
     last_seen: float
     present: bool = False
+    pause: str | None = None
     samples: int = 0
 
 

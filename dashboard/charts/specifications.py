@@ -107,7 +107,7 @@ def days() -> dict[str, Any]:
 
 @cache
 def timeline() -> dict[str, Any]:
-    """Columns device, start, end, what (Here now or Ended), samples: a bar for each session."""
+    """Columns device, start, end, what (Here now, Pauses or Ended), samples: a bar for each session."""
     chart = (
         _chart()
         .mark_bar(height=14, cornerRadius=3)
@@ -118,7 +118,7 @@ def timeline() -> dict[str, Any]:
             alt.Opacity(
                 "what:N",
                 title=None,
-                scale=alt.Scale(domain=["Here now", "Ended"], range=[1, 0.45]),
+                scale=alt.Scale(domain=["Here now", "Pauses", "Ended"], range=[1, 0.7, 0.45]),
                 legend=_legend("square"),
             ),
             tooltip=[

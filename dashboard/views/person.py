@@ -8,9 +8,11 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import context, frame, texts
-from dashboard.api.answers import Day, Person, Run
+from dashboard.api.answers import Day, Person, Run, Session
 from dashboard.api.client import NotThere
 from dashboard.charts import specifications as charts
+
+AWAY_FOR = 86400.0  # seconds for which a machine that has left for a pause is shown as pausing
 
 
 def show() -> None:
@@ -48,6 +50,8 @@ def _face(person: Person) -> None:
         st.header(texts.name(person.user), anchor=False, width="content")
         if person.present:
             st.badge("Here now", icon=":material/bolt:", color="green")
+        if reasons := pauses(person.sessions, time.time()):
+            st.badge(f"Pauses: {', '.join(reasons.values())}", icon=":material/pause:", color="gray")
         page = texts.hub_page(person.user, person.verified)
         if page:
             st.link_button("Hugging Face", page, icon=":material/open_in_new:", type="tertiary")
@@ -87,20 +91,34 @@ def _sessions(person: Person) -> None:
     if not person.sessions:
         frame.nothing_yet("No session yet", "")
         return
+    pausing = pauses(person.sessions, time.time())
     rows = [
         {
             "device": texts.line(one.device, 60),
             "start": one.started,
             "end": max(one.last_seen, one.started),
-            "what": "Here now" if one.present else "Ended",
+            "what": "Pauses" if number in pausing else "Here now" if one.present else "Ended",
             "samples": one.samples,
         }
-        for one in person.sessions
+        for number, one in enumerate(person.sessions)
     ]
     table = pd.DataFrame(rows)
     for edge in ("start", "end"):
         table[edge] = pd.to_datetime(table[edge], unit="s", utc=True)
     charts.draw(charts.timeline(), table, "timeline")
+
+
+def pauses(sessions: list[Session], now: float) -> dict[int, str]:
+    """Why machines of a person compute nothing now, by the places of their sessions, which are the newest first.
+
+    For a pause of hours a machine has left the run, and its session has ended.
+    """
+    found, devices = {}, set()
+    for number, one in enumerate(sessions):
+        if one.pause and (one.present or (one.device not in devices and now - one.last_seen < AWAY_FOR)):
+            found[number] = texts.line(one.pause, 20)
+        devices.add(one.device)
+    return found
 
 
 def _badge(person: Person, run: Run) -> None:

@@ -34,6 +34,7 @@ logger = get_logger(__name__)
 
 RECORD_LIFETIME = LONGEST_LIFE - 10.0  # seconds
 CONTACT_LIFETIME = 30.0  # seconds for which a session is listed after its last record
+PAUSES = ("paused", "battery", "metered line", "traffic", "hours")
 PRESENT_SECONDS = 120.0  # a peer that has been silent for longer is gone
 
 MOST_HOSTS_TOLD = 128  # in one record
@@ -72,6 +73,9 @@ class SessionRecord(BaseModel):
     averaging_rounds: conint(ge=0, strict=True)  # type: ignore[valid-type]
     averaging_failures: conint(ge=0, strict=True)  # type: ignore[valid-type]
     data_wait_fraction: confloat(ge=0.0, le=1.0, strict=True)  # type: ignore[valid-type]
+    pause: constr(  # type: ignore[valid-type]  # why it computes nothing now, as its person wishes; empty if it does
+        regex=rf"^({'|'.join(PAUSES)})?\Z", max_length=20, strict=True
+    )
     left: StrictBool
     hosts_experts: StrictBool = False  # and trains nothing
     served: conlist(ServedTokens, max_items=MOST_HOSTS_TOLD) = []  # type: ignore[valid-type]  # of a trainer

@@ -1,4 +1,4 @@
-"""One batch with experts: they are given true gradients, also where the loss is scaled for float16."""
+"""One batch: experts get true gradients, also where the loss is scaled for float16; a pause gives it up in between."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from swarm.run_file import ExpertsSection, RunFile
 from trainer.data import Batch
 from trainer.model import build_model
 from trainer.precision import Precision
-from trainer.training_step import TrainingStep
+from trainer.training_step import Interrupted, TrainingStep
 
 
 class Recording(LocalExperts):
@@ -34,11 +34,16 @@ class Swarm:
 
     def __init__(self, model: torch.nn.Module):
         self.model, self.norm = model, 0.0
+        self.open = 0  # batches that were begun and have not ended
 
     def begin_batch(self) -> int:
+        self.open += 1
         return 0
 
     def end_batch(self, tokens: int, samples: int = 1, loss: float = 0.0) -> bool:
+        self.open -= 1
+        if not tokens:
+            return False
         gradients = [one.grad for one in self.model.parameters() if one.grad is not None]
         self.norm = float(torch.stack(torch._foreach_norm(gradients)).norm())
         return tokens > 0
@@ -67,3 +72,31 @@ def test_experts_learn_from_true_gradients_whatever_the_loss_is_scaled_by(
     (plain, norm), (scaled, scaled_norm) = found
     assert plain and scaled == pytest.approx(plain, rel=1e-4)
     assert scaled_norm == pytest.approx(norm, rel=1e-4)
+
+
+def test_a_batch_is_given_up_between_any_two_layers_forward_and_backward(
+    either: RunFile, tokenizer: PreTrainedTokenizerFast, full: Batch
+) -> None:
+    model = build_model(either, tokenizer)
+    asked, given_up_at = 0, -1
+
+    def interrupted() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked == given_up_at
+
+    swarm: Any = Swarm(model)
+    precision = Precision(torch.device("cpu"), torch.float32)
+    step = TrainingStep(model, swarm, precision, compile=False, interrupted=interrupted)
+    assert step(full).counts and not swarm.open
+    norm, questions = swarm.norm, asked
+    layers = sum(not any(True for _ in one.children()) for one in model.modules())
+    assert questions > layers, "it is asked on the way back, too"
+    for given_up_at in range(1, questions + 1, 7):
+        asked, swarm.norm = 0, 0.0
+        with pytest.raises(Interrupted):
+            step(full)
+        assert asked == given_up_at and not swarm.norm, "nothing of it counts"
+        assert not swarm.open, "and the swarm does not wait for it"
+    asked, given_up_at = 0, -1
+    assert step(full).counts and swarm.norm == pytest.approx(norm, rel=1e-5)

@@ -23,6 +23,7 @@ from trainer.console.terminal_text import fit, printable, wrap
 
 if TYPE_CHECKING:  # it takes seconds to import, and a console shows a wrong link at once
     from averaging.shell.shell import Progress
+    from trainer.pausing.decision import Pause
 
 TREND = 24  # global steps in the small curve of the loss
 MESSAGES = 3  # newest messages that stay in sight
@@ -298,8 +299,10 @@ def _share(part: int, whole: int) -> str:
     return f"{min(1.0, part / whole):.0%}"
 
 
-def status_of(progress: "Progress", *, has_state: bool) -> str:
+def status_of(progress: "Progress", pause: "Pause | None" = None, *, has_state: bool) -> str:
     """What a peer does, in a few words."""
+    if pause is not None:
+        return f"pauses: {pause.reason}"
     if not has_state:
         return "loading the state of the run" if progress.peers > 1 else "waiting for the others"
     if progress.is_behind:

@@ -9,11 +9,12 @@ from pydantic.v1 import ValidationError
 from coordinator.ledger.recorder import AdmittedRecord, reachable, session_reports
 from swarm import clock
 from swarm.dht.records import MOST_HOSTS_TOLD, PRESENT_SECONDS, SessionRecord
+from trainer.pausing.decision import Cause
 
 PEER = PeerID(b"\x12\x20" + bytes(32))
 
 
-def record(country: str = "", **changes: Any) -> SessionRecord:
+def record(country: str = "", pause: str = "", **changes: Any) -> SessionRecord:
     return SessionRecord(
         session_id="0" * 32,
         shown_pass=b"",
@@ -28,6 +29,7 @@ def record(country: str = "", **changes: Any) -> SessionRecord:
         averaging_rounds=1,
         averaging_failures=0,
         data_wait_fraction=0.0,
+        pause=pause,
         left=False,
         **changes,
     )
@@ -37,6 +39,18 @@ def record(country: str = "", **changes: Any) -> SessionRecord:
 def test_a_country_is_kept_if_it_is_one(said: str, kept: str | None):
     (report,) = session_reports([(PEER, "asha", record(country=said))])
     assert report.country == kept
+
+
+@pytest.mark.parametrize("cause", ["", *(one.told for one in Cause)])
+def test_why_a_session_pauses_is_kept(cause: str):
+    (report,) = session_reports([(PEER, "asha", record(pause=cause))])
+    assert report.pause == cause
+
+
+@pytest.mark.parametrize("pause", ["in use", "because", "paused\n", "<b"])
+def test_a_record_with_a_reason_of_its_own_is_none(pause: str):
+    with pytest.raises(ValidationError):
+        record(pause=pause)
 
 
 @pytest.mark.parametrize("country", ["bd", "BGD", "B\n", "<b"])

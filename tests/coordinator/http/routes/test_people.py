@@ -67,6 +67,7 @@ def test_a_page_about_a_person(serve: Serve, ledger: Ledger) -> None:
     assert (day["samples"], day["share"], len(day["day"])) == (16, 0.2, 10)
     (session,) = person["sessions"]
     assert (session["user"], session["samples"], session["device"]) == ("~boat", 16, "2 cores")
+    assert session["pause"] == "hours"
     (same,) = [one for one in client.get("/api/sessions").json() if one["user"] == "~boat"]
     assert session == same
     assert "SecretPeer" not in json.dumps(person)

@@ -85,6 +85,7 @@ def test_a_ledger_that_breaks_while_it_is_open_goes_on_from_its_copy_after_a_res
 
 def test_a_copy_with_older_tables_is_brought_up_to_date(written: Path, report: Report) -> None:
     with closing(sqlite3.connect(backup_of(make_url(f"sqlite:///{written}")) or "")) as copy, copy:
+        copy.execute("ALTER TABLE sessions DROP COLUMN pause")
         copy.execute("ALTER TABLE evaluations DROP COLUMN unigram_loss")
         for statement in TAKE_BACK_HOSTS:
             copy.execute(statement)

@@ -107,6 +107,7 @@ def test_a_ledger_of_the_first_tables_keeps_its_evaluations(ledger_url: str, tmp
     open_ledger(ledger_url, tmp_path).close()
     engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
     with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE sessions DROP COLUMN pause"))
         connection.execute(text("ALTER TABLE evaluations DROP COLUMN unigram_loss"))
         for statement in TAKE_BACK_HOSTS:
             connection.execute(text(statement))

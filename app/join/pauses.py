@@ -1,0 +1,54 @@
+"""Pauses that are too long to stay in the run: the peer leaves, and its process begins again and waits.
+
+So a pause of hours takes little memory and nothing of the line, and going on is joining.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from app.join.admission import Say
+from swarm.secret_variables import hidden_secrets
+from trainer.pausing.daily_traffic import FILE_NAME, DailyTraffic
+from trainer.pausing.machine import Machine
+from trainer.pausing.watch import PauseWatch
+from trainer.pausing.wishes import Wishes
+
+LOOK_EVERY = 2.0  # seconds, while nothing is computed that somebody could wait for
+
+
+def watch_for(wishes: Wishes, peer_folder: Path, order: Path | None) -> PauseWatch:
+    """What says when to pause.
+
+    Args:
+        order: a file that is there while the volunteer wants a pause.
+
+    Raises:
+        WishError: this machine does not tell what the wishes ask for.
+    """
+    traffic = DailyTraffic(peer_folder / FILE_NAME) if wishes.max_traffic is not None else None
+    machine = Machine(wishes, traffic, order)
+    machine.check()
+    return PauseWatch(wishes, machine.facts, machine.carried)
+
+
+def wait_until_over(watch: PauseWatch, say: Say, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Wait while the trainer would have to pause; it is in no run yet."""
+    said = None
+    while (pause := watch.look()) is not None:
+        if pause != said:
+            said = pause
+            say(f"Waits before it joins: {pause.reason}.")
+        sleep(LOOK_EVERY)
+
+
+def begin_again(token: str | None) -> NoReturn:
+    """Become the same command anew. A token is handed over as a person would, and hidden again at once."""
+    sys.stdout.flush()
+    os.environ.update(hidden_secrets())
+    if token:
+        os.environ["HF_TOKEN"] = token
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -1,0 +1,87 @@
+"""What this machine is doing, as far as the wishes ask for it: its battery, its connection, and who uses it."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+from jeepney import DBusAddress
+
+from trainer.pausing.bus import Bus, NoAnswer
+from trainer.pausing.daily_traffic import DailyTraffic
+from trainer.pausing.decision import Facts
+from trainer.pausing.idleness import idleness_of_this_machine
+from trainer.pausing.wishes import WishError, Wishes
+
+logger = logging.getLogger(__name__)
+
+NETWORK_MANAGER = DBusAddress(
+    "/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager", "org.freedesktop.NetworkManager"
+)
+METERED = (1, 3)  # NMMetered: yes, and "probably", as of a telephone's connection
+
+
+class Machine:
+    """Reads the facts.
+
+    Args:
+        traffic: of today, if there is a limit for it.
+        order: a file that is there while the volunteer wants a pause (`sahaj service pause`).
+    """
+
+    def __init__(
+        self,
+        wishes: Wishes,
+        traffic: DailyTraffic | None = None,
+        order: Path | None = None,
+        *,
+        idleness: Callable[[], float | None] | None = None,
+        system: Bus | None = None,
+    ):
+        self._wishes, self._order, self._traffic = wishes, order, traffic
+        self._idleness = idleness or idleness_of_this_machine()
+        self._system = system or Bus("SYSTEM")
+
+    def facts(self) -> Facts:
+        """As they are now."""
+        wishes = self._wishes
+        return Facts(
+            idle=self._idleness() if wishes.when.asks_for_idle else None,
+            on_battery=not wishes.on_battery and on_battery(),
+            is_metered=not wishes.on_metered and self._is_metered(),
+            traffic=0.0 if self._traffic is None else self._traffic.today,
+            is_ordered=self._order is not None and self._order.exists(),
+        )
+
+    def carried(self, total: int) -> None:
+        """Averaging has carried so many bytes since the process began."""
+        if self._traffic is not None:
+            self._traffic.carried(total)
+
+    def check(self) -> None:
+        """See that this machine tells what the wishes ask for.
+
+        Raises:
+            WishError: it does not.
+        """
+        if self._wishes.when.asks_for_idle and self._idleness() is None:
+            raise WishError(
+                f"--when {self._wishes.when.written}: this machine does not tell whether somebody uses it; "
+                "name hours instead, such as --when night"
+            )
+
+    def _is_metered(self) -> bool:
+        try:
+            return self._system.properties(NETWORK_MANAGER).get("Metered") in METERED
+        except NoAnswer:
+            return False
+
+
+def on_battery() -> bool:
+    """Whether the machine has a battery, and it is in use."""
+    try:
+        battery = psutil.sensors_battery()
+    except Exception as error:  # drivers show all sorts of things there
+        logger.debug("the battery cannot be read: %r", error)
+        return False
+    return battery is not None and battery.power_plugged is False
