@@ -1,4 +1,4 @@
-"""Samples per second, tokens per second and MFU of a trainer's step on a GPU, ours beside the stock recipe.
+"""Samples and tokens per second, MFU and memory of a trainer's step on a GPU, ours beside the stock recipe.
 
     python -m benchmarks.gpu [--json FILE] [--repeats N] [--sizes 16,64] [--peak TFLOP/S] [--compiled]
 
@@ -38,6 +38,7 @@ from swarm.run_file import RunFile, load_run
 from tokenizer.training import train_tokenizer
 from trainer.data import Batch
 from trainer.data.batch import Collator
+from trainer.model import compile_layers
 from trainer.models.albert import AlbertPretraining, albert_config
 from trainer.precision import Precision, candidate_dtypes, device_name, pick_device, use_fast_arithmetic
 
@@ -46,6 +47,14 @@ SECONDS = 2.0  # that are measured at least, after the warm-up
 STEPS = 3  # that are measured at least
 WARM_UP_STEPS = 3
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn of a side took."""
+
+    seconds: float  # of a step
+    memory: int  # bytes, at most at once
 
 
 @dataclass(frozen=True)
@@ -105,29 +114,29 @@ def measure(
 ) -> dict[str, dict[str, Any] | None]:
     """Medians of each side's turns; None where the batch does not fit into memory."""
     operations = {ours: model_flops(config, batch, ours=ours) for ours in (True, False)}
-    seconds: dict[Side, list[float] | None] = {side: [] for side in sides}
+    taken: dict[Side, list[Turn] | None] = {side: [] for side in sides}
     torch._dynamo.reset()
     steps = {side: stepper(config, batch, side, device) for side in sides}
     for _ in range(repeats):
         for side, step in steps.items():
-            turns = seconds[side]
-            if turns is None:
-                continue
-            taken = seconds_of(step, side, device)
-            seconds[side] = None if taken is None else [*turns, taken]
+            turns = taken[side]
+            if turns is not None:
+                turn = take_turn(step, side, device)
+                taken[side] = None if turn is None else [*turns, turn]
     result: dict[str, dict[str, Any] | None] = {}
-    for side, turns in seconds.items():
+    for side, turns in taken.items():
         if turns is None:
             result[side.name] = None
             continue
-        median = statistics.median(turns)
+        median = statistics.median(turn.seconds for turn in turns)
         tflops = operations[side.ours] / median / 1e12
         result[side.name] = {
             "samples_per_second": round(batch.samples / median, 1),
             "tokens_per_second": round(batch.tokens / median),
             "model_tflops_per_second": round(tflops, 1),
             "mfu": round(tflops / peak, 4),
-            "repeats": [round(batch.samples / one, 1) for one in turns],
+            "memory_gb": round(max(turn.memory for turn in turns) / 1e9, 1),
+            "repeats": [round(batch.samples / turn.seconds, 1) for turn in turns],
         }
     return result
 
@@ -136,13 +145,14 @@ def stepper(config: AlbertConfig, batch: Batch, side: Side, device: torch.device
     """A function that computes one step of a side and returns the loss, in nats."""
     model = build(config, ours=side.ours)
     model.to(device).train()
-    forward = torch.compile(model) if side.compiled else model
+    if side.compiled:
+        compile_layers(model)
     precision = Precision(device, side.dtype)
 
     def step() -> float:
         model.zero_grad(set_to_none=True)
         with precision.autocast():
-            loss = forward(batch.to(device)).loss
+            loss = model(batch.to(device)).loss
         loss.backward()
         return float(loss.detach())
 
@@ -189,11 +199,14 @@ def model_flops(config: AlbertConfig, batch: Batch, *, ours: bool) -> int:
     return int(counter.get_total_flops())
 
 
-def seconds_of(step: Callable[[], float], side: Side, device: torch.device) -> float | None:
-    """Seconds of a step, the mean of one turn after a warm-up; None: out of memory."""
+def take_turn(step: Callable[[], float], side: Side, device: torch.device) -> Turn | None:
+    """The mean of some steps after a warm-up; None: out of memory."""
     torch.set_float32_matmul_precision("highest")  # torch's default, which the stock recipe leaves as it is
     if side.ours:
         use_fast_arithmetic(device)
+    has_counter = device.type == "cuda"
+    if has_counter:
+        torch.cuda.reset_peak_memory_stats(device)
     try:
         for _ in range(WARM_UP_STEPS):
             step()
@@ -203,12 +216,13 @@ def seconds_of(step: Callable[[], float], side: Side, device: torch.device) -> f
             step()
             steps += 1
         _wait(device)
-        return (time.perf_counter() - began) / steps
+        seconds = (time.perf_counter() - began) / steps
+        return Turn(seconds, torch.cuda.max_memory_allocated(device) if has_counter else 0)
     except torch.OutOfMemoryError:
         return None
     finally:
         gc.collect()
-        if device.type == "cuda":
+        if has_counter:
             torch.cuda.empty_cache()
 
 
@@ -220,15 +234,15 @@ def _wait(device: torch.device) -> None:
 def table(figures: dict[int, dict[str, dict[str, Any] | None]], gpu: str) -> Table:
     """The figures for people."""
     shown = Table(title=f"A step of ALBERT-large with samples of 512 tokens on {gpu}, no optimizer")
-    for column in ("micro-batch", "side", "samples/s", "tokens/s", "model TFLOP/s", "MFU"):
+    for column in ("micro-batch", "side", "samples/s", "tokens/s", "model TFLOP/s", "MFU", "memory, GB"):
         shown.add_column(column, justify="left" if column == "side" else "right")
     for size, sides in figures.items():
         for name, one in sides.items():
             if one is None:
-                shown.add_row(str(size), name, "does not fit", "", "", "")
+                shown.add_row(str(size), name, "does not fit")
                 continue
             rates = [f"{one[key]:,}" for key in ("samples_per_second", "tokens_per_second", "model_tflops_per_second")]
-            shown.add_row(str(size), name, *rates, f"{one['mfu']:.1%}")
+            shown.add_row(str(size), name, *rates, f"{one['mfu']:.1%}", str(one["memory_gb"]))
     return shown
 
 

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 from transformers import PreTrainedTokenizerFast
+from transformers.models.albert.modeling_albert import AlbertLayer
+from transformers.models.modernbert.modeling_modernbert import ModernBertEncoderLayer
 
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile
@@ -41,6 +43,17 @@ def vocabulary_of(model: PretrainingModel) -> tuple[nn.Parameter, nn.Parameter]:
     embeddings: Any = model.get_input_embeddings()
     projection: Any = model.get_output_embeddings()
     return embeddings.weight, projection.bias
+
+
+def compile_layers(model: nn.Module, **options: Any) -> None:
+    """Have torch compile each of the encoder's layers when it is first called, with these options of `torch.compile`.
+
+    ALBERT's layers are one module, so there is one program to compile; a program of the whole model has them
+    one after the other and takes minutes.
+    """
+    for module in model.modules():
+        if isinstance(module, (AlbertLayer, ModernBertEncoderLayer)):
+            module.compile(**options)
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from averaging.optimizer import CollaborativeOptimizer
 from experts.calls import ExpertCaller
 from experts.layer.mixture import BatchCounts
 from trainer.data import Batch
-from trainer.model import PretrainingModel
+from trainer.model import PretrainingModel, compile_layers
 from trainer.precision import Precision
 
 
@@ -49,7 +49,8 @@ class TrainingStep:
         interrupted: Callable[[], bool] | None = None,
     ):
         self._model, self._optimizer, self._precision = model, optimizer, precision
-        self._forward = torch.compile(model) if compile else model
+        if compile:
+            compile_layers(model)
         self._scaler = precision.scaler()
         self._scaled = torch.optim.SGD(model.parameters(), lr=0.0)  # tells the scaler which gradients; never stepped
         if experts is not None and model.expert_term is not None:
@@ -69,7 +70,7 @@ class TrainingStep:
         try:
             self._model.zero_grad(set_to_none=True)
             with self._precision.autocast():
-                losses = self._forward(batch.to(self._precision.device))
+                losses = self._model(batch.to(self._precision.device))
             self._scaler.scale(losses.loss).backward()
             loss = float(losses.masked_lm_loss.detach())
             is_finite = self._unscaled_gradient_is_finite() and math.isfinite(loss)

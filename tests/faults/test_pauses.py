@@ -30,7 +30,7 @@ def run_counting(arguments: list[str]) -> None:
             file.write_text(str(total))
         return result
 
-    trainer.training_loop.TrainingLoop._compute = counting  # type: ignore[method-assign]
+    trainer.training_loop.TrainingLoop._compute = counting  # type: ignore[assignment, method-assign]
     run_closely(arguments)
 
 

@@ -28,7 +28,7 @@ ROWS = 4  # for each expert in a batch
 
 def host_closely(arguments: list[str]) -> None:
     """Be `sahaj host-experts` where all peers are on one machine."""
-    app.hosting.serving.TIMES = HostingTimes(look=0.5, tell=2.0, copy=5.0, ask=2.0)
+    app.hosting.serving.TIMES = HostingTimes(look=0.5, tell=2.0, copy=5.0, ask=2.0, handover=50.0)
     run_closely(arguments)
 
 
