@@ -11,10 +11,10 @@ from transformers.models.modernbert.modeling_modernbert import ModernBertEncoder
 
 from swarm.errors import TokenizerError
 from swarm.run_file import RunFile
-from trainer.models.albert import AlbertPretraining, build_albert
+from trainer.models.albert import AlbertMaskedLM, AlbertPretraining, build_albert
 from trainer.models.modernbert import ModernBertPretraining, build_modernbert
 
-PretrainingModel: TypeAlias = AlbertPretraining | ModernBertPretraining
+PretrainingModel: TypeAlias = AlbertPretraining | AlbertMaskedLM | ModernBertPretraining
 
 _BUILDERS: dict[str, Callable[[RunFile, PreTrainedTokenizerFast], PretrainingModel]] = {
     "albert": build_albert,

@@ -25,7 +25,7 @@ def tensor_sizes(run: RunFile) -> list[int]:
     embeddings = [vocabulary * narrow, run.data.max_length * narrow, 2 * narrow, *norm(narrow)]
     attention = [*(4 * linear(width, width)), *norm(width)]
     layer = [*attention, *linear(width, inner), *linear(inner, width), *norm(width)]
-    pooler, order = linear(width, width), linear(width, 2)
+    pooler, order = (linear(width, width), linear(width, 2)) if model.learns_order else ([], [])
     scores = [vocabulary, *linear(width, narrow), *norm(narrow)]  # the projection is that of the embeddings
     term: list[int] = []
     if run.experts is not None:

@@ -20,6 +20,9 @@ class ModelSection(Section):
         4096, description="width of the feed-forward layer; ModernBERT's has a gate as wide"
     )
     embedding_size: Count = Field(128, description="width of ALBERT's factorized token embedding")
+    sentence_order: bool = Field(
+        True, description="whether an ALBERT also learns the order of two segments; without it words take fewer samples"
+    )
     hidden_dropout_prob: Probability = Field(0.0, description="dropout after each layer; ALBERT trains best without")
     attention_probs_dropout_prob: Probability = Field(0.0, description="dropout of attention weights")
     initializer_range: float = Field(0.02, gt=0, description="standard deviation of the initial weights")
@@ -39,7 +42,7 @@ class ModelSection(Section):
     @property
     def shape(self) -> dict[str, Any]:
         """What the model is, without the weights that it begins with; the names are those of Transformers' ALBERT."""
-        return self.model_dump(exclude={"architecture", "seed", "embeddings", "start_from"})
+        return self.model_dump(exclude={"architecture", "sentence_order", "seed", "embeddings", "start_from"})
 
     @property
     def kind(self) -> str:
@@ -49,7 +52,7 @@ class ModelSection(Section):
     @property
     def learns_order(self) -> bool:
         """Whether it also learns to tell the order of two segments."""
-        return self.architecture == "albert"
+        return self.architecture == "albert" and self.sentence_order
 
     @model_validator(mode="after")
     def has_no_key_of_another_architecture(self) -> "ModelSection":
@@ -59,14 +62,20 @@ class ModelSection(Section):
                 f"embedding_size is a key of ALBERT, got {self.embedding_size} with architecture {self.architecture}, "
                 "whose embeddings are hidden_size wide; leave it out"
             )
+        if self.architecture != "albert" and "sentence_order" in self.model_fields_set:
+            raise ValueError(
+                f"sentence_order is a key of ALBERT, got {str(self.sentence_order).lower()} with architecture "
+                f"{self.architecture}, which learns masked tokens alone; leave it out"
+            )
         return self
 
     @model_serializer(mode="wrap")
     def _as_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the key that may not be there."""
+        """Without the keys that may not be there."""
         content: dict[str, Any] = dump(self)
         if self.architecture != "albert":
             content.pop("embedding_size", None)
+            content.pop("sentence_order", None)
         return content
 
     @model_validator(mode="after")

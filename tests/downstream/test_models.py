@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
-from transformers import PreTrainedTokenizerFast
+from transformers import AlbertForMaskedLM, PreTrainedTokenizerFast
 
 from downstream.errors import ModelError
 from downstream.heads import new_head, open_reader
@@ -135,6 +135,12 @@ def test_missing_weights_are_named_where_transformers_would_draw_random_ones(cop
     save_file(tensors, copied / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match=r"1 tensors are missing .* albert\.embeddings\.word_embeddings\.weight"):
         use(copied, NamedEntities())
+
+
+def test_a_model_of_masked_tokens_alone_gets_a_pooler_with_its_head(copied: Path):
+    AlbertForMaskedLM.from_pretrained(copied).save_pretrained(copied)
+    assert not any("pooler" in name for name in load_file(copied / "model.safetensors"))
+    use(copied, Classification())
 
 
 def test_an_architecture_without_such_a_head_is_named(copied: Path):

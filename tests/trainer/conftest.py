@@ -32,13 +32,15 @@ def run() -> RunFile:
     )
 
 
-@pytest.fixture(scope="session", params=["albert", "modernbert"])
+@pytest.fixture(scope="session", params=["albert", "albert without the order", "modernbert"])
 def either(request: pytest.FixtureRequest, run: RunFile) -> RunFile:
-    """The same run with each architecture."""
+    """The same run with each kind of model."""
     content = run.model_dump()
-    content["model"]["architecture"] = request.param
-    if request.param != "albert":
-        del content["model"]["embedding_size"]
+    if request.param == "modernbert":
+        content["model"]["architecture"] = request.param
+        del content["model"]["embedding_size"], content["model"]["sentence_order"]
+    else:
+        content["model"]["sentence_order"] = request.param == "albert"
     return parse_run(content, Path("run.yaml"))
 
 

@@ -1,5 +1,6 @@
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -33,11 +34,12 @@ def test_losses_are_means_over_all_positions_and_samples_however_they_are_groupe
     assert found.sentence_order_accuracy == hits / 7
 
 
+@pytest.mark.parametrize("model", [{"architecture": "modernbert"}, {"sentence_order": False}])
 def test_a_model_that_does_not_learn_the_order_has_no_score_of_it(
-    run: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch]
+    model: dict[str, Any], run: RunFile, tokenizer: PreTrainedTokenizerFast, batches: list[Batch]
 ) -> None:
-    content = run.model_dump(exclude={"model": {"embedding_size"}})
-    content["model"]["architecture"] = "modernbert"
+    content = run.model_dump(exclude={"model": {"embedding_size", "sentence_order"}})
+    content["model"] |= model
     found = evaluate(build_model(parse_run(content, Path("run.yaml")), tokenizer), batches)
     assert (found.sentence_order_loss, found.sentence_order_accuracy, found.samples) == (None, None, 7)
     assert found.masked_lm_loss == pytest.approx(math.log(len(tokenizer)), abs=0.3)

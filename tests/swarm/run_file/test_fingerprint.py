@@ -85,6 +85,7 @@ def test_another_architecture_is_named():
     assert lines == [
         "model.architecture: albert here, modernbert there",
         "model.embedding_size: 128 here, absent there",
+        "model.sentence_order: true here, absent there",
     ]
 
 
