@@ -178,3 +178,9 @@ MaxPowerOption = Annotated[
         metavar="WATTS", min=10.0, help="keep an NVIDIA GPU below it, in the same way", rich_help_panel=CONSIDERATE
     ),
 ]
+PauseFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH", help="pause for as long as this file is there, however empty", rich_help_panel=CONSIDERATE
+    ),
+]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from swarm.errors import SahajError
-from tests.faults.hosts import Hosts
 from tests.support.forked import Forked, start_function
+from tests.support.hosts import Hosts
 
 START = 60.0  # seconds that a peer may take to start
 PATIENCE = 3600.0  # seconds for all that it does

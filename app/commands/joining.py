@@ -26,6 +26,7 @@ from app.options import (
     NameOption,
     OnBatteryOption,
     OnMeteredOption,
+    PauseFileOption,
     Priority,
     PriorityOption,
     RelayOption,
@@ -79,6 +80,7 @@ def join(
     gpu_share: ShareOption = 100.0,
     max_temperature: MaxTemperatureOption = None,
     max_power: MaxPowerOption = None,
+    pause_file: PauseFileOption = None,
     spot: Annotated[
         bool,
         typer.Option("--spot", help="leave in time when the cloud takes this spot instance away"),
@@ -86,9 +88,6 @@ def join(
     notebook: Annotated[
         bool, typer.Option("--notebook", hidden=True, help="show pages for a notebook to display, one JSON line each")
     ] = False,
-    pause_file: Annotated[
-        Path | None, typer.Option(hidden=True, help="pause for as long as this file is there (sahaj service pause)")
-    ] = None,
     verbose: VerboseOption = False,
     log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:

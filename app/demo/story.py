@@ -95,6 +95,7 @@ class Story:
         # several trainers share the processor, so the size that each would find by trying depends on the others
         command = ["join", self._url, "--name", name, "--state", str(self._out / "peers" / name.lower())]
         command += ["--micro-batch", str(MICRO_BATCH), "--listen", "/ip4/127.0.0.1/tcp/0"]
+        command += ["--on-battery", "--on-metered"]  # a demo on a laptop is to be seen, too
         command += ["--client-mode" if client_mode else "--no-client-mode"]
         log = self._out / "logs" / f"{name.lower()}.log"
         peer = start_peer(name, command, log, client_mode=client_mode)

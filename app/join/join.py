@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.join import machine_checks, pauses
+from app.join import machine_checks
 from app.join.address import coordinator_url, is_loopback
 from app.join.admission import Admitted, Say, ask_for_pass, identify, is_unreachable
 from app.join.coordinator_client import CoordinatorClient
@@ -16,6 +16,7 @@ from app.join.problems import ProblemKind, one_line
 from trainer.console.notebook import NotebookView
 from trainer.console.view import ConsoleView
 from trainer.options import TrainerOptions, VolunteerOptions
+from trainer.pausing import long_pauses
 from trainer.pausing.processor import have_low_priority, use_cores
 from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
@@ -54,15 +55,17 @@ def join(url: str, options: JoinOptions) -> None:
         have_low_priority()
     if options.chosen.cores is not None:
         use_cores(options.chosen.cores)
-    watch = pauses.watch_for(options.wishes, options.state or default_folder(coordinator_url(url)), options.pause_file)
+    watch = long_pauses.watch_for(
+        options.wishes, options.state or default_folder(coordinator_url(url)), options.pause_file
+    )
     with NotebookView() if options.notebook else ConsoleView(Console()) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
-        pauses.wait_until_over(watch, view.message)
+        long_pauses.wait_until_over(watch, view.message)
         with CoordinatorClient(url) as client:
             admitted, client_mode = _enter(client, options, timer, view.message)
         pausing = _train(admitted, client_mode, options, timer, view, watch)
     if pausing:
-        pauses.begin_again(admitted.contact.token)
+        long_pauses.begin_again(admitted.contact.token)
 
 
 def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say) -> tuple[Admitted, bool]:

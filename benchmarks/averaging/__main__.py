@@ -43,8 +43,8 @@ from benchmarks.hosted_peers import BenchmarkFailed, start_peers
 from benchmarks.linear_program import round_rate
 from benchmarks.plan import LINES, lines_of
 from swarm.files import write_file
-from tests.faults.hosts import NoHosts, made_hosts
 from tests.support.forked import Forked
+from tests.support.hosts import NoHosts, made_hosts
 
 MIXED = sorted(LINES * 2, reverse=True)
 # Mbit/s down and up, and how many of the last ones are in client mode

@@ -25,7 +25,7 @@ from swarm.files import write_file
 from swarm.identity import load_identity
 from swarm.leaving import end_process
 from swarm.run_file import RunFile
-from tests.faults.hosts import move_to
+from tests.support.hosts import move_to
 from tests.support.passes import numbered_gate
 
 RULES = ("equal", "hivemind", "ours")
@@ -49,7 +49,7 @@ class Task:
 
     folder: str
     number: int
-    namespace: str  # see `tests.faults.hosts`
+    namespace: str  # see `tests.support.hosts`
     address: str  # of the host
     uploads: tuple[float, ...]  # of all peers, Mbit/s; 0 in client mode: what hivemind's rule is told
     known: tuple[str, ...]  # addresses to join by
@@ -87,7 +87,7 @@ def work(task: Task) -> None:
     torch.set_num_threads(1)
     identity = load_identity(task.file("key"))
     gate, authority = numbered_gate(Path(task.folder), RUN.name, identity, task.number)
-    network = Network(task.known, (f"/ip4/{task.address}/tcp/0",), client_mode=task.client_mode)
+    network = Network(task.known, listen=(f"/ip4/{task.address}/tcp/0",), client_mode=task.client_mode)
     dht = join_dht(RUN.name, identity, network, gate)
     parameters = [("matrix", torch.nn.Parameter(torch.zeros(task.elements // ROW, ROW)))]
     membership = Membership(

@@ -39,8 +39,8 @@ from benchmarks.catching_up.peers import Peers
 from benchmarks.catching_up.worker import TOKENS, Task, work
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers
 from swarm.files import write_file
-from tests.faults.hosts import NoHosts, made_hosts
 from tests.support.forked import Forked
+from tests.support.hosts import NoHosts, made_hosts
 
 FAT, THIN = (200.0, 200.0), (10.0, 10.0)  # Mbit/s up and down
 BATCH = 1.0  # seconds

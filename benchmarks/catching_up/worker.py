@@ -22,7 +22,7 @@ from swarm.dht.node import Network, addresses, join_dht
 from swarm.files import write_file
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
-from tests.faults.hosts import move_to
+from tests.support.hosts import move_to
 from tests.support.passes import numbered_gate
 
 TOKENS = 100  # of a batch
@@ -44,7 +44,7 @@ class Task:
 
     folder: str
     number: int
-    namespace: str  # see `tests.faults.hosts`
+    namespace: str  # see `tests.support.hosts`
     address: str  # of the host
     known: tuple[str, ...]  # addresses to join by; none: it is the coordinator
     elements: int

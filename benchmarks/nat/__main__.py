@@ -4,7 +4,7 @@
 
 Twelve trainers, one of them the coordinator, each on a host of its own (a network namespace) whose line carries 20
 Mbit/s down and 10 up. Three of them can be reached; nine are behind routers of their own, three of each kind
-(`tests/faults/routers.py`), and count as unreachable. Needs root, `ip`, `tc` and `iptables`. Two swarms, one after the
+(`tests/support/routers.py`), and count as unreachable. Needs root, `ip`, `tc` and `iptables`. Two swarms, one after the
 other:
 
 - *with*: as volunteers' peers do, those behind routers open ways to each other, and reduce where all others have a way;
@@ -34,9 +34,9 @@ from benchmarks.averaging.worker import ELEMENT_BYTES, ROW
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers
 from benchmarks.nat.worker import Task, work
 from swarm.files import write_file
-from tests.faults.hosts import NoHosts, made_hosts
-from tests.faults.routers import Nat
 from tests.support.forked import Forked
+from tests.support.hosts import NoHosts, made_hosts
+from tests.support.routers import Nat
 
 SETS = {
     "cones": (Nat.FULL_CONE, Nat.RESTRICTED, Nat.PORT_RESTRICTED),

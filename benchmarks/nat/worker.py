@@ -24,7 +24,7 @@ from swarm.dht.node import Network, addresses, join_dht
 from swarm.files import write_file
 from swarm.identity import load_identity
 from swarm.leaving import end_process
-from tests.faults.hosts import move_to
+from tests.support.hosts import move_to
 from tests.support.passes import numbered_gate
 
 PORT = 31337
@@ -38,7 +38,7 @@ class Task:
 
     folder: str
     number: int
-    namespace: str  # see `tests.faults.hosts`
+    namespace: str  # see `tests.support.hosts`
     address: str  # of the host, or of its router
     behind_router: bool
     opens_ways: bool  # else the coordinator speaks TCP alone, and those behind routers are in client mode for good

@@ -30,8 +30,8 @@ from benchmarks import command
 from benchmarks.hosted_peers import BenchmarkFailed, start_peers, wait_for
 from benchmarks.roles.worker import BATCH, Given, Phase, Roles, Task, work
 from swarm.files import write_file
-from tests.faults.hosts import NoHosts, made_hosts
 from tests.support.forked import Forked
+from tests.support.hosts import NoHosts, made_hosts
 from tests.support.passes import user_of
 
 

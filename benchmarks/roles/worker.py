@@ -23,7 +23,7 @@ from swarm.files import write_file
 from swarm.identity import load_identity
 from swarm.leaving import end_process
 from swarm.run_file import RunFile
-from tests.faults.hosts import move_to
+from tests.support.hosts import move_to
 from tests.support.passes import numbered_gate
 
 ELEMENTS = 2_400_000  # of a vector that travels in one byte each, and some
@@ -77,7 +77,7 @@ class Task:
 
     folder: str
     number: int
-    namespace: str  # see `tests.faults.hosts`
+    namespace: str  # see `tests.support.hosts`
     address: str  # of the host
     speed: float  # samples a second
     peers: int
@@ -105,7 +105,7 @@ def work(task: Task) -> None:
     torch.set_num_threads(1)
     identity = load_identity(task.file("key"))
     gate, authority = numbered_gate(Path(task.folder), RUN.name, identity, task.number)
-    dht = join_dht(RUN.name, identity, Network(task.known, (f"/ip4/{task.address}/tcp/0",)), gate)
+    dht = join_dht(RUN.name, identity, Network(task.known, listen=(f"/ip4/{task.address}/tcp/0",)), gate)
     parameter = torch.nn.Parameter(torch.zeros(ELEMENTS // 1000, 1000))
     membership = Membership(
         RUN,

@@ -9,8 +9,8 @@ from typing import Any
 from app.demo.peers import Peer
 from tests.faults import held
 from tests.faults.agreement import compare
-from tests.faults.hosts import Hosts
 from tests.support.forked import Forked, start_function
+from tests.support.hosts import Hosts
 from tests.support.small_swarm import SmallSwarm, newest_step_said, text_of
 from tests.support.waiting import wait_until
 

@@ -24,8 +24,8 @@ from averaging.shell.shell import Shell
 from coordinator.checkpoints import store
 from coordinator.release.hub import HubRepository
 from swarm.files import write_file
-from tests.faults.hosts import move_to
 from tests.support.forked import run_sahaj
+from tests.support.hosts import move_to
 
 POLL = 0.005  # seconds
 EQUAL_LINE = Bandwidth(upload=100.0, download=100.0)  # Mbit/s

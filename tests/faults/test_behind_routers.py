@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.averaging.swarm.test_swarm import Peers
-from tests.faults.hosts import NoHosts, made_hosts
-from tests.faults.routers import Nat
+from tests.support.hosts import NoHosts, made_hosts
+from tests.support.routers import Nat
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]
 PORT = 31337

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.faulty_swarm import FaultySwarm
-from tests.faults.hosts import NoHosts, made_hosts
+from tests.support.hosts import NoHosts, made_hosts
 from tests.support.small_swarm import newest_step_said
 
 pytestmark = [pytest.mark.swarm, pytest.mark.faults]

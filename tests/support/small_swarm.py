@@ -110,6 +110,7 @@ class SmallSwarm:
         host = self.host(name)
         command = ["join", self.url, "--state", self.folder / "peers" / name, "--micro-batch", MICRO_BATCH]
         command += ["--listen", f"/ip4/{host}/tcp/0", "--client-mode" if client_mode else "--no-client-mode"]
+        command += ["--on-battery", "--on-metered"]  # tests run on laptops, too
         command += ["--data", self.text] if host != LOOPBACK else []  # others do not read what is on our disk
         command += [*options, *([] if token else ["--name", asks_for or name])]
         environment = {"HF_TOKEN": token, **environment}

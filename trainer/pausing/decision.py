@@ -41,7 +41,7 @@ class Facts:
     on_battery: bool = False
     is_metered: bool = False  # the connection costs by the byte
     traffic: float = 0.0  # bytes today that averaging has sent and fetched
-    is_ordered: bool = False  # to pause, by `sahaj service pause`
+    is_ordered: bool = False  # to pause, by a file
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Pause:
         """For the volunteer, after "pauses: "."""
         until = f"{self.until:%H:%M}" if self.until is not None else ""
         return {
-            Cause.ORDER: "until `sahaj service resume`",
+            Cause.ORDER: "while the file of --pause-file is there",
             Cause.PERSON: "somebody uses this machine",
             Cause.BATTERY: "it runs on its battery",
             Cause.METERED: "the connection costs by the byte",

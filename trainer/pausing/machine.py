@@ -26,7 +26,7 @@ class Machine:
 
     Args:
         traffic: of today, if there is a limit for it.
-        order: a file that is there while the volunteer wants a pause (`sahaj service pause`).
+        order: a file that is there while the volunteer wants a pause (`--pause-file`).
     """
 
     def __init__(

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.join import pauses
 from app.join.join import join
 from swarm import secret_variables
 from tests.app.join.conftest import Trained
 from tests.app.join.stand_in import Answer, StandIn
 from tests.app.join.test_join import options
+from trainer.pausing import long_pauses
 from trainer.pausing.decision import Facts
 from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import WishError, Wishes, when
@@ -49,7 +49,7 @@ def test_what_it_waits_for_is_said_once(tmp_path: Path) -> None:
         assert seconds > 0
         now += datetime.timedelta(minutes=40)
 
-    pauses.wait_until_over(watch, said.append, sleep)
+    long_pauses.wait_until_over(watch, said.append, sleep)
     assert said == ["Waits before it joins: until 22:00.", "Waits before it joins: it runs on its battery."]
     assert now == datetime.datetime(2026, 11, 26, 22)
 
@@ -60,9 +60,9 @@ def test_the_same_command_begins_again_with_the_token_that_was_typed(
     monkeypatch.setattr(sys, "orig_argv", ["python", "-P", "/bin/sahaj", "join", "example.org", "--when", "night"])
     monkeypatch.setattr(secret_variables, "_hidden", {"WANDB_API_KEY": "hidden"})
     with pytest.raises(Began):
-        pauses.begin_again("hf_typed")
+        long_pauses.begin_again("hf_typed")
     with pytest.raises(Began):
-        pauses.begin_again(None)
+        long_pauses.begin_again(None)
     (arguments, environment), _ = began
     assert arguments == [sys.executable, "-P", "/bin/sahaj", "join", "example.org", "--when", "night"]
     assert (environment["HF_TOKEN"], environment["WANDB_API_KEY"]) == ("hf_typed", "hidden")
@@ -76,17 +76,17 @@ def test_a_peer_that_has_left_for_a_pause_begins_again_and_no_other(
     assert len(trained.calls) == 1 and not began
     monkeypatch.setattr(sys.modules["trainer.train"], "train", lambda *arguments: True)
     with pytest.raises(Began):
-        join(opened.url, options(tmp_path, name="asha", wishes=Wishes(when("always"))))
+        join(opened.url, options(tmp_path / "other", name="asha", wishes=Wishes(when("always"))))
     assert len(began) == 1
 
 
 def test_a_limit_of_traffic_is_kept_in_the_folder_of_the_peer(tmp_path: Path) -> None:
-    watch = pauses.watch_for(Wishes(max_traffic=0.001, on_battery=True, on_metered=True), tmp_path / "peer", None)
+    watch = long_pauses.watch_for(Wishes(max_traffic=0.001, on_battery=True, on_metered=True), tmp_path / "peer", None)
     watch._traffic = lambda: 2_000_000_000
     pause = watch.look()
     assert pause is not None and pause.reason.startswith("the traffic of today is used up, until 00:00")
     assert [one.name for one in (tmp_path / "peer").iterdir()] == ["traffic.json"]
-    without = pauses.watch_for(Wishes(on_battery=True, on_metered=True), tmp_path / "other", tmp_path / "order")
+    without = long_pauses.watch_for(Wishes(on_battery=True, on_metered=True), tmp_path / "other", tmp_path / "order")
     assert without.look() is None
     (tmp_path / "order").touch()
     assert without.look() is not None and not (tmp_path / "other").exists()
@@ -97,4 +97,4 @@ def test_where_nobody_tells_whether_the_machine_is_used_that_is_said_at_once(
 ) -> None:
     monkeypatch.setattr("trainer.pausing.machine.idleness_of_this_machine", lambda: lambda: None)
     with pytest.raises(WishError, match="name hours instead"):
-        pauses.watch_for(Wishes(when("idle")), tmp_path, None)
+        long_pauses.watch_for(Wishes(when("idle")), tmp_path, None)

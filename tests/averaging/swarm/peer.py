@@ -19,7 +19,7 @@ from swarm.access.passes import COORDINATOR, load_authority
 from swarm.dht.node import Network, addresses, join_dht
 from swarm.identity import load_identity
 from swarm.run_file import RunFile
-from tests.faults.hosts import move_to
+from tests.support.hosts import move_to
 from tests.support.passes import own_gate
 
 RUN = RunFile.model_validate(

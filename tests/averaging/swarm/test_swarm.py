@@ -12,8 +12,8 @@ import pytest
 
 from swarm.access.passes import load_authority
 from tests.averaging.swarm.peer import take_part
-from tests.faults.hosts import Hosts
 from tests.support.forked import Forked, start_function
+from tests.support.hosts import Hosts
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.swarm

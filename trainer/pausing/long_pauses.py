@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from app.join.admission import Say
 from swarm.secret_variables import hidden_secrets
 from trainer.pausing.daily_traffic import FILE_NAME, DailyTraffic
 from trainer.pausing.machine import Machine
@@ -35,7 +34,7 @@ def watch_for(wishes: Wishes, peer_folder: Path, order: Path | None) -> PauseWat
     return PauseWatch(wishes, machine.facts, machine.carried)
 
 
-def wait_until_over(watch: PauseWatch, say: Say, sleep: Callable[[float], None] = time.sleep) -> None:
+def wait_until_over(watch: PauseWatch, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> None:
     """Wait while the trainer would have to pause; it is in no run yet."""
     said = None
     while (pause := watch.look()) is not None:

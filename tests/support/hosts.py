@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from tests.faults.routers import Nat, rules
+from tests.support.routers import Nat, rules
 from tests.support.waiting import PATIENCE
 
 NETWORK = "10.213.77"
