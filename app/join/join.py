@@ -22,6 +22,8 @@ from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
 from trainer.startup_timer import StartupTimer
 
+SERVICE_TELLS_EVERY = 60.0  # seconds
+
 
 @dataclass(frozen=True)
 class JoinOptions:
@@ -33,6 +35,7 @@ class JoinOptions:
     state: Path | None = None  # folder of identity and manifest
     spot: bool = False  # leave when Amazon gives notice
     notebook: bool = False  # show pages for a notebook to display
+    service: bool = False  # print less, for weeks
     verbose: bool = False
     process_started: float = 0.0  # unix time, seconds
     chosen: VolunteerOptions = field(default_factory=VolunteerOptions)
@@ -58,7 +61,7 @@ def join(url: str, options: JoinOptions) -> None:
     watch = long_pauses.watch_for(
         options.wishes, options.state or default_folder(coordinator_url(url)), options.pause_file
     )
-    with NotebookView() if options.notebook else ConsoleView(Console()) as view:
+    with _view(options) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
         long_pauses.wait_until_over(watch, view.message)
         with CoordinatorClient(url) as client:
@@ -66,6 +69,12 @@ def join(url: str, options: JoinOptions) -> None:
         pausing = _train(admitted, client_mode, options, timer, view, watch)
     if pausing:
         long_pauses.begin_again(admitted.contact.token)
+
+
+def _view(options: JoinOptions) -> ConsoleView:
+    if options.notebook:
+        return NotebookView()
+    return ConsoleView(Console(), plain_every=SERVICE_TELLS_EVERY) if options.service else ConsoleView(Console())
 
 
 def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say) -> tuple[Admitted, bool]:
