@@ -22,10 +22,7 @@ SomeRunArgument = Annotated[
 ]
 
 
-@service.command(
-    context_settings={"allow_extra_args": True, "allow_interspersed_args": False},
-    options_metavar="",
-)
+@service.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})
 def install(context: typer.Context, url: RunAndOptionsArgument) -> None:
     """Train in a run from now on: after each login, and again after a crash."""
     set_verbosity(verbose=False)

@@ -8,7 +8,7 @@ from typing import Protocol
 from app.service.service import Service, State
 from swarm.errors import SahajError, in_a_line
 
-PATIENCE = 90.0  # seconds; stopping a trainer takes some
+PATIENCE = 600.0  # seconds; a trainer may take as long as --grace says to stop
 
 
 class Manager(Protocol):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app.join.join import JoinOptions, _view
 from app.join.peer_folder import name_of
 from app.service import asked, services
 from app.service.launchd import Launchd
@@ -126,6 +127,10 @@ def test_a_service_waits_for_a_peer_that_runs(machine: Machine, open_run: StandI
     monkeypatch.setattr(Systemd, "install", lambda self, service: started.append(service))
     services.install(open_run.url, [], {}, lambda line: None)
     assert [one.link for one in started] == [open_run.url]
+
+
+def test_for_weeks_a_line_a_minute_is_enough():
+    assert _view(JoinOptions(service=True))._plain_every == 60.0 > _view(JoinOptions())._plain_every
 
 
 def test_states_in_words():

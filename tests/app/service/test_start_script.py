@@ -1,6 +1,7 @@
 """The scripts that services run, in this machine's shell."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.service.start_script import AS_IT_IS, BY_JOIN_SCRIPT, ended, final_ends_as_success, final_statuses
+from coordinator.join_script.script import script_for
+from coordinator.notebook.wheel import Program
 
 ODD = ["--name", "Asha $HOME 'q' \"w\" `date`", "", "a  b"]
 ECHO = "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n"
@@ -31,9 +34,9 @@ def curl(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def started(folder: Path, script: str, *words: str) -> "subprocess.CompletedProcess[str]":
+def started(folder: Path, script: str, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     command = ["/bin/sh", "-c", script, "sahaj", *words]
-    environment = {"PATH": f"{folder}:/usr/bin:/bin"}
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", **variables}
     return subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
 
 
@@ -42,6 +45,23 @@ def test_the_script_of_the_run_gets_the_options_and_gives_the_status(curl: Path)
     done = started(curl, BY_JOIN_SCRIPT, "https://run.example.org/join.sh", *ODD)
     assert (done.returncode, done.stdout) == (7, "".join(f"<{word}>" for word in ODD))
     assert (curl / "asked").read_text() == "-LsSf https://run.example.org/join.sh\n"
+
+
+def test_the_join_script_of_a_coordinator_starts_what_it_has_installed(curl: Path):
+    link = "https://run.example.org"
+    program = Program.of("0.1.0", "one.whl", b"")
+    script = script_for(link, program, run="little").decode()
+    (curl / "answer").write_text(script)
+    (folder,) = re.findall(r"FOLDER=(program-little-\w+)", script)
+    home = curl / "home" / folder
+    (home / "venv" / "bin").mkdir(parents=True)
+    (home / "ready").write_text(program.sha256)
+    for name in ("python", "sahaj"):
+        (home / "venv" / "bin" / name).write_text(ECHO if name == "sahaj" else "#!/bin/sh\n")
+        (home / "venv" / "bin" / name).chmod(0o755)
+    done = started(curl, BY_JOIN_SCRIPT, f"{link}/join.sh", *ODD, SAHAJ_HOME=str(curl / "home"))
+    words = ("join", link, *ODD)
+    assert (done.returncode, done.stdout) == (7, "".join(f"<{word}>" for word in words)), done.stderr
 
 
 @pytest.mark.parametrize(("answer", "status"), [(None, 22), ("", 25), ("<html>Log in to this network</html>", 25)])

@@ -83,13 +83,17 @@ def test_the_folder_is_read_back():
 @pytest.mark.parametrize("service", [RIVER, ODD], ids=["plain", "odd"])
 def test_systemd_has_nothing_against_it(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("SYSTEMD_LOG_LEVEL", "debug")  # then it prints what it has read
     path = tmp_path / f"{service.label}.service"
     path.write_text(unit(service))
     told = subprocess.run(
         ["systemd-analyze", "--user", "verify", "--man=no", str(path)], check=False, capture_output=True, text=True
     )
-    about = [line for line in told.stderr.splitlines() if path.name in line]
+    about = [line for line in told.stderr.splitlines() if f"{path}:" in line]  # lines that it could not read
     assert (told.returncode, about) == (0, []), told.stderr
+    read = [line.strip() for line in told.stdout.splitlines()]
+    assert f"Description: A volunteer of the Sahaj run {service.link}" in read
+    assert {f"Environment: {name}={value}" for name, value in service.environment.items()} <= set(read)
 
 
 def test_what_systemctl_shows_is_understood():
