@@ -159,7 +159,7 @@ ShareOption = Annotated[
         metavar="PERCENT",
         min=1.0,
         max=100.0,
-        help="of the time in which the GPU computes, or the processor where there is none",
+        help="of the time for which the GPU may compute, or the processor where there is none",
         rich_help_panel=CONSIDERATE,
     ),
 ]

@@ -107,7 +107,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             pausing = _run_loop(loop, OrganizerNotices(gate, identity), asked, view, process_started, pauses)
             watch.stop()
             if not asked.status:
-                loop.leave()
+                loop.leave(pausing=pausing)
                 if experts is not None:
                     experts.close()
                 dht.shutdown()
@@ -116,7 +116,7 @@ def train(run: RunFile, options: TrainerOptions, view: ConsoleView, process_star
             view.farewell(credit.thanks())
             if asked.status:  # threads of hivemind may wait for the DHT that is gone
                 end_process(asked.status)
-            return pausing
+            return pausing and not asked.is_set()  # who has stopped it in the meantime does not want it to begin again
     finally:
         pauses.stop()
         end_helpers()

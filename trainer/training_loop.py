@@ -14,7 +14,7 @@ from trainer.credit_tracker import CreditTracker
 from trainer.data import BatchPrefetcher
 from trainer.experts import ReachedExperts
 from trainer.pausing.decision import Pause
-from trainer.pausing.watch import PauseWatch
+from trainer.pausing.watch import LEAVES_WITHIN, PauseWatch
 from trainer.session_publisher import SessionPublisher
 from trainer.training_step import BatchResult, Interrupted, TrainingStep
 
@@ -87,7 +87,7 @@ class TrainingLoop:
         return StepOutcome(counted, tuple(messages))
 
     def _pausing(self) -> list[str]:
-        """Begin or end a pause, and tell of it. No plan counts on a peer that says that it computes nothing."""
+        """Begin or end a pause, and tell of it. Plans give a peer that says that it computes nothing little to send."""
         before, self._pause = self._pause, self._pauses.pause
         if self._pause == before:
             return []
@@ -95,7 +95,8 @@ class TrainingLoop:
             self._optimizer.computes_at(self._speed)
             return ["Goes on."]
         self._optimizer.computes_at(0.0)
-        return [f"Pauses: {self._pause.reason}. What it has gathered goes into the next global step."]
+        in_time = "" if self._pause.cause.stays else f", if that begins within {LEAVES_WITHIN:.0f} s"
+        return [f"Pauses: {self._pause.reason}. What it has gathered goes into the next global step{in_time}."]
 
     def _compute(self) -> BatchResult | None:
         """Compute a batch; None: it was given up for a pause."""
@@ -151,11 +152,11 @@ class TrainingLoop:
             time.monotonic() - (self._credit.stepped_at or self._began),
         )
 
-    def leave(self) -> None:
-        """Say goodbye to the other peers, and publish that this session is over."""
+    def leave(self, *, pausing: bool) -> None:
+        """Say goodbye to the other peers, and publish that this session is over, or that it pauses for long."""
         self._optimizer.shutdown()
         self._record_headers()
-        self._session.leave(self._session_id, self._shown_step, self._data_wait_fraction, self._told)
+        self._session.leave(self._session_id, self._shown_step, self._data_wait_fraction, self._told if pausing else "")
 
     def view(self) -> View:
         """What the console shows now."""

@@ -1,5 +1,6 @@
 """`sahaj join URL`, from top to bottom: from a link to a training peer."""
 
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from app.join.coordinator_client import CoordinatorClient
 from app.join.installation import keep_installation
 from app.join.manifest import read_manifest
 from app.join.peer_folder import default_folder
-from app.join.problems import ProblemKind, one_line
+from app.join.problems import AWAY, JoinProblem, ProblemKind, one_line
 from trainer.console.notebook import NotebookView
 from trainer.console.view import ConsoleView
 from trainer.options import TrainerOptions, VolunteerOptions
@@ -23,6 +24,7 @@ from trainer.pausing.wishes import Wishes
 from trainer.startup_timer import StartupTimer
 
 SERVICE_TELLS_EVERY = 60.0  # seconds
+TRY_EVERY = 30.0  # seconds, where the coordinator cannot be reached after a pause
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,14 @@ def join(url: str, options: JoinOptions) -> None:
         have_low_priority()
     if options.chosen.cores is not None:
         use_cores(options.chosen.cores)
-    watch = long_pauses.watch_for(
-        options.wishes, options.state or default_folder(coordinator_url(url)), options.pause_file
-    )
+    came_back = long_pauses.came_from_pause()
+    folder = options.state or default_folder(coordinator_url(url))
+    watch = long_pauses.watch_for(options.wishes, folder, options.pause_file, is_first=not came_back)
     with _view(options) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
         long_pauses.wait_until_over(watch, view.message)
         with CoordinatorClient(url) as client:
-            admitted, client_mode = _enter(client, options, timer, view.message)
+            admitted, client_mode = _enter_after_pause(client, options, timer, view.message, came_back=came_back)
         pausing = _train(admitted, client_mode, options, timer, view, watch)
     if pausing:
         long_pauses.begin_again(admitted.contact.token)
@@ -75,6 +77,23 @@ def _view(options: JoinOptions) -> ConsoleView:
     if options.notebook:
         return NotebookView()
     return ConsoleView(Console(), plain_every=SERVICE_TELLS_EVERY) if options.service else ConsoleView(Console())
+
+
+def _enter_after_pause(
+    client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say, *, came_back: bool
+) -> tuple[Admitted, bool]:
+    """Enter; after a pause nobody is there to start the program again, so then it tries until the line is back."""
+    said = False
+    while True:
+        try:
+            return _enter(client, options, timer, say)
+        except JoinProblem as problem:
+            if not came_back or problem.kind not in AWAY:
+                raise
+            if not said:
+                say(f"{one_line(str(problem))}. It tries again every {TRY_EVERY:.0f} s.")
+            said = True
+            time.sleep(TRY_EVERY)
 
 
 def _enter(client: CoordinatorClient, options: JoinOptions, timer: StartupTimer, say: Say) -> tuple[Admitted, bool]:

@@ -35,6 +35,12 @@ class Whereabouts:
         return (*self.seen, *(self.home if same_home else ()))
 
 
+def checked(seen: Iterable[str], home: Iterable[str]) -> Whereabouts:
+    """What another peer says of itself, without what is no address of QUIC, and home addresses that are none."""
+    homes = (one for one in map(_plain, home) if one is not None and _is_home(one))
+    return Whereabouts(tuple(one for one in map(_plain, seen) if one is not None), tuple(homes))
+
+
 class Whereabout:
     """Where this peer is, as far as others have said."""
 
@@ -43,23 +49,28 @@ class Whereabout:
 
     def seen_by(self, session: str, address: str) -> None:
         """Another peer says where it sees us; what is no address of QUIC does not count."""
-        if quic_host(address) is None:
+        plain = _plain(address)
+        if plain is None:
             return
         self._told.pop(session, None)
-        self._told[session] = address
+        self._told[session] = plain
         for oldest in list(self._told)[:-MOST_OBSERVERS]:
             del self._told[oldest]
+
+    def keep(self, listed: Collection[str]) -> None:
+        """Forget what sessions have said that are there no longer: a line's address may change."""
+        self._told = {session: address for session, address in self._told.items() if session in listed}
 
     def told(self, visible: Iterable[str]) -> Whereabouts:
         """What others are told; `visible`: addresses that our libp2p daemon names.
 
         Those that most have seen come first, so that one liar among three cannot send others elsewhere. A public
-        address that the daemon names was opened by the router for it (UPnP, NAT-PMP).
+        address that the daemon names is this machine's own, or was opened by the router for it (UPnP, NAT-PMP).
         """
-        visible = [one for one in visible if quic_host(one) is not None]
-        opened = [one for one in visible if _is_public(one)]
+        plain = [one for one in map(_plain, visible) if one is not None]
+        opened = [one for one in plain if _is_public(one)]
         seen = [address for address, _ in Counter(self._told.values()).most_common(MOST_SEEN)]
-        home = [one for one in visible if one not in opened and _is_home(one)]
+        home = [one for one in plain if _is_home(one)]
         return Whereabouts(tuple(dict.fromkeys([*opened, *seen]))[:MOST_SEEN], tuple(home[:MOST_HOME]))
 
 
@@ -102,6 +113,11 @@ class Calls:
         return {one: callee.addresses for one, callee in due.items()}
 
 
+def _plain(address: str) -> str | None:
+    """IP address and port of an address of QUIC, without a peer id; None of any other."""
+    return None if _ip(address) is None else "/".join(address.split("/")[:6])
+
+
 def _ip(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(quic_host(address) or "")
@@ -116,4 +132,4 @@ def _is_public(address: str) -> bool:
 
 def _is_home(address: str) -> bool:
     ip = _ip(address)
-    return ip is not None and not (ip.is_loopback or ip.is_link_local)
+    return ip is not None and not (ip.is_global or ip.is_loopback or ip.is_link_local)

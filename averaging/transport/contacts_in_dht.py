@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 from hivemind.utils import get_logger
 
 from averaging.protocol.messages import Contact
-from averaging.transport.calling_out import Whereabouts
+from averaging.transport.calling_out import Whereabouts, checked
 from averaging.transport.pass_credentials import is_admitted
 from averaging.transport.wire_format import is_session_of
 from swarm import clock
@@ -55,7 +55,7 @@ class Listing:
     def whereabouts(self) -> dict[str, Whereabouts]:
         """By session, of those that are behind a router."""
         records = [record for _, record, _ in self._newest.values() if not record.reachable]
-        return {one.session: Whereabouts(tuple(one.seen), tuple(one.home)) for one in records}
+        return {one.session: checked(one.seen, one.home) for one in records}
 
     def _contact(self, peer_id: PeerID, record: ContactRecord) -> Contact | None:
         try:
@@ -86,20 +86,25 @@ class Discovery:
         told_at, told = float("-inf"), self._own
         while True:
             self._is_called.clear()
-            try:
+            with self._next_time("telling of our contact"):
                 if clock.now() >= told_at + TELL_EVERY or told != self._own:
                     telling = self._own
                     await self.tell()
                     told_at, told = clock.now(), telling
-                found = await self.look()
-            except Exception as error:  # no peer is there, or the DHT is slow: the next attempt will tell
-                logger.debug(f"no word from the DHT about contacts: {error!r}")
-            else:
-                self.listed = found
-                heard(found)
+            with self._next_time("looking for contacts"):
+                self.listed = await self.look()
+                heard(self.listed)
             await asyncio.sleep(LOOK_AGAIN)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._is_called.wait(), LOOK_EVERY - LOOK_AGAIN)
+
+    @contextlib.contextmanager
+    def _next_time(self, what: str) -> Iterator[None]:
+        """No peer is there, or the DHT is slow: the next attempt will tell."""
+        try:
+            yield
+        except Exception as error:
+            logger.debug(f"{what} in the DHT: {error!r}")
 
     @property
     def whereabouts(self) -> dict[str, Whereabouts]:
@@ -128,8 +133,8 @@ class Discovery:
 
     async def withdraw(self, timeout: float = 2.0) -> None:
         """Have our session listed no longer, if that can be done in so many seconds. Before another session is told."""
-        gone = self._record(left=True)
         try:
+            gone = self._record(left=True)
             await asyncio.to_thread(store_contact, self._dht, self._run_name, self._identity, gone, timeout)
         except Exception as error:  # leaving does not fail because nobody is there to hear it
             logger.debug(f"the contact record was not withdrawn: {error!r}")

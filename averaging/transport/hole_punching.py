@@ -7,6 +7,7 @@ and does nothing before four hosts have seen a peer at the same address, which i
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from hivemind.p2p import P2P, PeerID
@@ -28,6 +29,7 @@ HANDLE = "sahaj.seen"  # a stream on which the other side says at which address 
 LOOK_EVERY = 2.0  # seconds
 ASK_EVERY = 60.0  # seconds between two questions to the same peer
 MOST_ASKED = 4  # peers
+MOST_SAYING, MOST_SAYING_TO_ONE = 64, 2  # streams at a time
 LONGEST_ADDRESS = 300  # bytes
 PATIENCE = 10.0  # seconds for a call, and for an answer
 RELAYED = "/p2p-circuit"
@@ -54,10 +56,11 @@ class HolePuncher:
         self._p2p, self._discovery, self._accepts, self._tell, self._clock = p2p, discovery, accepts, tell, clock
         self._where, self._calls, self._tasks = Whereabout(), Calls(), Tasks()
         self._asked_at: dict[str, float] = {}  # by session
+        self._saying: Counter[PeerID] = Counter()  # streams on which a peer is told where it is seen
 
     async def start(self) -> None:
         """Tell others where they are seen, and look for ways to them."""
-        await self._p2p.add_binary_stream_handler(HANDLE, _say)
+        await self._p2p.add_binary_stream_handler(HANDLE, self._say)
         if not self._accepts:
             self._tasks.begin(self._run())
 
@@ -80,6 +83,7 @@ class HolePuncher:
         listed = self._discovery.listed
         connected = {session for session in listed if peer_of(session) in ways}
         self._tell(connected if len(connected) <= MOST_CALLED else ())
+        self._where.keep(listed)
         now = self._clock()
         for session in self._observers(ways, now):
             self._asked_at[session] = now
@@ -138,13 +142,19 @@ class HolePuncher:
         else:
             logger.debug(f"connected to {session}")
 
-
-async def _say(info: StreamInfo, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Tell a peer at which address this one sees it."""
-    try:
-        writer.write(str(info.addr).encode())
-        await asyncio.wait_for(reader.read(1), PATIENCE)  # it closes the stream when it has heard
-    except UNREACHED as error:
-        logger.debug(f"{info.peer_id} does not hear where it is seen: {error!r}")
-    finally:
-        writer.transport.abort()
+    async def _say(self, info: StreamInfo, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Tell a peer at which address this one sees it; anybody may ask, so not many at a time."""
+        peer = info.peer_id
+        try:
+            if self._saying.total() >= MOST_SAYING or self._saying[peer] >= MOST_SAYING_TO_ONE:
+                return
+            self._saying[peer] += 1
+            try:
+                writer.write(str(info.addr).encode())
+                await asyncio.wait_for(reader.read(1), PATIENCE)  # it closes the stream when it has heard
+            finally:
+                self._saying -= Counter({peer: 1})
+        except UNREACHED as error:
+            logger.debug(f"{peer} does not hear where it is seen: {error!r}")
+        finally:
+            writer.transport.abort()

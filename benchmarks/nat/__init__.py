@@ -1,1 +1,1 @@
-"""A round of averaging on lines of several speeds: `python -m benchmarks.averaging`."""
+"""Rounds with most peers behind routers: `python -m benchmarks.nat`."""

@@ -20,7 +20,7 @@ SUFFIX = ".safetensors"
 class StateFiles:
     """The files of one host, named by the coordinates of their experts, as `3.5.safetensors`.
 
-    Any thread may call the methods. A file is never replaced by one with fewer steps.
+    Any thread may call the methods. A file is never replaced by one of an older version.
     """
 
     def __init__(self, folder: Path, settings: ExpertSettings):
@@ -40,7 +40,7 @@ class StateFiles:
             self.read(uid)
 
     def write(self, uid: Uid, version: int, state: bytes) -> bool:
-        """Replace an expert's file; whether that was done: not if the file has more steps.
+        """Replace an expert's file; whether that was done: not if the file has a newer version.
 
         Raises:
             StorageError: it cannot be written.

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import threading
 from collections.abc import Sequence
 from concurrent.futures import TimeoutError as NoAnswer
@@ -43,6 +44,7 @@ ANSWERED_WITHIN = 30.0  # seconds, of the question for its addresses
 REJOIN_EVERY = 3.0  # seconds between two looks at the routing table
 CONNECT_TIMEOUT = 5.0  # seconds to wait for a peer to answer
 LOCAL = "/ip4/127.0.0.1/tcp/0"
+PORT_TAKEN = "the port is in use or not ours to open; choose another one to listen on"
 ANY_QUIC = ("/ip4/0.0.0.0/udp/0/quic-v1", "/ip6/::/udp/0/quic-v1")
 
 
@@ -86,6 +88,8 @@ def join_dht(run_name: str, identity: Identity, network: Network, gate: Gate) ->
     for peer in network.initial_peers:
         if "/p2p/" not in peer:
             raise SwarmError(f"{peer}: an initial peer's address must end in /p2p/ and its peer id")
+    if not network.client_mode:
+        _see_ports_are_free(network.listen)
     listening: dict[str, Any] = {"host_maddrs": listening_on(network)}
     if network.announce:
         listening["announce_maddrs"] = list(network.announce)
@@ -128,6 +132,28 @@ def listening_on(network: Network) -> list[str]:
     return [*network.listen, *filter(None, map(quic_beside, network.listen))]
 
 
+def _see_ports_are_free(listen: Sequence[str]) -> None:
+    """Open each port once: libp2p's daemon starts where one of its addresses is free, and the same port of UDP is.
+
+    Raises:
+        NotJoined: a port is taken, or not ours to open.
+    """
+    for address in listen:
+        _, kind, host, *rest = address.split("/")
+        if kind not in ("ip4", "ip6") or rest[:1] != ["tcp"]:
+            continue
+        family = socket.AF_INET6 if kind == "ip6" else socket.AF_INET
+        try:
+            with socket.socket(family) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the daemon's own
+                if family == socket.AF_INET6:
+                    trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                trial.bind((host, int(rest[1])))
+                trial.listen()
+        except OSError:
+            raise NotJoined(f"{address}: {PORT_TAKEN}") from None
+
+
 def bootstrap_addresses(network: Network) -> list[str]:
     """By which the swarm is joined. Those behind routers try QUIC first; libp2p falls back to TCP by itself."""
     quic = filter(None, map(quic_beside, network.initial_peers)) if network.client_mode else ()
@@ -163,7 +189,7 @@ def _start_shared_memory() -> None:
 def _explain(error: Exception, network: Network) -> str:
     text = " ".join(str(error).split())
     if "address already in use" in text or "failed to listen on any addresses" in text:
-        return f"{', '.join(network.listen)}: the port is in use or not ours to open; choose another one to listen on"
+        return f"{', '.join(network.listen)}: {PORT_TAKEN}"
     if clocks := CLOCKS.search(text):
         return describe_offset(float(clocks[2]) - float(clocks[1]), "an initial peer's")
     if "can't access this node" in text:

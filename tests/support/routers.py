@@ -3,7 +3,7 @@
 Linux keeps a port where it can, so a plain `MASQUERADE` is a port-restricted NAT: it lets in what comes from an address
 and port that something was sent to, and all that a port sends is seen at one port outside. The others are made of it:
 
-- full cone: what comes to the router goes to the one host behind it, whoever has sent it (`DNAT`);
+- full cone: what comes to the router goes to the one host behind it, from any sender (`DNAT`);
 - restricted: the same for hosts that something was sent to in the last two minutes, from any port (`recent`);
 - symmetric: each connection is seen at another port outside (`--random-fully`).
 

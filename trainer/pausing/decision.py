@@ -18,11 +18,12 @@ class Cause(str, Enum):
     METERED = "metered line"
     TRAFFIC = "traffic"
     HOURS = "hours"
+    LIMIT = "limit"
 
     @property
     def told(self) -> str:
         """What the other peers and the dashboard are told: not whether somebody sits at the computer."""
-        return "paused" if self in (Cause.ORDER, Cause.PERSON) else self.value
+        return "paused" if self in (Cause.ORDER, Cause.PERSON, Cause.LIMIT) else self.value
 
     @property
     def stays(self) -> float:
@@ -58,10 +59,11 @@ class Pause:
         return {
             Cause.ORDER: "while the file of --pause-file is there",
             Cause.PERSON: "somebody uses this machine",
-            Cause.BATTERY: "it runs on its battery",
-            Cause.METERED: "the connection costs by the byte",
+            Cause.BATTERY: "it runs on its battery (--on-battery trains all the same)",
+            Cause.METERED: "the connection costs by the byte (--on-metered trains all the same)",
             Cause.TRAFFIC: f"the traffic of today is used up, until {until}",
             Cause.HOURS: f"until {until}",
+            Cause.LIMIT: "the GPU is above --max-temperature or --max-power even at rest, or its driver is silent",
         }[self.cause]
 
 

@@ -83,6 +83,11 @@ class DutyCycle:
         held = [one.duty for one in (self._temperature, self._power) if one is not None]
         return min([self._share, *held])
 
+    @property
+    def forbids(self) -> bool:
+        """Whether nothing may be computed now, however long ago the last batch was."""
+        return self._too_hot or self.duty <= 0.0
+
     def measured(self, gpu: Gpu) -> None:
         """Take in what the driver tells now."""
         self._too_hot = self._limit is not None and gpu.temperature is not None and gpu.temperature > self._limit

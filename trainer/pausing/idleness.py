@@ -51,7 +51,6 @@ class LinuxIdleness:
     ):
         self._devices, self._clock = devices, clock
         self._system, self._session = system or Bus("SYSTEM"), session or Bus("SESSION")
-        self._has_desktop = False  # logind has listed one once
 
     def __call__(self) -> float | None:
         """Seconds; None: it cannot be known now."""
@@ -68,13 +67,12 @@ class LinuxIdleness:
         return self._clock() - read
 
     def _desktop(self) -> float | None:
-        """Infinite where there is none."""
+        """Infinite where there is none; None where nothing tells, as in a container."""
         try:
             sessions = self._system.call(LOGIND, "ListSessions")
             found = [one for *_, path in sessions if (one := self._graphical(path)) is not None]
         except NoAnswer:
-            return None if self._has_desktop else math.inf
-        self._has_desktop = self._has_desktop or bool(found)
+            return None
         return min((self._idle(one) for one in found), default=math.inf)
 
     def _graphical(self, path: str) -> dict[str, Any] | None:

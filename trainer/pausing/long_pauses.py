@@ -16,21 +16,29 @@ from trainer.pausing.machine import Machine
 from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
 
+BEGAN_AGAIN = "SAHAJ_BEGAN_AGAIN"  # in the environment of a process that has begun again
 LOOK_EVERY = 2.0  # seconds, while nothing is computed that somebody could wait for
 
 
-def watch_for(wishes: Wishes, peer_folder: Path, order: Path | None) -> PauseWatch:
+def came_from_pause() -> bool:
+    """Whether this process has begun again for a pause that was too long to stay; asked once."""
+    return os.environ.pop(BEGAN_AGAIN, None) is not None
+
+
+def watch_for(wishes: Wishes, peer_folder: Path, order: Path | None, *, is_first: bool) -> PauseWatch:
     """What says when to pause.
 
     Args:
         order: a file that is there while the volunteer wants a pause.
+        is_first: see that the wishes can be kept; a process that has begun again goes by them, whatever answers now.
 
     Raises:
         WishError: this machine does not tell what the wishes ask for.
     """
     traffic = DailyTraffic(peer_folder / FILE_NAME) if wishes.max_traffic is not None else None
     machine = Machine(wishes, traffic, order)
-    machine.check()
+    if is_first:
+        machine.check()
     return PauseWatch(wishes, machine.facts, machine.carried)
 
 
@@ -47,7 +55,7 @@ def wait_until_over(watch: PauseWatch, say: Callable[[str], None], sleep: Callab
 def begin_again(token: str | None) -> NoReturn:
     """Become the same command anew. A token is handed over as a person would, and hidden again at once."""
     sys.stdout.flush()
-    os.environ.update(hidden_secrets())
+    os.environ.update({**hidden_secrets(), BEGAN_AGAIN: "1"})
     if token:
         os.environ["HF_TOKEN"] = token
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

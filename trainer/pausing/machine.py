@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 NETWORK_MANAGER = DBusAddress(
     "/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager", "org.freedesktop.NetworkManager"
 )
+SUPPLIES = Path("/sys/class/power_supply")
 METERED = (1, 3)  # NMMetered: yes, and "probably", as of a telephone's connection
 
 
@@ -79,9 +80,31 @@ class Machine:
 
 def on_battery() -> bool:
     """Whether the machine has a battery, and it is in use."""
+    if psutil.LINUX:  # psutil takes the battery of a wireless mouse for the machine's
+        return _is_discharged(SUPPLIES)
     try:
         battery = psutil.sensors_battery()
-    except Exception as error:  # drivers show all sorts of things there
+    except Exception as error:
         logger.debug("the battery cannot be read: %r", error)
         return False
     return battery is not None and battery.power_plugged is False
+
+
+def _is_discharged(supplies: Path) -> bool:
+    """Whether a battery gives power and no charger does, by what the kernel shows in a folder for each of them."""
+    discharging = False
+    for folder in supplies.glob("*"):
+        if _read(folder / "scope") == "Device":  # of a mouse, a gamepad
+            continue
+        if _read(folder / "type") == "Battery":
+            discharging = discharging or _read(folder / "status") == "Discharging"
+        elif _read(folder / "online") == "1":
+            return False
+    return discharging
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from trainer.pausing.decision import Facts, Pause, reason_to_pause
+from trainer.pausing.decision import Cause, Facts, Pause, reason_to_pause
 from trainer.pausing.driver import Read
 from trainer.pausing.duty_cycle import MEASURE_EVERY, DutyCycle
 from trainer.pausing.wishes import Wishes
@@ -17,6 +17,7 @@ from trainer.pausing.wishes import Wishes
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = MEASURE_EVERY  # seconds
+FORBIDDEN_FOR = 60.0  # seconds without a batch after which a limit of the GPU counts as one that cannot be held
 LEAVES_WITHIN = 30.0  # seconds in which a peer that leaves for a long pause waits for the round with what it has
 
 
@@ -42,6 +43,7 @@ class PauseWatch:
         self.wishes = wishes or Wishes()
         self._read, self._carried, self._clock, self._now = read, carried, clock, now
         self._newest: tuple[Pause, float] | None = None  # and since when this peer has paused
+        self._forbidden_since: float | None = None  # by a limit of the GPU
         self._driver: Read | None = None
         self._traffic: Callable[[], int] = lambda: 0
         self._ended = threading.Event()
@@ -64,9 +66,18 @@ class PauseWatch:
     def look(self) -> Pause | None:
         """Look once."""
         self._carried(self._traffic())
-        pause, before = reason_to_pause(self._now(), self._read(), self.wishes), self._newest
+        pause = reason_to_pause(self._now(), self._read(), self.wishes) or self._limit_not_held()
+        before = self._newest
         self._newest = None if pause is None else (pause, self._clock() if before is None else before[1])
         return pause
+
+    def _limit_not_held(self) -> Pause | None:
+        if not self.duty.forbids:
+            self._forbidden_since = None
+        elif self._forbidden_since is None:
+            self._forbidden_since = self._clock()
+        since = self._forbidden_since
+        return None if since is None or self._clock() < since + FORBIDDEN_FOR else Pause(Cause.LIMIT)
 
     def measure(self) -> None:
         """Look at the GPU, if there is a limit to hold."""
@@ -92,9 +103,13 @@ class PauseWatch:
         self._ended.set()
 
     def _keep_looking(self) -> None:
+        failing = set()
         while not self._ended.wait(LOOK_EVERY):
             for look in (self.look, self.measure):
                 try:
                     look()
+                    failing.discard(look)
                 except Exception:
-                    logger.exception("what this machine is doing could not be read")
+                    if look not in failing:
+                        logger.exception("what this machine is doing cannot be read")
+                    failing.add(look)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.join.join import join
+from app.join.problems import JoinProblem, ProblemKind
 from swarm import secret_variables
 from tests.app.join.conftest import Trained
 from tests.app.join.stand_in import Answer, StandIn
@@ -33,8 +34,9 @@ def began(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, st
         raise Began
 
     monkeypatch.setattr(os, "execv", execv)
-    for name in secret_variables.NAMES:
-        monkeypatch.delenv(name, raising=False)
+    for name in (*secret_variables.NAMES, long_pauses.BEGAN_AGAIN):
+        monkeypatch.setenv(name, "")  # so that it is taken away again after the test
+        monkeypatch.delenv(name)
     return calls
 
 
@@ -50,7 +52,10 @@ def test_what_it_waits_for_is_said_once(tmp_path: Path) -> None:
         now += datetime.timedelta(minutes=40)
 
     long_pauses.wait_until_over(watch, said.append, sleep)
-    assert said == ["Waits before it joins: until 22:00.", "Waits before it joins: it runs on its battery."]
+    assert said == [
+        "Waits before it joins: until 22:00.",
+        "Waits before it joins: it runs on its battery (--on-battery trains all the same).",
+    ]
     assert now == datetime.datetime(2026, 11, 26, 22)
 
 
@@ -80,13 +85,46 @@ def test_a_peer_that_has_left_for_a_pause_begins_again_and_no_other(
     assert len(began) == 1
 
 
+def test_after_a_pause_it_tries_until_the_coordinator_is_there_again(
+    opened: StandIn,
+    trained: Trained,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    opened.answers["GET /api/run"] = Answer(body={"access": {"open": True}})
+    program = sys.modules["app.join.join"]
+    tries, enter = 0, program._enter
+
+    def away_twice(*arguments: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise JoinProblem(ProblemKind.COORDINATOR_AWAY, "nothing listens there")
+        return enter(*arguments)
+
+    monkeypatch.setattr(program, "_enter", away_twice)
+    monkeypatch.setattr(program, "TRY_EVERY", 0.0)
+    with pytest.raises(JoinProblem):
+        join(opened.url, options(tmp_path, name="asha"))
+    assert tries == 1, "a person is there"
+    monkeypatch.setenv(long_pauses.BEGAN_AGAIN, "1")
+    join(opened.url, options(tmp_path, name="asha"))
+    assert tries == 4 and len(trained.calls) == 1 and long_pauses.BEGAN_AGAIN not in os.environ
+    assert capsys.readouterr().out.count("nothing listens there. It tries again every 0 s.") == 1
+
+
 def test_a_limit_of_traffic_is_kept_in_the_folder_of_the_peer(tmp_path: Path) -> None:
-    watch = long_pauses.watch_for(Wishes(max_traffic=0.001, on_battery=True, on_metered=True), tmp_path / "peer", None)
+    watch = long_pauses.watch_for(
+        Wishes(max_traffic=0.001, on_battery=True, on_metered=True), tmp_path / "peer", None, is_first=True
+    )
     watch._traffic = lambda: 2_000_000_000
     pause = watch.look()
     assert pause is not None and pause.reason.startswith("the traffic of today is used up, until 00:00")
     assert [one.name for one in (tmp_path / "peer").iterdir()] == ["traffic.json"]
-    without = long_pauses.watch_for(Wishes(on_battery=True, on_metered=True), tmp_path / "other", tmp_path / "order")
+    without = long_pauses.watch_for(
+        Wishes(on_battery=True, on_metered=True), tmp_path / "other", tmp_path / "order", is_first=True
+    )
     assert without.look() is None
     (tmp_path / "order").touch()
     assert without.look() is not None and not (tmp_path / "other").exists()
@@ -97,4 +135,5 @@ def test_where_nobody_tells_whether_the_machine_is_used_that_is_said_at_once(
 ) -> None:
     monkeypatch.setattr("trainer.pausing.machine.idleness_of_this_machine", lambda: lambda: None)
     with pytest.raises(WishError, match="name hours instead"):
-        long_pauses.watch_for(Wishes(when("idle")), tmp_path, None)
+        long_pauses.watch_for(Wishes(when("idle")), tmp_path, None, is_first=True)
+    assert long_pauses.watch_for(Wishes(when("idle")), tmp_path, None, is_first=False).look() is not None

@@ -4,11 +4,20 @@ import itertools
 
 import pytest
 
-from averaging.transport.calling_out import FIRST_PAUSE, LONGEST_PAUSE, MOST_CALLED, Calls, Whereabout, Whereabouts
+from averaging.transport.calling_out import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    MOST_CALLED,
+    Calls,
+    Whereabout,
+    Whereabouts,
+    checked,
+)
 
 HOME, LATER_HOME = "/ip4/192.168.1.2/udp/4001/quic-v1", "/ip4/192.168.1.7/udp/4001/quic-v1"
 OUTSIDE = "/ip4/45.10.1.3/udp/4001/quic-v1"
 ELSEWHERE = "/ip4/45.10.1.9/udp/7000/quic-v1"
+PEER = "12D3KooWGC6TvWhfapngX6wvJHMYvKpDMXPb3ZnCZ6dMoaMtimQ5"
 HOLE = 30.0  # seconds for which a router keeps one, at least
 
 
@@ -39,9 +48,30 @@ def test_the_newest_word_of_each_counts():
     assert where.told([]).seen == (ELSEWHERE,)
 
 
-@pytest.mark.parametrize("address", ["", "nonsense", "/ip4/45.10.1.3/tcp/4001", "/ip4/300.0.0.1/udp/1/quic-v1"])
+@pytest.mark.parametrize(
+    "address",
+    ["", "nonsense", "/ip4/45.10.1.3/tcp/4001", "/ip4/300.0.0.1/udp/1/quic-v1", "/dns4/example.org/udp/1/quic-v1"],
+)
 def test_what_is_no_address_of_quic_does_not_count(address: str):
     assert told(address) == Whereabouts((), (HOME,))
+
+
+def test_of_an_address_only_host_and_port_are_told():
+    assert told(f"{OUTSIDE}/p2p/{PEER}") == told(OUTSIDE)
+
+
+def test_the_word_of_those_who_have_gone_is_forgotten():
+    where = Whereabout()
+    for number in range(3):
+        where.seen_by(f"gone{number}", ELSEWHERE)
+    where.seen_by("here", OUTSIDE)
+    where.keep({"here"})
+    assert where.told([]).seen == (OUTSIDE,)
+
+
+def test_nobody_is_sent_into_a_home_by_an_address_that_is_none():
+    public, own, tcp = "/ip4/8.8.8.8/udp/53/quic-v1", "/ip4/127.0.0.1/udp/1/quic-v1", "/ip4/192.168.1.1/tcp/80"
+    assert checked([OUTSIDE, tcp], [public, own, tcp, HOME]) == Whereabouts((OUTSIDE,), (HOME,))
 
 
 def test_an_address_that_the_router_has_opened_comes_before_what_others_see():

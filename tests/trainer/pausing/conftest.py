@@ -1,7 +1,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.trainer.pausing.desktop import Desktop, running_desktop
@@ -20,8 +19,22 @@ class Kernel:
     def has_battery(self, *, in_use: bool) -> None:
         """The machine is a laptop, whose charger is plugged in or not."""
         status = "Discharging" if in_use else "Charging"
-        battery = {"status": status, "capacity": "80", "energy_now": "8", "energy_full": "10", "power_now": "1"}
-        for folder, files in {"BAT0": battery, "AC0": {"online": str(int(not in_use))}}.items():
+        battery = {
+            "type": "Battery",
+            "status": status,
+            "capacity": "80",
+            "energy_now": "8",
+            "energy_full": "10",
+            "power_now": "1",
+        }
+        self._show(BAT0=battery, AC0={"type": "Mains", "online": str(int(not in_use))})
+
+    def has_mouse(self) -> None:
+        """A wireless one, whose battery is in use."""
+        self._show(hidpp_battery_0={"type": "Battery", "scope": "Device", "status": "Discharging", "online": "1"})
+
+    def _show(self, **supplies: dict[str, str]) -> None:
+        for folder, files in supplies.items():
             (self.supplies / folder).mkdir(exist_ok=True)
             for name, content in files.items():
                 (self.supplies / folder / name).write_text(f"{content}\n")
@@ -30,8 +43,7 @@ class Kernel:
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     stand_in = Kernel(tmp_path)
-    if psutil.LINUX:
-        monkeypatch.setattr(psutil._pslinux, "POWER_SUPPLY_PATH", str(stand_in.supplies))
+    monkeypatch.setattr("trainer.pausing.machine.SUPPLIES", stand_in.supplies)
     return stand_in
 
 
@@ -45,4 +57,5 @@ def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_gnome: bool) ->
     with running_desktop(tmp_path, has_gnome=has_gnome) as one:
         monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", one.address)
         monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", one.address)
+        monkeypatch.setattr("trainer.pausing.bus.PATIENCE", 60.0)  # however busy this machine is
         yield one

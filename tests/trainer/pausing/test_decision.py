@@ -4,6 +4,7 @@ import datetime
 
 import pytest
 
+from swarm.dht.records import PAUSES
 from trainer.pausing.decision import Cause, Facts, Pause, reason_to_pause
 from trainer.pausing.wishes import Hours, Occasion, When, WishError, Wishes, when
 
@@ -124,6 +125,11 @@ def test_others_are_not_told_that_somebody_is_there() -> None:
         Cause.METERED: "metered line",
         Cause.TRAFFIC: "traffic",
         Cause.HOURS: "hours",
+        Cause.LIMIT: "paused",
     }
     assert all(Pause(cause, at(12)).reason for cause in Cause)
     assert When().occasions == ()
+
+
+def test_a_record_may_tell_every_cause() -> None:
+    assert {one.told for one in Cause} == set(PAUSES)

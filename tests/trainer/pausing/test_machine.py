@@ -1,6 +1,5 @@
 """What is read of this machine: from a message bus on which stand-ins answer, and from files as the kernel has them."""
 
-import math
 import os
 import sys
 from pathlib import Path
@@ -31,8 +30,16 @@ def quiet(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def test_without_a_desktop_the_terminals_tell(quiet: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_bus_does_not_tell(quiet: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", f"unix:path={quiet.devices}/no-bus")
+    idle = LinuxIdleness(quiet.devices, lambda: NOW)
+    assert idle() is None
+    with pytest.raises(WishError, match="does not tell whether somebody uses it"):
+        Machine(Wishes(when("idle")), idleness=idle).check()
+
+
+@needs_bus
+def test_without_a_desktop_the_terminals_tell(quiet: Kernel, desktop: Desktop) -> None:
     idle = LinuxIdleness(quiet.devices, lambda: NOW)
     assert idle() == 7200.0
     typed(quiet.devices / "pts/1", 600.0)
@@ -97,7 +104,12 @@ def test_a_battery(kernel: Kernel) -> None:
     assert on_battery()
     assert Machine(Wishes()).facts().on_battery
     assert not Machine(Wishes(on_battery=True)).facts().on_battery
-    (kernel.supplies / "BAT0" / "capacity").write_text("nonsense")
+    kernel.has_battery(in_use=False)
+    kernel.has_mouse()
+    assert not on_battery(), "a mouse gives no power to the machine"
+    kernel.has_battery(in_use=True)
+    assert on_battery(), "nor is it a charger"
+    (kernel.supplies / "BAT0" / "status").write_text("nonsense")
     (kernel.supplies / "BAT0" / "energy_now").write_text("nonsense")
     assert not on_battery(), "drivers say all sorts of things"
 
@@ -136,4 +148,3 @@ def test_macs_show_it_in_nanoseconds(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert idleness.mac_idleness() is None
     monkeypatch.setattr(idleness, "IOREG", (str(tmp_path / "ioreg"),))
     assert idleness.mac_idleness() is None
-    assert math.isfinite(NOW)

@@ -11,7 +11,8 @@ import pytest
 from tests.support.virtual_time import in_virtual_time
 from tests.trainer.pausing.conftest import Kernel
 from tests.trainer.pausing.desktop import Desktop, needs_bus
-from trainer.pausing.decision import Cause, Facts
+from trainer.pausing.decision import Cause, Facts, Pause
+from trainer.pausing.duty_cycle import Gpu
 from trainer.pausing.idleness import LinuxIdleness
 from trainer.pausing.machine import Machine
 from trainer.pausing.watch import LEAVES_WITHIN, LOOK_EVERY, PauseWatch
@@ -144,3 +145,24 @@ def test_what_is_wrong_with_the_driver_holds_the_trainer() -> None:
     with pytest.raises(RuntimeError):
         watch.measure()
     assert not watch.duty.may_begin()
+
+
+def test_a_limit_that_cannot_be_held_is_a_pause() -> None:
+    now, heat = 0.0, 90.0
+    watch = PauseWatch(
+        Wishes(max_temperature=70.0, on_battery=True, on_metered=True), clock=lambda: now, now=lambda: NOON
+    )
+    watch._driver = lambda: Gpu(heat)
+
+    def look() -> Pause | None:
+        watch.measure()
+        return watch.look()
+
+    for now in range(60):  # noqa: B007  (the clock reads it)
+        assert look() is None
+    now = 61
+    assert look() == Pause(Cause.LIMIT)
+    heat = 50.0
+    for now in range(62, 90):  # noqa: B007
+        look()
+    assert watch.pause is None and watch.duty.may_begin()

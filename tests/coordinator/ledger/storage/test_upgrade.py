@@ -20,7 +20,8 @@ from coordinator.ledger.storage.upgrade import VERSION_TABLE
 from coordinator.ledger.tables import Base
 from tests.support.waiting import PATIENCE
 
-TAKE_BACK_HOSTS = (  # what the fourth step has added
+TAKE_BACK_TO_THE_THIRD = (  # what the fifth and the fourth step have added
+    "ALTER TABLE sessions DROP COLUMN pause",
     "ALTER TABLE sessions DROP COLUMN hosts_experts",
     "ALTER TABLE sessions DROP COLUMN tokens_served",
     "ALTER TABLE days DROP COLUMN tokens_served",
@@ -107,9 +108,8 @@ def test_a_ledger_of_the_first_tables_keeps_its_evaluations(ledger_url: str, tmp
     open_ledger(ledger_url, tmp_path).close()
     engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
     with engine.begin() as connection:
-        connection.execute(text("ALTER TABLE sessions DROP COLUMN pause"))
         connection.execute(text("ALTER TABLE evaluations DROP COLUMN unigram_loss"))
-        for statement in TAKE_BACK_HOSTS:
+        for statement in TAKE_BACK_TO_THE_THIRD:
             connection.execute(text(statement))
         connection.execute(text("INSERT INTO evaluations VALUES (5, 6.5, 0.7, 64, 1000.0, 0.75)"))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
@@ -127,7 +127,7 @@ def test_a_ledger_from_before_hosts_had_credit_keeps_its_people(
     ledger.close()
     engine = create_engine(ledger_url if "postgresql" in ledger_url else f"sqlite:///{tmp_path}/ledger.db")
     with engine.begin() as connection:
-        for statement in TAKE_BACK_HOSTS:
+        for statement in TAKE_BACK_TO_THE_THIRD:
             connection.execute(text(statement))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0003'"))
     engine.dispose()
