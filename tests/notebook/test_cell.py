@@ -31,8 +31,7 @@ class Notebook:
 
     def run(self, url: str, program: Program, *, typed: str = "", answer: str = "") -> str:
         """What the cell prints; `typed` into the field for the link, or the `answer` to its question."""
-        own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it would find this project
-        environment = own | {
+        environment = os.environ | {
             "XDG_CACHE_HOME": str(self.cache),
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(self.tempting),
