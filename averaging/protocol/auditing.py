@@ -7,7 +7,7 @@ by anybody (`averaging.reduce.reducer`), so a false one is found, and what was s
 import hashlib
 from dataclasses import dataclass, field
 
-from averaging.log.header import Header, HeaderKind
+from averaging.log.header import Ballot, Header, HeaderKind
 from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Audit
 from averaging.protocol.contacts import Contacts
@@ -56,10 +56,11 @@ class Auditing:
     def _drawn(self, header: Header) -> int | None:
         """A chunk, or none in this step: in small models one chunk is much of the vector."""
         chunks = len(header.chunks)
-        lot = hashlib.sha256(self._session.credentials.sign(signed.draw(header))).digest()
-        if int.from_bytes(lot[:8]) >= 2**64 * SHARE * chunks:
+        secret = self._session.credentials.sign(signed.draw(header))
+        lot = hashlib.sha256(secret + header.digest.encode()).digest()
+        if int.from_bytes(lot[:8], "big") >= 2**64 * SHARE * chunks:
             return None
-        return int.from_bytes(lot[8:16]) % chunks
+        return int.from_bytes(lot[8:16], "big") % chunks
 
     def expects(self, sender: str, message: ShownPiece | ShownAccount) -> bool:
         """Whether this is of use; what was not asked for is not kept."""
@@ -113,5 +114,5 @@ def reducer_of(header: Header, chunk: int) -> str:
     raise ValueError(f"a header of {first} chunks has no chunk {chunk}")
 
 
-def _name(one: WantProof) -> tuple[str, object, int]:
+def _name(one: WantProof) -> tuple[str, Ballot, int]:
     return one.instance, one.ballot, one.chunk
