@@ -88,6 +88,9 @@ def join(
     notebook: Annotated[
         bool, typer.Option("--notebook", hidden=True, help="show pages for a notebook to display, one JSON line each")
     ] = False,
+    service: Annotated[
+        bool, typer.Option("--service", hidden=True, help="print a line a minute, for the log of a service")
+    ] = False,
     verbose: VerboseOption = False,
     log_level: LogLevelOption = logs.Level.INFO,
 ) -> None:
@@ -130,6 +133,7 @@ def join(
         state=state,
         spot=spot,
         notebook=notebook,
+        service=service,
         verbose=verbose,
         process_started=startup.PROCESS_STARTED,
         chosen=chosen,

@@ -19,10 +19,13 @@ def leave(
     set_verbosity(verbose=False)
     from app.join.address import coordinator_url
     from app.join.leave import leave as leave_run
+    from app.service.services import refuse_to_leave
 
     if (url is None) != everything:
         raise typer.BadParameter("give either the link of a run, or --all")
-    leave_run(None if url is None else coordinator_url(url), lambda question: yes or _confirmed(question), typer.echo)
+    link = None if url is None else coordinator_url(url)
+    refuse_to_leave(link)
+    leave_run(link, lambda question: yes or _confirmed(question), typer.echo)
 
 
 def _confirmed(question: str) -> bool:

@@ -23,6 +23,7 @@ from trainer.pausing.watch import PauseWatch
 from trainer.pausing.wishes import Wishes
 from trainer.startup_timer import StartupTimer
 
+SERVICE_TELLS_EVERY = 60.0  # seconds
 TRY_EVERY = 30.0  # seconds, where the coordinator cannot be reached after a pause
 
 
@@ -36,6 +37,7 @@ class JoinOptions:
     state: Path | None = None  # folder of identity and manifest
     spot: bool = False  # leave when Amazon gives notice
     notebook: bool = False  # show pages for a notebook to display
+    service: bool = False  # print less, for weeks
     verbose: bool = False
     process_started: float = 0.0  # unix time, seconds
     chosen: VolunteerOptions = field(default_factory=VolunteerOptions)
@@ -61,7 +63,7 @@ def join(url: str, options: JoinOptions) -> None:
     came_back = long_pauses.came_from_pause()
     folder = options.state or default_folder(coordinator_url(url))
     watch = long_pauses.watch_for(options.wishes, folder, options.pause_file, is_first=not came_back)
-    with NotebookView() if options.notebook else ConsoleView(Console()) as view:
+    with _view(options) as view:
         timer = StartupTimer(view.message) if options.verbose else StartupTimer()
         long_pauses.wait_until_over(watch, view.message)
         with CoordinatorClient(url) as client:
@@ -69,6 +71,12 @@ def join(url: str, options: JoinOptions) -> None:
         pausing = _train(admitted, client_mode, options, timer, view, watch)
     if pausing:
         long_pauses.begin_again(admitted.contact.token)
+
+
+def _view(options: JoinOptions) -> ConsoleView:
+    if options.notebook:
+        return NotebookView()
+    return ConsoleView(Console(), plain_every=SERVICE_TELLS_EVERY) if options.service else ConsoleView(Console())
 
 
 def _enter_after_pause(

@@ -19,6 +19,7 @@ COMMANDS = (
     ["tokenizer", "train", "-h"],
     ["demo", "-h"],
     ["finetune", "-h"],
+    ["service", "install", "-h"],
 )
 
 

@@ -60,6 +60,12 @@ class Notebook:
         return subprocess.run([python, "-I", "-c", question], check=True, capture_output=True, text=True).stdout.strip()
 
 
+@pytest.fixture(autouse=True)
+def no_path_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its PYTHONPATH may lead to this project, whose metadata the platform does not have."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
 @pytest.fixture
 def notebook(platform_python: Path, tmp_path: Path) -> Iterator[Notebook]:
     make_wheel(tmp_path / "index", "torch", "99.0", {"torch/__init__.py": b"__version__ = '99.0'\n"})

@@ -1,0 +1,100 @@
+"""From a link and options of `sahaj join` to a service, once they are known to be good."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.join.address import coordinator_url
+from app.join.admission import warning_about_token
+from app.join.coordinator_client import CoordinatorClient
+from app.join.hub_token import HOW_TO_MAKE, HubToken, check_token
+from app.join.installation import installation
+from app.join.peer_folder import HOME, cache_folder, name_of
+from app.join.problems import JoinProblem, ProblemKind
+from app.service.service import PAUSE, Service, kept_environment
+from app.service.start_script import AS_IT_IS, BY_JOIN_SCRIPT, final_statuses
+from swarm.errors import SahajError
+
+OWN = {"state": "--state", "pause_file": "--pause-file", "notebook": "--notebook"}  # options that it sets, or has not
+STOPS_WITHIN = 30  # seconds after those of --grace
+
+
+def service_for(url: str, arguments: Sequence[str], options: dict[str, Any], say: Callable[[str], None]) -> Service:
+    """The service that trains in a run.
+
+    Args:
+        arguments: options of `sahaj join`, as they were typed.
+        options: the same, as they were understood.
+
+    Raises:
+        SahajError: it cannot have them.
+    """
+    link = coordinator_url(url)
+    _check(arguments, options)
+    home = cache_folder()
+    folder = home / name_of(link)
+    environment, left_out = kept_environment(os.environ)
+    if left_out:
+        say(f"Note: the service does not get {', '.join(left_out)}, which may hold a secret.")
+    updates = installation() is not None
+    own = ("--state", str(folder), "--pause-file", str(folder / PAUSE), "--service")
+    start = (f"{link}/join.sh",) if updates else (str(_program()), "join", link)
+    return Service(
+        name=folder.name,
+        link=link,
+        folder=folder,
+        script=BY_JOIN_SCRIPT if updates else AS_IT_IS,
+        words=(*start, *arguments, *own),
+        final=final_statuses(updates=updates),
+        environment={**environment, HOME: str(home)},
+        seconds_to_stop=STOPS_WITHIN + int(options.get("grace") or 0),
+    )
+
+
+def check_login(link: str, name: str | None, say: Callable[[str], None], *, allow_write_token: bool) -> None:
+    """See that the run answers, and that its service will have a token if the run asks for one.
+
+    A token of HF_TOKEN does not count: it would have to be written into the service.
+
+    Raises:
+        JoinProblem: the coordinator does not answer, or the saved login is missing or cannot be used.
+    """
+    from huggingface_hub import get_token
+
+    with CoordinatorClient(link) as client:
+        access = client.access()
+    saved = get_token()
+    if access.open and (name is not None or saved is None):
+        return
+    if saved is None:
+        login = shlex.join([str(Path(sys.executable).with_name("hf")), "auth", "login"])
+        raise JoinProblem(
+            ProblemKind.TOKEN_MISSING,
+            f"{link}: asks who you are, and a service asks nobody: log in on this machine once with `{login}`, and a "
+            f"token without permissions ({HOW_TO_MAKE}); then install again",
+        )
+    if warning := warning_about_token(access, name, link):
+        say(warning)
+    check_token(HubToken(saved, "the saved login"), allow_write=allow_write_token)
+
+
+def _check(arguments: Sequence[str], options: dict[str, Any]) -> None:
+    for name, option in OWN.items():
+        if options.get(name):
+            raise SahajError(f"{option}: a service has its own; leave it out")
+    data = options.get("data")
+    if data is not None and not data.is_absolute():
+        raise SahajError(f"--data {data}: a service starts in another folder; name it as {data.absolute()}")
+    for argument in arguments:
+        if not argument.isprintable():
+            raise SahajError(f"{argument!r}: has letters that a service cannot be given; leave them out")
+
+
+def _program() -> Path:
+    program = Path(sys.executable).with_name("sahaj")
+    if not program.is_file():
+        raise SahajError(f"{program}: is not there to be started; install the program first, with the run's line")
+    return program

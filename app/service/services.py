@@ -1,0 +1,146 @@
+"""`sahaj service`: what its commands do, whatever starts the services of this machine."""
+
+import getpass
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.join.address import coordinator_url
+from app.join.peer_folder import cache_folder, in_use, name_of
+from app.service.asked import check_login, service_for
+from app.service.launchd import Launchd
+from app.service.manager import Manager
+from app.service.service import PAUSE, State
+from app.service.start_script import by_hand, ended
+from app.service.systemd import Systemd, lingers
+from app.startup import INTERRUPTED
+from swarm.errors import SahajError
+from swarm.files import write_file
+from swarm.logging import logs
+
+Say = Callable[[str], None]
+
+
+def manager_of_this_machine() -> Manager:
+    """What starts services here.
+
+    Raises:
+        SahajError: there is nothing of the kind.
+    """
+    if sys.platform == "darwin":
+        return Launchd()
+    if shutil.which("systemctl") is None:
+        raise SahajError(
+            "systemctl: not found, and services need systemd or a Mac; start the trainer in tmux, by cron at @reboot, "
+            "or as `nohup sahaj join LINK &`"
+        )
+    return Systemd()
+
+
+def install(url: str, arguments: Sequence[str], options: dict[str, Any], say: Say) -> None:
+    """Start a trainer now and with each login.
+
+    Raises:
+        SahajError: it cannot be one, or a peer runs in its folder already.
+    """
+    manager = manager_of_this_machine()
+    service = service_for(url, arguments, options, say)
+    try:
+        manager.check()
+    except SahajError as error:
+        raise SahajError(f"{error}: `{by_hand(service.link, tuple(arguments))}`, in tmux, or by cron") from None
+    if service.name not in manager.installed() and in_use(service.folder):
+        raise SahajError(f"{service.folder}: a peer runs there; stop it first (Ctrl-C), then install")
+    write_token = bool(options.get("allow_write_token"))
+    check_login(service.link, options.get("name"), say, allow_write_token=write_token)
+    manager.install(service)
+    say(f"{service.label}: trains from now on, with each login, and again after a crash.")
+    say(f"What it tells: {manager.where_it_tells(service.name)}")
+    if isinstance(manager, Systemd) and not lingers(getpass.getuser()):
+        say("It stops when you log out. To have it run without a login: loginctl enable-linger")
+
+
+def status(url: str | None, say: Say) -> None:
+    """Say in a few lines what the services do."""
+    manager = manager_of_this_machine()
+    for name, folder in _chosen(manager, url).items():
+        state = manager.state(name)
+        say(f"{name}: {described(state)}")
+        if (folder / PAUSE).exists():
+            say("  you have paused it: `sahaj service resume` goes on")
+        if state.runs and (line := manager.last_line(name)):
+            say(f"  {line}")
+        say(f"  {manager.where_it_tells(name)}")
+        say(f"  log: {folder / logs.FOLDER}")
+
+
+def described(state: State) -> str:
+    """A state in a few words."""
+    since = f" since {state.since}" if state.since else ""
+    if state.runs:
+        return f"runs{since}"
+    if state.waits:
+        after = f" after its end: {ended(state.status)}" if state.status else ""
+        return f"starts again within a minute{after}"
+    if state.status is None:
+        return f"does not run{since}"
+    if state.status in (0, INTERRUPTED):
+        return f"has ended{since}: the run is done, or it was stopped"
+    return f"has ended for good{since}: {ended(state.status)}"
+
+
+def pause(url: str | None, say: Say) -> None:
+    """Have the services pause, within two seconds, until they resume; also after a restart."""
+    for name, folder in _chosen(manager_of_this_machine(), url).items():
+        write_file(folder / PAUSE, "")
+        say(f"{name}: pauses until `sahaj service resume`.")
+
+
+def resume(url: str | None, say: Say) -> None:
+    """End that pause."""
+    for name, folder in _chosen(manager_of_this_machine(), url).items():
+        (folder / PAUSE).unlink(missing_ok=True)
+        say(f"{name}: goes on.")
+
+
+def remove(url: str | None, say: Say) -> None:
+    """Stop the services, and start them never again; folders of peers stay."""
+    manager = manager_of_this_machine()
+    for name, folder in _chosen(manager, url).items():
+        manager.remove(name)
+        (folder / PAUSE).unlink(missing_ok=True)
+        say(f"{name}: removed. {folder} stays; `sahaj leave` removes it.")
+
+
+def refuse_to_leave(url: str | None) -> None:
+    """See that no service is left behind that would start in folders that are removed.
+
+    Raises:
+        SahajError: there is one.
+    """
+    try:
+        installed = manager_of_this_machine().installed()
+    except SahajError:  # no services here
+        return
+    home = cache_folder()
+    for name, folder in installed.items():
+        if folder.parent == home and (url is None or name == name_of(url)):
+            raise SahajError(f"{folder}: a service trains there; `sahaj service remove` first, then leave")
+
+
+def _chosen(manager: Manager, url: str | None) -> dict[str, Path]:
+    """The folders of the services of a run, or of all; by their names."""
+    installed = manager.installed()
+    if url is None:
+        chosen = installed
+    else:
+        name = name_of(coordinator_url(url))
+        chosen = {name: installed[name]} if name in installed else {}
+    if not chosen:
+        others = f"; there is {', '.join(installed)}" if installed else ""
+        raise SahajError(
+            f"no service of {url or 'any run'} is installed{others}; `sahaj service install LINK` makes one"
+        )
+    return chosen

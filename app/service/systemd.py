@@ -1,0 +1,97 @@
+"""Services of systemd's user manager."""
+
+import os
+from pathlib import Path
+
+from app.service.manager import called
+from app.service.service import PREFIX, Service, State
+from app.service.systemd_unit import folder_of, unit
+from swarm.errors import SahajError
+from swarm.files import write_file
+
+SHOWN = ("ActiveState", "SubState", "ExecMainCode", "ExecMainStatus", "StateChangeTimestamp")
+EXITED = "1"  # of ExecMainCode; other values are signals, or 0 while it runs
+
+
+class Systemd:
+    """See `app.service.manager.Manager`."""
+
+    def __init__(self) -> None:
+        given = os.environ.get("XDG_CONFIG_HOME", "")
+        config = Path(given) if Path(given).is_absolute() else Path.home() / ".config"
+        self._folder = config / "systemd" / "user"
+
+    def check(self) -> None:
+        """See that the user manager answers."""
+        try:
+            _systemctl("show", "--property=Version")
+        except SahajError as error:
+            raise SahajError(
+                f"{error}: no services of systemd for this user here; log in as this user itself, not by sudo or su, "
+                "or start it without a service"
+            ) from None
+
+    def install(self, service: Service) -> None:
+        """Write its unit, and start it."""
+        write_file(self._path(service.name), unit(service))
+        _systemctl("daemon-reload")
+        _systemctl("enable", _unit_name(service.name))
+        _systemctl("restart", _unit_name(service.name))  # with the new unit, if it ran with another one
+
+    def remove(self, name: str) -> None:
+        """Stop it, and delete its unit."""
+        _systemctl("disable", "--now", _unit_name(name))
+        self._path(name).unlink(missing_ok=True)
+        _systemctl("daemon-reload")
+
+    def installed(self) -> dict[str, Path]:
+        """Those whose units are in the user's folder."""
+        found = {
+            path: folder_of(path.read_text("utf-8", "replace")) for path in self._folder.glob(f"{PREFIX}*.service")
+        }
+        return {path.stem.removeprefix(PREFIX): folder for path, folder in sorted(found.items()) if folder}
+
+    def state(self, name: str) -> State:
+        """What systemd shows of its unit."""
+        return read_state(_systemctl("show", f"--property={','.join(SHOWN)}", _unit_name(name)))
+
+    def where_it_tells(self, name: str) -> str:
+        """The journal."""
+        return f"journalctl --user-unit {_unit_name(name)} --follow"
+
+    def last_line(self, name: str) -> str:
+        """Of the journal, which this user may not be allowed to read."""
+        try:
+            lines = called("journalctl", "--quiet", "--user-unit", _unit_name(name), "--output=cat", "--lines=1")
+        except SahajError:
+            return ""
+        return lines.strip()
+
+    def _path(self, name: str) -> Path:
+        return self._folder / _unit_name(name)
+
+
+def read_state(shown: str) -> State:
+    """The state that `systemctl show` tells, a property a line."""
+    facts = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+    active = facts.get("ActiveState")
+    exited = facts.get("ExecMainCode") == EXITED and facts.get("ExecMainStatus", "").isdigit()
+    return State(
+        runs=active in ("active", "deactivating", "reloading"),
+        waits=active == "activating",
+        since=facts.get("StateChangeTimestamp", ""),
+        status=int(facts["ExecMainStatus"]) if exited else None,
+    )
+
+
+def lingers(user: str, folder: Path = Path("/var/lib/systemd/linger")) -> bool:
+    """Whether the services of the user run without a login, too."""
+    return (folder / user).exists()
+
+
+def _systemctl(*arguments: str) -> str:
+    return called("systemctl", "--user", *arguments)
+
+
+def _unit_name(name: str) -> str:
+    return f"{PREFIX}{name}.service"
