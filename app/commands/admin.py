@@ -17,6 +17,7 @@ from swarm.files import write_file
 from trainer.console.terminal_text import printable
 
 LONGEST_KEY = 1024  # characters
+LONGEST_EVIDENCE = 2**28  # bytes
 LONGEST_NAME, LONGEST_TEXT, LONGEST_STEP = 100, 500, 12  # characters
 
 
@@ -93,9 +94,8 @@ def admin(
             if action is Action.FLAGS:
                 return describe_flags(client.ask("GET", "/api/admin/flags", bearer=key), time.time())
             if action is Action.EVIDENCE:
-                return write_evidence(
-                    client.ask("GET", f"/api/admin/evidence?{urlencode(body)}", bearer=key), body["name"]
-                )
+                path = f"/api/admin/evidence?{urlencode(body)}"
+                return write_evidence(client.ask("GET", path, bearer=key, at_most=LONGEST_EVIDENCE), body["name"])
             client.ask("POST", f"/api/admin/{action.value}", bearer=key, body=body)
         except JoinProblem as problem:
             if problem.status in (401, 403):

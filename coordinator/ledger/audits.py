@@ -42,9 +42,9 @@ class Audits:
         """What is to be said after this one."""
         members = {one.session: one for one in verdict.header.members}
         found = [flag for one in verdict.findings if (flag := self._flag(verdict, one, members)) is not None]
-        if not any(one.fault in (Fault.SILENT, Fault.NO_ACCOUNT) for one in verdict.findings):
-            for session in members:
-                self._silent_for.pop(peer_of(session), None)
+        silent = {peer_of(one.session) for one in verdict.findings if one.fault not in _KINDS}
+        for peer in {peer_of(one) for one in members} - silent:
+            self._silent_for.pop(peer, None)
         return [*found, *self._against(verdict, members)]
 
     def _flag(self, verdict: Verdict, one: Finding, members: dict[str, Member]) -> Flag | None:
