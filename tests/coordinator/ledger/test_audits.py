@@ -1,10 +1,21 @@
 """What audits say becomes flags: at once where something is proved, and else after some in a row."""
 
 from pathlib import Path
+from typing import cast
+from unittest.mock import Mock, call
+
+import pytest
 
 from averaging.shell.audit import Fault, Finding, Verdict
+from coordinator.ledger import recorder
 from coordinator.ledger.audits import AGAINST_FOR, DIRECTION, MEAN, PIECE, PROOF, Audits, read_evidence
+from coordinator.ledger.history import MinuteRecorder
+from coordinator.ledger.ledger import open_ledger
+from coordinator.ledger.recorder import Recorder
+from coordinator.replica import Replica
+from swarm.run_file import RunFile
 from tests.averaging.log.headers import header, member
+from tests.coordinator.ledger.test_recorder import Log, update
 
 MEMBERS = tuple(member(f"{name}.0", user=name) for name in ("asha", "bela", "eve"))
 
@@ -13,7 +24,8 @@ def verdict(*findings: Finding, step: int = 5, agreement: dict[str, float] | Non
     """Of one audit."""
     kept = (b"account", (("asha.0", b"piece"),)) if any(one.is_proof for one in findings) else (b"", ())
     cosines = tuple((agreement or {}).items())
-    return Verdict(header(step, members=MEMBERS), 3, findings, *kept, cosines)
+    account, pieces = kept
+    return Verdict(header(step, members=MEMBERS), 3, findings, account, pieces, cosines)
 
 
 def test_what_is_proved_is_said_at_once_and_written_down(tmp_path: Path) -> None:
@@ -58,3 +70,23 @@ def test_gradients_against_the_others_are_said_after_twelve_audits(tmp_path: Pat
     said = [flag for _ in range(AGAINST_FOR) for flag in audits.flags(verdict(agreement=turned))]
     assert [(flag.kind, flag.user) for flag in said] == [(DIRECTION, "eve")]
     assert "cosine -0.20 in 12 audits" in said[0].what
+
+
+@pytest.mark.parametrize("robust", ["watch", "enforce"])
+def test_of_whom_a_lie_is_proved_is_flagged_and_shut_out_where_the_run_enforces(
+    run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robust: str
+) -> None:
+    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
+    log = Log(tmp_path)
+    run = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
+    ledger, ban, said = open_ledger("sqlite:///ledger.db", tmp_path), Mock(), list[str]()
+    minutes = MinuteRecorder(ledger.history, lambda: 600.0)
+    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, ban)
+    lie = update(5, "asha.0", "bela.0")
+    proved, perhaps = Finding("asha.0", Fault.FALSE_MEAN, is_proof=True), Finding("bela.0", Fault.FALSE_MEAN)
+    log.audits = [Verdict(lie, 3, (proved, perhaps), b"account")]
+    one.bring_up_to_date()
+    assert {flag.user for flag in ledger.rounds.flags()} == {"asha", "bela"}
+    assert said[0].startswith("attention: asha gave the swarm a mean")
+    assert ban.call_args_list == ([call("asha", "asha")] if robust == "enforce" else [])
+    ledger.close()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
-from unittest.mock import Mock, call
+from unittest.mock import Mock
 
 import pytest
 from msgspec import structs
@@ -14,7 +14,7 @@ from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
 from averaging.log.entry_file import EntryFile, Place, Record, entries_after
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, HeaderKind, Part, Reset
-from averaging.shell.audit import Fault, Finding, Verdict
+from averaging.shell.audit import Verdict
 from coordinator.ledger import recorder
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import SessionReport
@@ -319,22 +319,3 @@ def test_only_updates_are_rounds():
     assert seen_round(Applied(genesis.header, None, None)) is None
     seen = seen_round(Applied(update(3, ASHA, BELA), gradient_norm=2.0, seconds=1.5))
     assert seen is not None and (seen.step, seen.total, seen.gradient_norm, seen.seconds) == (2, 20, 2.0, 1.5)
-
-
-@pytest.mark.parametrize("robust", ["watch", "enforce"])
-def test_of_whom_a_lie_is_proved_is_flagged_and_shut_out_where_the_run_enforces(
-    run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch, robust: str
-) -> None:
-    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
-    run = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
-    ledger, ban, said = open_ledger("sqlite:///ledger.db", tmp_path), Mock(), list[str]()
-    minutes = MinuteRecorder(ledger.history, lambda: 600.0)
-    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, ban)
-    lie = update(5, "asha.0", "bela.0")
-    proved, perhaps = Finding("asha.0", Fault.FALSE_MEAN, is_proof=True), Finding("bela.0", Fault.FALSE_MEAN)
-    log.audits = [Verdict(lie, 3, (proved, perhaps), b"account")]
-    one.bring_up_to_date()
-    assert {flag.user for flag in ledger.rounds.flags()} == {"asha", "bela"}
-    assert said[0].startswith("attention: asha gave the swarm a mean")
-    assert ban.call_args_list == ([call("asha", "asha")] if robust == "enforce" else [])
-    ledger.close()
