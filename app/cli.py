@@ -120,7 +120,7 @@ def admin(
         str,
         typer.Argument(
             help="allow, disallow, ban, unban, announce, pause, resume, restore (an older state of the model), stop, "
-            "or flags (lists peers with odd losses); see docs/organizing.md",
+            "flags (lists peers that look odd), or evidence (of lies that are proved); see docs/organizing.md",
             show_default=False,
         ),
     ],

@@ -28,6 +28,7 @@ from averaging.protocol.settings import Settings
 from averaging.reduce.gradient_buffers import GradientBuffers
 from averaging.reduce.gradient_codec import vector_bytes
 from averaging.reduce.grid import Grid
+from averaging.shell.audit import Verdict
 from averaging.shell.connection import Connection, Membership
 from averaging.shell.genesis import resume_or_open
 from averaging.shell.replay import Replay
@@ -51,6 +52,7 @@ class CollaborativeOptimizer:
         parameters: of the model, in an order that all peers have; see `Layout`.
         applied: is told of each header after its step, in another thread.
         first: the state with which a coordinator opens the run, by default that of the parameters.
+        audited: is told what a coordinator's audits have found, in the thread of the event loop.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class CollaborativeOptimizer:
         parameters: Sequence[tuple[str, Parameter]],
         applied: Callable[[Entry], None] = lambda entry: None,
         first: Callable[[Layout], State] | None = None,
+        audited: Callable[[Verdict], None] = lambda verdict: None,
     ):
         self._membership, self._parameters = membership, [one for _, one in parameters]
         self.layout = Layout(  # of the vectors in a state
@@ -73,9 +76,9 @@ class CollaborativeOptimizer:
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="steps")
         self._loop = LoopThread()
         self._loop.start()
-        self._shell: Shell = self._loop.call(self._begin(applied))
+        self._shell: Shell = self._loop.call(self._begin(applied, audited))
 
-    async def _begin(self, applied: Callable[[Entry], None]) -> Shell:
+    async def _begin(self, applied: Callable[[Entry], None], audited: Callable[[Verdict], None]) -> Shell:
         one, grid = self._membership, Grid(self.layout.size)
         averaging = one.run.averaging
         facts = Settings(
@@ -111,6 +114,7 @@ class CollaborativeOptimizer:
             credentials=one.credentials,
             groups=groups,
             applied=applied,
+            audited=audited,
         )
         parameters = [one.detach().cpu() for one in self._parameters]
         first = self._first or (lambda layout: initial_state(layout, parameters))

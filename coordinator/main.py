@@ -152,7 +152,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             loop = CoordinatorLoop(
                 context,
                 replica,
-                Recorder(run, dht, context.ledger, replica, minutes, access.gate, say, folder / PEERS),
+                Recorder(run, dht, context.ledger, replica, minutes, access.gate, say, folder, access.notices.ban),
                 evaluator,
                 Rollback(context, replica, rollback_orders),
                 tracker,

@@ -14,6 +14,7 @@ from averaging.log.entry_file import Place, entries_after, missing_in, newest_st
 from averaging.log.header import Entry, Header, HeaderKind
 from averaging.log.state import Layout, State
 from averaging.optimizer import CollaborativeOptimizer
+from averaging.shell.audit import Verdict
 from averaging.shell.connection import Membership
 from coordinator.access.decisions import AccessControl
 from coordinator.checkpoints.checkpoint import CheckpointError
@@ -66,6 +67,7 @@ class Replica:
         self.has_stopped = threading.Event()
         self._file = folder / LOG_FILE
         self._applied: queue.SimpleQueue[Applied] = queue.SimpleQueue()
+        self._verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
         self._is_made = threading.Event()
         self._restored: queue.SimpleQueue[State] = queue.SimpleQueue()  # states after rollbacks
         membership = Membership(
@@ -83,6 +85,7 @@ class Replica:
             list(model.named_parameters()),
             self._apply,
             first=None if newest is None else lambda layout: state_of(newest, layout),
+            audited=self._verdicts.put,
         )
         self._is_made.set()
 
@@ -110,6 +113,13 @@ class Replica:
         found = []
         while not self._applied.empty():
             found.append(self._applied.get())
+        return found
+
+    def verdicts(self) -> list[Verdict]:
+        """Of the audits since the last call."""
+        found = []
+        while not self._verdicts.empty():
+            found.append(self._verdicts.get())
         return found
 
     def entries_after(self, place: Place | None, most: int) -> tuple[list[Entry], Place | None]:

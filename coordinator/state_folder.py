@@ -4,6 +4,7 @@ ADDRESSES = "addresses.txt"  # multiaddresses of the coordinator
 ADMIN_KEY = "admin.key"  # bearer token of the organizer's orders
 AUTHORITY = "authority.key"  # signs passes and notices
 CHECKPOINTS = "checkpoints"
+EVIDENCE = "evidence"  # of what audits have proved
 EXPERTS = "experts"  # states of the experts of volunteers, if the run has any
 IDENTITY = "identity.key"  # of the coordinator's peer; exists once a run was opened from the folder
 LEDGER = "ledger.db"  # unless the run file names another database

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from pydantic import BaseModel
 
 from app.join.address import is_private
 from app.join.coordinator_client import CoordinatorClient
 from app.join.problems import JoinProblem, ProblemKind
+from swarm.files import write_file
 from trainer.console.terminal_text import printable
 
 LONGEST_KEY = 1024  # characters
+LONGEST_EVIDENCE = 2**28  # bytes
 LONGEST_NAME, LONGEST_TEXT, LONGEST_STEP = 100, 500, 12  # characters
 
 
@@ -31,6 +34,7 @@ class Action(str, Enum):
     RESTORE = "restore"
     STOP = "stop"
     FLAGS = "flags"
+    EVIDENCE = "evidence"
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ EFFECTS = {
         "Ctrl-C ends the coordinator.",
     ),
     Action.FLAGS: Effect(None, "No flags."),
+    Action.EVIDENCE: Effect("name", "Nothing is proved of {0}."),
 }
 
 
@@ -88,6 +93,9 @@ def admin(
         try:
             if action is Action.FLAGS:
                 return describe_flags(client.ask("GET", "/api/admin/flags", bearer=key), time.time())
+            if action is Action.EVIDENCE:
+                path = f"/api/admin/evidence?{urlencode(body)}"
+                return write_evidence(client.ask("GET", path, bearer=key, at_most=LONGEST_EVIDENCE), body["name"])
             client.ask("POST", f"/api/admin/{action.value}", bearer=key, body=body)
         except JoinProblem as problem:
             if problem.status in (401, 403):
@@ -151,6 +159,26 @@ def describe_flags(answer: bytes, now: float) -> str:
     return "\n".join(lines) or EFFECTS[Action.FLAGS].done
 
 
+def write_evidence(answer: bytes, name: str) -> str:
+    """Into a file of this folder; returns a line for each thing that is proved, and where it stands.
+
+    Raises:
+        JoinProblem: the answer is not a coordinator's, or the file cannot be written.
+    """
+    try:
+        found = [_Evidence.model_validate(one) for one in json.loads(answer)]
+    except (ValueError, TypeError):
+        raise JoinProblem(
+            ProblemKind.MANIFEST, "the coordinator's answer is not evidence; is it of another version?"
+        ) from None
+    if not found:
+        return EFFECTS[Action.EVIDENCE].done.format(printable(name))
+    file = Path(f"evidence-{''.join(one if one.isalnum() else '-' for one in name)}.json")
+    write_file(file, answer)
+    lines = [f"{printable(one.user)} {printable(one.what)}, step {one.step:,}" for one in found]
+    return "\n".join([*lines, f"{file}: headers, accounts and pieces, with their signatures"])
+
+
 def read_key(path: Path) -> str:
     """The organizer's key.
 
@@ -188,6 +216,12 @@ def _done_without(action: Action) -> str:
 def _example(action: Action) -> str:
     examples = {Action.ANNOUNCE: "'Back at nine'", Action.RESTORE: "1200"}
     return f"sahaj admin URL {action.value} {examples.get(action, 'alice')}"
+
+
+class _Evidence(BaseModel):
+    user: str
+    what: str
+    step: int
 
 
 class _Flag(BaseModel):

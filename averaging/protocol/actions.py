@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from averaging.log.header import Entry, Gap, SnapshotName
+from averaging.log.header import Entry, Gap, Header, SnapshotName
 from averaging.protocol.messages import Accepted, Log, Message, Plan
 
 
@@ -23,6 +23,14 @@ class Average:
     chunk: int
     attempt: int
     senders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Sum a chunk of a committed round again, from what senders and reducer have shown by now."""
+
+    header: Header
+    chunk: int
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,6 @@ class WriteSnapshot:
 
 
 Action: TypeAlias = (
-    Send | Average | SaveProposal | SaveWaited | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin
+    Send | Average | Audit | SaveProposal | SaveWaited | Apply | Load | Compare | Adopt | Credit | Forget | Rejoin
     | EncodeParameters | TakeParameters | WriteSnapshot
 )  # fmt: skip

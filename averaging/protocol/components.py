@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from averaging.log.chain import Chain
 from averaging.log.header import Entry, Header, HeaderKind, SnapshotName
 from averaging.protocol.actions import Apply, Load
+from averaging.protocol.auditing import Auditing
 from averaging.protocol.buffers import Buffers
 from averaging.protocol.catching_up.adopting import Adopting
 from averaging.protocol.catching_up.backfilling import Backfilling
@@ -38,6 +39,7 @@ class Components:
         self.contacts = contacts = Contacts(me, credentials)
         self.trust = Trust(contacts, settings.run, credentials)
         self.fetching = Fetching(session.send, session.timing, held)
+        self.auditing = Auditing(session, contacts)
         self.log = HeldLog(session, self.fetching)
         self.backfilling = Backfilling(session, contacts, self.log)
         self.adopting = Adopting(session, self.log, self.fetching)
@@ -89,6 +91,7 @@ class Components:
             members = {member.session for member in header.members}
             self.progress.views.round_closed(header.previous, members, now)
         self.reducing.end(entry.certificate.ballot)
+        self.auditing.committed(header, now)
         self._new_step()
         self.adopting.committed(header.snapshot, [entry.certificate.ballot.convener, *self.contacts.others], now)
         wanted = self.catching_up.wanted() | self.adopting.wanted()

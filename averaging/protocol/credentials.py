@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from averaging.log.header import Ballot, Farewell, Head, Header, SnapshotName
 from averaging.log.packing import pack
-from averaging.protocol.messages import Anchor, Contact
+from averaging.protocol.messages import Account, Anchor, Contact
 
 
 class Credentials(Protocol):
@@ -44,6 +44,22 @@ class Credentials(Protocol):
 def vote(session: str, instance: str, ballot: Ballot, digest: str) -> bytes:
     """That a voter holds all of a header and has accepted it."""
     return _content("vote", session, instance, ballot.number, ballot.convener, digest)
+
+
+def piece(session: str, instance: str, ballot: Ballot, chunk: int, digest: str) -> bytes:
+    """That a member has sent this to a reducer; no honest one sends two that differ."""
+    return _content("piece", session, instance, ballot.number, ballot.convener, chunk, digest)
+
+
+def account(session: str, instance: str, ballot: Ballot, chunk: int, one: Account) -> bytes:
+    """That a reducer has summed these pieces to this mean."""
+    receipts = [[receipt.session, receipt.digest] for receipt in one.receipts]
+    return _content("account", session, instance, ballot.number, ballot.convener, chunk, one.mean, receipts)
+
+
+def draw(one: Header) -> bytes:
+    """By which a coordinator draws what it looks at after a step: nobody else can make its signature."""
+    return _content("draw", one.digest)
 
 
 def farewell(one: Farewell) -> bytes:

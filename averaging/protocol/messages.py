@@ -210,6 +210,49 @@ class Lacks(Message, frozen=True):
     digests: tuple[str, ...]
 
 
+# -- audits: the coordinator sums a chunk again ------------------------------------------------------------------------
+
+
+class Receipt(Packed, frozen=True):
+    """Of a piece that a reducer has summed."""
+
+    session: str  # that has sent it
+    digest: str
+    signature: bytes  # of that session
+
+
+class Account(Packed, frozen=True):
+    """What a reducer says of one chunk."""
+
+    mean: str  # digest
+    receipts: tuple[Receipt, ...]  # in the order of the sum
+    signature: bytes  # of the reducer
+
+
+class WantProof(Message, frozen=True):
+    """Coordinator to the members of a committed round: show your piece of a chunk, and to its reducer: your account."""
+
+    instance: str
+    ballot: Ballot
+    chunk: int
+
+
+class ShownPiece(Message, frozen=True):
+    """The answer of a sender. The process adds the piece, as it was sent and signed."""
+
+    instance: str
+    ballot: Ballot
+    chunk: int
+
+
+class ShownAccount(Message, frozen=True):
+    """The answer of the reducer. The process adds the account."""
+
+    instance: str
+    ballot: Ballot
+    chunk: int
+
+
 # -- commit: the second phase of Paxos, and its result -----------------------------------------------------------------
 
 

@@ -37,6 +37,7 @@ class LogPeer:
         self.me = me
         self.session, self._contacts, self._trust = own.session, own.contacts, own.trust
         self.buffers, self.log, self.fetching, self.resting = own.buffers, own.log, own.fetching, own.resting
+        self.auditing = own.auditing
         self.reducing, self.backfilling, self.catching_up = own.reducing, own.backfilling, own.catching_up
         self.adopting, self.voting = own.adopting, own.voting
         self.progress, self.convening = own.progress, own.convening
@@ -54,6 +55,9 @@ class LogPeer:
             messages.Chunk: self._on_chunk,
             messages.Want: self.fetching.on_want,
             messages.Lacks: self.fetching.on_lacks,
+            messages.WantProof: self.auditing.on_want,
+            messages.ShownPiece: self.auditing.on_shown,
+            messages.ShownAccount: self.auditing.on_shown,
             messages.Propose: self._on_propose,
             messages.Vote: self.convening.on_news,
             messages.Commit: self._on_commit,
@@ -188,6 +192,7 @@ class LogPeer:
         self.resting.tick(self._contacts.others, now)
         self.progress.tick(now)
         self.backfilling.tick(now)
+        self.auditing.tick(now)
         self._after(now)
 
     def leave(self) -> None:

@@ -11,12 +11,16 @@ from functools import partial
 from averaging.log.content_store import Store
 from averaging.log.header import Ballot
 from averaging.moshpit.peer import GroupPeer
-from averaging.protocol.actions import Average
-from averaging.protocol.messages import Chunk, Message, Piece, Plan
+from averaging.protocol.actions import Audit, Average
+from averaging.protocol.messages import Chunk, Message, Piece, Plan, Receipt, ShownAccount, ShownPiece
+from averaging.protocol.peer import LogPeer
 from averaging.reduce.gradient_codec import piece_bytes, with_weight
 from averaging.reduce.reducer import EncodedMean, average
+from averaging.shell.audit import Auditor, Verdict
 from averaging.shell.locked_machine import LockedMachine, Machine
+from averaging.shell.proofs import Proofs
 from averaging.shell.replay import Replay
+from averaging.transport.wire_format import LONGEST_BYTES
 from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -33,6 +37,9 @@ class Exchange:
         self._pieces: dict[str, dict[Piece, bytes]] = {}  # by sender
         self._has_room = True  # for the last chunk there was
         self._round: Ballot | None = None
+        self._signs = locked.settings.robust != "off" and isinstance(locked.machine, LogPeer)
+        self.proofs = Proofs(locked.credentials, locked.gradients.grid)
+        self._shown: dict[ShownPiece | ShownAccount, dict[str, bytes]] = {}  # to the open audit, by session
         self._pushed: Counter[str] = Counter()  # chunks by reducer that nobody has asked for, in this round
 
     # -- what others send
@@ -47,6 +54,12 @@ class Exchange:
                 return self._is_expected(sender, digest) and self._keeps_chunk(digest, payload, now)
             case Piece():
                 return self._keeps_piece(sender, message, payload)
+            case ShownPiece() | ShownAccount():
+                machine = self._locked.machine
+                expected = isinstance(machine, LogPeer) and machine.auditing.expects(sender, message)
+                if expected:
+                    self._shown.setdefault(message, {})[sender] = payload
+                return expected
         return True
 
     def forget_pieces(self, decided: Ballot) -> None:
@@ -95,7 +108,10 @@ class Exchange:
     def _keeps_piece(self, sender: str, piece: Piece, content: bytes) -> bool:
         """Of each sender those of the newest ballot, and as many of another one as there is room for."""
         grid, kind = self._locked.gradients.grid, self._locked.kind(piece.ballot)
-        if not 0 <= piece.chunk < grid.count or len(content) != piece_bytes(grid.size(piece.chunk), kind):
+        if not 0 <= piece.chunk < grid.count:
+            return False
+        beyond = len(content) - piece_bytes(grid.size(piece.chunk), kind)
+        if not 0 <= beyond <= (LONGEST_BYTES if self._signs else 0):  # a signature
             return False
         known = self._pieces.setdefault(sender, {})
         if len(known) >= 2 * grid.count:
@@ -124,6 +140,13 @@ class Exchange:
                 logger.debug("no piece of chunk %d: %s", chunk, error)
                 return None
 
+    def sent_piece(self, plan: Plan, chunk: int) -> bytes | None:
+        """The same as it is sent: where others may ask for it later, with a signature."""
+        piece = self.own_piece(plan, chunk)
+        if piece is None or not self._signs:
+            return piece
+        return self.proofs.piece(self._locked.machine.me.session, plan, chunk, piece)
+
     def chunk(self, to: str, digest: str) -> bytes | None:
         """One that is sent to a peer; None if it is not needed any more: a thin line has better things to carry."""
         return None if self._locked.machine.reducing.has_mean(to, digest) else self._store.get(digest)
@@ -135,15 +158,19 @@ class Exchange:
         pieces = []
         for sender in action.senders:
             is_own = sender == machine.me.session
-            piece = self.own_piece(plan, chunk) if is_own else self._pieces.get(sender, {}).get(name)
+            piece = self.sent_piece(plan, chunk) if is_own else self._pieces.get(sender, {}).get(name)
             if piece is not None:
                 pieces.append((sender, piece))
-        excluded = set(action.senders).difference(sender for sender, _ in pieces)
         grid, kind = self._locked.gradients.grid, self._locked.kind(plan.ballot)
         robust = "off" if isinstance(machine, GroupPeer) else self._locked.settings.robust
         loop = asyncio.get_running_loop()
         try:
             users = None if robust == "off" else plan.users_by_session()
+            receipts: tuple[Receipt, ...] = ()
+            if self._signs:
+                check = partial(self.proofs.received, plan, chunk, pieces, kind)
+                pieces, receipts = await loop.run_in_executor(self._aside, check)
+            excluded = set(action.senders).difference(sender for sender, _ in pieces)
             work = partial(average, grid, kind, pieces, chunk, plan.weights_by_session(), robust, users)
             mean: EncodedMean = await loop.run_in_executor(self._aside, work)
             digest = hashlib.sha256(mean.encoded).hexdigest()
@@ -154,6 +181,26 @@ class Exchange:
                 machine.reducing.cannot_average(plan.ballot, chunk, attempt)
             return
         excluded.update(mean.excluded)
+        if self._signs:
+            self.proofs.summed(machine.me.session, plan, chunk, digest, receipts, excluded)
         with self._locked.lock:
             machine.averaged(plan.ballot, chunk, attempt, digest, loop.time(), sorted(excluded), mean.loud)
         carry_out()
+
+    async def audit(self, action: Audit, tell: Callable[[Verdict], None]) -> None:
+        """Sum a chunk again, from what was shown."""
+        header, chunk = action.header, action.chunk
+        name = header.previous, header.ballot, chunk
+        pieces = self._shown.pop(ShownPiece(*name), {})
+        (account,) = self._shown.pop(ShownAccount(*name), {}).values() or (None,)
+        self._shown.clear()
+        locked = self._locked
+        auditor = Auditor(
+            locked.gradients.grid,
+            locked.gradients.kind,
+            locked.settings.robust,
+            locked.credentials,
+            locked.machine.me.session,
+        )
+        work = partial(auditor.judge, header, chunk, pieces, account)
+        tell(await asyncio.get_running_loop().run_in_executor(self._aside, work))

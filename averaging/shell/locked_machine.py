@@ -36,7 +36,7 @@ class LockedMachine:
         groups: GroupSettings | None = None,
     ):
         self.lock = threading.Lock()
-        self.settings, self.gradients, self._planner, self._credentials = settings, gradients, planner, credentials
+        self.settings, self.gradients, self._planner, self.credentials = settings, gradients, planner, credentials
         self.machine: Machine = (
             LogPeer(me, settings, credentials, now, plan=planner)
             if groups is None
@@ -70,7 +70,7 @@ class LockedMachine:
         assert isinstance(old, LogPeer)
         self._loads_before = loads  # what the old session has ordered since is not done any more
         self.gradients = GradientBuffers(self.gradients.grid, self.gradients.kind)
-        self.machine = new = LogPeer(me, self.settings, self._credentials, now, old.fetching.held, self._planner)
+        self.machine = new = LogPeer(me, self.settings, self.credentials, now, old.fetching.held, self._planner)
         new.session.speed = old.session.speed
         if log is not None and log.snapshot is not None:
             new.fetching.made(log.snapshot.digest, chunks, now)

@@ -22,14 +22,15 @@ from averaging.log.snapshot import Manifest
 from averaging.log.state import State
 from averaging.moshpit.group_keys import GroupSettings
 from averaging.moshpit.peer import GroupPeer
-from averaging.protocol.actions import Average, Send
+from averaging.protocol.actions import Audit, Average, Send
 from averaging.protocol.credentials import Credentials
-from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece
+from averaging.protocol.messages import Bandwidth, Chunk, Contact, Message, Piece, ShownAccount, ShownPiece
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.settings import Settings
 from averaging.protocol.staleness import has_use, is_fresh
 from averaging.reduce.gradient_buffers import GradientBuffers
+from averaging.shell.audit import Verdict
 from averaging.shell.exchange import Exchange
 from averaging.shell.locked_machine import LockedMachine, Machine
 from averaging.shell.replay import Replay
@@ -73,6 +74,7 @@ class Shell:
         renew: begins a new session of this peer, and returns its contact; the chain of the old one has lost.
         groups: of a run in small groups, which has no log; it begins with `begin_with`.
         applied: is told of each header after its step was taken, in that thread.
+        audited: is told what a coordinator's audits have found.
     """
 
     def __init__(
@@ -91,10 +93,12 @@ class Shell:
         credentials: Credentials,
         groups: GroupSettings | None = None,
         applied: Callable[[Entry], None] = lambda entry: None,
+        audited: Callable[[Verdict], None] = lambda verdict: None,
     ):
         self.settings, self.replay, self.store = settings, replay, store
         self._network, self._loop = network, asyncio.get_running_loop()
         self._locked = locked = LockedMachine(me, settings, gradients, planner, credentials, self._loop.time(), groups)
+        self._audited = audited
         self._exchange = Exchange(locked, replay, store, aside)
         self.stepping = Stepping(
             locked, self._exchange, replay, store, disk, aside, renew, self._carry_out, self._spawn, applied
@@ -265,13 +269,17 @@ class Shell:
                 case Send(to, Piece() as piece):
                     plan = machine.reducing.plan
                     if plan is not None and plan.ballot == piece.ballot:  # or its round is over in the meantime
-                        send(to, piece, partial(self._exchange.own_piece, plan, piece.chunk))
+                        send(to, piece, partial(self._exchange.sent_piece, plan, piece.chunk))
                 case Send(to, Chunk(digest) as chunk):
                     send(to, chunk, partial(self._exchange.chunk, to, digest))
+                case Send(to, (ShownPiece() | ShownAccount()) as asked):
+                    send(to, asked, partial(self._exchange.proofs.shown, asked))
                 case Send(to, message):
                     send(to, message)
                 case Average():
                     self._spawn(self._exchange.average(machine, action, self._carry_out))
+                case Audit():
+                    self._spawn(self._exchange.audit(action, self._audited))
                 case _:
                     self.stepping.put(machine, action)
 

@@ -19,7 +19,7 @@ from hivemind.p2p import PeerID
 
 from averaging.log import packing
 from averaging.log.header import Farewell
-from averaging.protocol.messages import Chunk, Headers, Log, Message, Piece
+from averaging.protocol.messages import Chunk, Headers, Log, Message, Piece, ShownAccount, ShownPiece
 from swarm.access.gate import Gate
 from swarm.access.passes import LONGEST as LONGEST_PASS
 from swarm.access.passes import PassRefused
@@ -38,14 +38,14 @@ _OF_SESSIONS = "session convener reducer voters votes goodbyes tie_breaker membe
 SESSIONS = frozenset((*_OF_SESSIONS.split(), "connected"))
 MAY_BE_EMPTY = frozenset({"instance", "previous", "tie_breaker"})
 LEAST: dict[tuple[type, str], int] = {(Farewell, "step"): -1}  # of a peer without a state
-WITH_PAYLOAD = (Chunk, Piece)
-BULKY = (Chunk, Piece, Log, Headers)  # what must not hold up anything else
+WITH_PAYLOAD = (Chunk, Piece, ShownPiece, ShownAccount)
+BULKY = (*WITH_PAYLOAD, Log, Headers)  # what must not hold up anything else
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SESSION = re.compile(r"[1-9A-HJ-NP-Za-km-z]{40,64}\.[0-9a-f]{8}")  # peer id in base58, and a random number
 _MESSAGES: Any = Union[tuple(Message.__subclasses__())]  # noqa: UP007  (made of a list)
 _LENGTH = struct.Struct(">I")
 
-VERSION = 4  # of everything that peers tell each other
+VERSION = 5  # of everything that peers tell each other
 LONGEST_HELLO = 2048  # bytes
 LONGEST_RUN = 128  # characters
 LONGEST_SESSION = 80

@@ -14,13 +14,15 @@ from hivemind.dht import DHT
 from hivemind.p2p import PeerID
 
 from averaging.log.credit import contributions, session_id
-from averaging.log.header import Header, HeaderKind, Member
+from averaging.log.header import Header, HeaderKind, Member, peer_of
+from coordinator.ledger.audits import MEAN, PIECE, Audits
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
 from coordinator.ledger.ledger import Ledger
 from coordinator.ledger.rounds import Flag, LoudGradients, OddLosses, SeenRound
 from coordinator.ledger.serving import ServingBound
 from coordinator.replica import Applied, Replica
+from coordinator.state_folder import EVIDENCE, PEERS
 from swarm import clock
 from swarm.access.gate import Gate
 from swarm.access.passes import PassRefused
@@ -28,6 +30,7 @@ from swarm.countries import COUNTRIES
 from swarm.dht import remembered_peers
 from swarm.dht.multiaddrs import is_loopback, leads_to
 from swarm.dht.records import SessionRecord, is_present, read_sessions
+from swarm.errors import StorageError
 from swarm.run_file import RunFile
 
 logger = logging.getLogger(__name__)
@@ -56,11 +59,13 @@ class Recorder:
         minutes: MinuteRecorder,
         gate: Gate,
         say: Callable[[str], None],
-        peers: Path,
+        folder: Path,
+        ban: Callable[[str, str], None],
     ):
-        """`peers` is the file in which peers are remembered for the next start."""
+        """`folder` is the coordinator's; `ban` shuts out a user and a peer."""
         self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
-        self.minutes, self._say, self._peers = minutes, say, peers
+        self.minutes, self._say, self._peers = minutes, say, folder / PEERS
+        self._audits, self._ban = Audits(folder / EVIDENCE), ban
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
         looks = run.access.robust != "off" and run.averaging.target_group_size is None
@@ -93,6 +98,7 @@ class Recorder:
         reports = credited(reports, headers, known, fraction, now, enforces=enforces)
         new = self._ledger.record(reports, now, place if entries else None, self._serving)
         self._raise_flags([header for header in headers if header.digest in new])
+        self._take_verdicts()
         self._ledger.rounds.write(self._rounds, self._flags, now)
         self._rounds, self._flags = [], []
         if final and entries:
@@ -110,6 +116,22 @@ class Recorder:
                 self._rounds.append(seen)
                 if seen.seconds is not None:
                     self.minutes.round_ended(seen.seconds)
+
+    def _take_verdicts(self) -> None:
+        """Where the run enforces, those of whom a lie is proved are shut out."""
+        for verdict in self._log.verdicts():
+            flags = self._audits.flags(verdict)
+            proved = {peer_of(one.session) for one in verdict.findings if one.is_proof}
+            for flag in flags:
+                self._flags.append(flag)
+                self._say(f"attention: {flag.user} {flag.what}")
+                if flag.peer_id in proved and flag.kind in (MEAN, PIECE) and self._run.access.robust == "enforce":
+                    self._ban(flag.user, flag.peer_id)
+                    self._say(f"{flag.user} is banned; `sahaj admin URL evidence {flag.user}` writes what proves it.")
+            try:
+                self._audits.keep(verdict, flags)
+            except StorageError as error:
+                logger.warning("evidence is not kept: %s", error)
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:

@@ -17,7 +17,9 @@ from coordinator.checkpoints.checkpoint import list_checkpoints
 from coordinator.context import ServiceContext
 from coordinator.http.responses import NO_STORE, ProblemAnswer, bearer
 from coordinator.ledger.answers import KnownFlag
+from coordinator.ledger.audits import read_evidence
 from coordinator.ledger.storage.database import LedgerError
+from coordinator.state_folder import EVIDENCE
 from swarm.access.join_messages import Message, Refused
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -122,6 +124,11 @@ def admin_routes(context: ServiceContext, avatars: Avatars) -> APIRouter:
     def flags() -> Response:
         """What the organizer should know about peers, the newest first."""
         return JSONResponse([one.model_dump() for one in context.ledger.rounds.flags()], headers=NO_STORE)
+
+    @router.get("/evidence", response_model=list[dict[str, Any]])
+    def evidence(name: str) -> Response:
+        """What audits have proved of a user or a peer; each with the header, the reducer's account and the pieces."""
+        return JSONResponse(read_evidence(context.folder / EVIDENCE, name), headers=NO_STORE)
 
     for path, order in (("/pause", notices.pause), ("/resume", notices.resume), ("/stop", notices.stop)):
         router.add_api_route(path, _without_body(order, decided), methods=["POST"], response_model=DecisionsAnswer)

@@ -130,3 +130,17 @@ def test_an_answer_that_is_no_list_of_flags(server: StandIn, key_file: Path):
     server.answers["GET /api/admin/flags"] = Answer(body={"detail": "?"})
     with pytest.raises(JoinProblem, match="not a list of flags"):
         admin(server.url, key_file, "flags")
+
+
+def test_evidence_is_written_into_a_file(
+    server: StandIn, key_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    proved = {"user": "~eve", "peer_id": "12D3", "what": "signed two different pieces of chunk 3", "step": 1400}
+    server.answers["GET /api/admin/evidence?name=~eve"] = Answer(body=json.dumps([proved]))
+    said = admin(server.url, key_file, "evidence", "~eve").splitlines()
+    assert said[0] == "~eve signed two different pieces of chunk 3, step 1,400"
+    assert said[1].startswith("evidence--eve.json: ")
+    assert json.loads((tmp_path / "evidence--eve.json").read_text()) == [proved]
+    server.answers["GET /api/admin/evidence?name=asha"] = Answer(body="[]")
+    assert admin(server.url, key_file, "evidence", "asha") == "Nothing is proved of asha."

@@ -14,6 +14,7 @@ from averaging.log.credit import session_id
 from averaging.log.disk import LOG_FILE
 from averaging.log.entry_file import EntryFile, Place, Record, entries_after
 from averaging.log.header import Ballot, Certificate, Entry, Exclusion, Gap, Header, HeaderKind, Part, Reset
+from averaging.shell.audit import Verdict
 from coordinator.ledger import recorder
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import SessionReport
@@ -67,6 +68,7 @@ class Log:
 
     def __init__(self, folder: Path):
         self.path, self.read, self.steps = folder / LOG_FILE, 0, list[Applied]()
+        self.audits: list[Verdict] = []
 
     def write(self, *headers: Header) -> None:
         file = EntryFile(self.path)
@@ -82,6 +84,10 @@ class Log:
         found, self.steps = self.steps, []
         return found
 
+    def verdicts(self) -> list[Verdict]:
+        found, self.audits = self.audits, []
+        return found
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
@@ -95,7 +101,7 @@ def record(run: RunFile, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPat
 
     def make(ledger: Ledger) -> Recorder:
         minutes = MinuteRecorder(ledger.history, lambda: 600.0)
-        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), print, tmp_path / "peers.json")
+        return Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), print, tmp_path, Mock())
 
     return make
 

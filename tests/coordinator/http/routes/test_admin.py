@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -6,6 +7,7 @@ import pytest
 
 from coordinator.access.admin_key import load_admin_key, read_admin_key
 from coordinator.ledger.rounds import LOSS, Flag
+from coordinator.state_folder import EVIDENCE
 from swarm.errors import SwarmError
 from tests.coordinator.http.conftest import Service
 from tests.support.hub.stand_in import HubStandIn
@@ -130,3 +132,17 @@ def test_flags_are_for_the_organizer_alone(serve: Serve) -> None:
     assert answer.headers["cache-control"] == "no-store"
     about = {"user": "~eve", "peer_id": "peer-e", "kind": "loss", "what": flag.what, "step": 4}
     assert answer.json() == [about | {"times": 1, "first": 50.0, "last": 50.0}]
+
+
+def test_evidence_is_for_the_organizer_alone(serve: Serve) -> None:
+    service = serve(open=True)
+    key = {"Authorization": f"Bearer {service.context.admin_key}"}
+    folder = service.context.folder / EVIDENCE
+    assert service.client.get("/api/admin/evidence", params={"name": "~eve"}).status_code == 401
+    assert service.client.get("/api/admin/evidence", params={"name": "~eve"}, headers=key).json() == []
+    folder.mkdir()
+    found = {"user": "~eve", "peer_id": "peer-e", "what": "signed two different pieces of chunk 3", "step": 4}
+    (folder / "peer-e-4.json").write_text(json.dumps(found))
+    for name in ("~eve", "peer-e"):
+        answer = service.client.get("/api/admin/evidence", params={"name": name}, headers=key)
+        assert (answer.json(), answer.headers["cache-control"]) == ([found], "no-store")

@@ -1,0 +1,102 @@
+"""Which chunks a coordinator looks at, whom it asks, and who is answered."""
+
+from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, Part
+from averaging.protocol.actions import Action, Audit, Send
+from averaging.protocol.auditing import PATIENCE, Auditing, reducer_of, senders_of
+from averaging.protocol.contacts import Contacts
+from averaging.protocol.messages import Contact, ShownAccount, ShownPiece, WantProof
+from averaging.protocol.session import Session
+from averaging.protocol.settings import Settings
+from tests.averaging.believing import Believing
+
+COORDINATOR = Contact("coordinator.0", "coordinator", True, is_coordinator=True)
+NAMES = ("asha.0", "bela.0", "chand.0")
+CHUNKS = 32  # one is looked at in every step
+
+
+def auditing(me: Contact, robust: str = "watch") -> tuple[Auditing, Session]:
+    """Of a peer that knows all others."""
+    session = Session(me, Settings("run", 100, CHUNKS, 100, robust=robust), Believing())  # type: ignore[arg-type]
+    contacts = Contacts(me, Believing())
+    contacts.listed([COORDINATOR, *(Contact(one, one, True) for one in NAMES)])
+    return Auditing(session, contacts), session
+
+
+def update(step: int, reducer: str = "asha.0") -> Header:
+    """That all three have brought gradients to; bela's are missing from chunk 5."""
+    members = tuple(Member(one, one, (0,), 10, True) for one in NAMES)
+    parts = (Part(reducer, tuple(f"{chunk:064}" for chunk in range(CHUNKS))),)
+    return Header(
+        "run", step, HeaderKind.UPDATE, "before", Ballot(1, "c"), members, parts, (Exclusion("bela.0", 5),)
+    )  # fmt: skip
+
+
+def asked(actions: list[Action]) -> dict[str, WantProof]:
+    return {one.to: one.message for one in actions if isinstance(one, Send) and isinstance(one.message, WantProof)}
+
+
+def test_senders_are_those_whose_pieces_are_in_the_mean() -> None:
+    assert senders_of(update(1), 4) == NAMES
+    assert senders_of(update(1), 5) == ("asha.0", "chand.0")
+    assert reducer_of(update(1), CHUNKS - 1) == "asha.0"
+
+
+def test_each_chunk_is_looked_at_sometime_and_none_of_its_own() -> None:
+    seen = set()
+    for step in range(400):
+        one, session = auditing(COORDINATOR)
+        one.committed(update(step), 0.0)
+        seen |= {want.chunk for want in asked(session.take()).values()}
+        one, session = auditing(COORDINATOR)
+        one.committed(update(step, COORDINATOR.session), 0.0)
+        assert not session.take()
+    assert seen == set(range(CHUNKS))
+
+
+def test_a_trainer_looks_at_nothing_and_nor_does_a_run_that_compares_nothing() -> None:
+    for one, session in (auditing(Contact("asha.0", "asha", True)), auditing(COORDINATOR, "off")):
+        one.committed(update(1), 0.0)
+        assert not session.take()
+
+
+def test_it_sums_again_once_all_have_shown_theirs_and_what_was_not_asked_for_is_not_kept() -> None:
+    one, session = auditing(COORDINATOR)
+    one.committed(update(1), 0.0)
+    wants = asked(session.take())
+    want = wants["asha.0"]
+    name = want.instance, want.ballot, want.chunk
+    assert not one.expects("dipa.0", ShownPiece(*name))
+    assert not one.expects("bela.0", ShownAccount(*name))
+    assert not one.expects("asha.0", ShownPiece(want.instance, want.ballot, want.chunk + 1))
+    for sender in senders_of(update(1), want.chunk):
+        assert one.expects(sender, ShownPiece(*name))
+        one.on_shown(sender, ShownPiece(*name), 1.0)
+        assert not one.expects(sender, ShownPiece(*name))
+    assert not session.take()
+    one.on_shown("asha.0", ShownAccount(*name), 1.0)
+    assert session.take() == [Audit(update(1), want.chunk)]
+
+
+def test_one_that_is_silent_does_not_hold_it_up_for_ever() -> None:
+    one, session = auditing(COORDINATOR)
+    one.committed(update(1), 0.0)
+    session.take()
+    one.committed(update(2), 1.0)
+    assert not session.take()  # one at a time
+    one.tick(PATIENCE)
+    (audit,) = session.take()
+    assert isinstance(audit, Audit)
+
+
+def test_nobody_else_is_shown_anything() -> None:
+    one, session = auditing(Contact("asha.0", "asha", True))
+    want = WantProof("before", Ballot(1, "c"), 3)
+    for stranger in ("bela.0", "dipa.0"):
+        one.on_want(stranger, want, 0.0)
+        assert not session.take()
+    one.on_want(COORDINATOR.session, want, 0.0)
+    name = want.instance, want.ballot, want.chunk
+    assert session.take() == [
+        Send(COORDINATOR.session, ShownPiece(*name)),
+        Send(COORDINATOR.session, ShownAccount(*name)),
+    ]

@@ -1,0 +1,139 @@
+"""A coordinator sums chunks again: who has made a false mean is found, and nobody honest is named."""
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from averaging.protocol import credentials as signed
+from averaging.protocol.messages import Message, Piece, ShownAccount, ShownPiece
+from averaging.reduce.reducer import EncodedMean
+from averaging.shell.audit import Fault, Verdict
+from averaging.shell.shell import Shell
+from tests.averaging.shell.village import Village
+from tests.support.virtual_time import in_virtual_time
+
+NAMES = ("asha", "bela", "chand", "dipa", "esha")  # the first ones reduce
+
+
+def a_village(folder: Path) -> tuple[Village, dict[str, Shell], list[Verdict]]:
+    """Five trainers and a coordinator, whose audits are gathered."""
+    village, found = Village(folder, robust="watch", target=600), list[Verdict]()
+    coordinator = village.add("coordinator", begins=True)
+    coordinator._audited = found.append
+    shells = {name: village.add(name) for name in NAMES}
+    for shell in shells.values():
+        village.train(shell)
+    return village, shells, found
+
+
+def findings(found: list[Verdict]) -> set[tuple[str, Fault, bool]]:
+    return {(one.session.partition(".")[0], one.fault, one.is_proof) for verdict in found for one in verdict.findings}
+
+
+def test_where_nobody_lies_nobody_is_named(tmp_path: Path) -> None:
+    async def course() -> None:
+        village, _, found = a_village(tmp_path)
+        await village.until(lambda: len(found) >= 8)
+        assert not findings(found)
+        assert all(len(verdict.agreement) == len(NAMES) for verdict in found)
+        assert all(cosine > 0.0 for verdict in found for _, cosine in verdict.agreement)
+        await village.end()
+
+    in_virtual_time(course)
+
+
+@dataclass
+class MadeUp:
+    """Does things aside, and makes zeros of all means."""
+
+    truly: Executor
+
+    def submit(self, work: Callable[[], Any]) -> "Future[Any]":
+        """See `concurrent.futures.Executor`."""
+
+        def lie() -> Any:
+            done = work()
+            if isinstance(done, EncodedMean):
+                return EncodedMean(done.encoded[:4] + bytes(len(done.encoded) - 4), done.excluded, done.loud)
+            return done
+
+        return self.truly.submit(lie)
+
+
+def test_a_reducer_that_makes_up_a_mean_is_proved_to_within_50_steps(tmp_path: Path) -> None:
+    async def course() -> None:
+        village, shells, found = a_village(tmp_path)
+        exchange = shells["asha"]._exchange
+        exchange._aside = MadeUp(exchange._aside)  # type: ignore[assignment]
+        await village.until(lambda: ("asha", Fault.FALSE_MEAN, True) in findings(found))
+        assert len(village.entries) <= 50
+        (verdict,) = [one for one in found if one.findings]
+        assert verdict.account and {one.partition(".")[0] for one, _ in verdict.pieces} == set(NAMES)
+        assert findings(found) == {("asha", Fault.FALSE_MEAN, True)}
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_sender_that_shows_another_piece_than_it_has_sent_is_proved_to(tmp_path: Path) -> None:
+    async def course() -> None:
+        village, shells, found = a_village(tmp_path)
+        proofs, me = shells["asha"]._exchange.proofs, shells["asha"].machine.me.session
+
+        def another(asked: ShownPiece | ShownAccount) -> bytes | None:
+            kept = truth(asked)
+            if kept is None or isinstance(asked, ShownAccount):
+                return kept
+            size = len(kept) - len(f"signed by {me}")
+            piece = kept[: size - 1] + bytes([kept[size - 1] ^ 1])
+            said = village_signed(asked, piece)
+            return piece + shells["asha"]._locked.credentials.sign(said)
+
+        def village_signed(asked: ShownPiece, piece: bytes) -> bytes:
+            digest = hashlib.sha256(piece).hexdigest()
+            return signed.piece(me, asked.instance, asked.ballot, asked.chunk, digest)
+
+        truth = proofs.shown
+        proofs.shown = another  # type: ignore[method-assign]
+        await village.until(lambda: findings(found))
+        assert findings(found) == {("asha", Fault.TWO_PIECES, True)}
+        await village.end()
+
+    in_virtual_time(course)
+
+
+@pytest.mark.parametrize("kind", [ShownPiece, ShownAccount])
+def test_one_that_shows_nothing_is_named_and_nothing_is_proved(tmp_path: Path, kind: type[Message]) -> None:
+    async def course() -> None:
+        village, _, found = a_village(tmp_path)
+        village.spoil = lambda sender, message, payload: (
+            b"nonsense" if isinstance(message, kind) and sender.startswith("asha.") else payload
+        )
+        await village.until(lambda: findings(found))
+        fault = Fault.SILENT if kind is ShownPiece else Fault.NO_ACCOUNT
+        assert findings(found) == {("asha", fault, False)}
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_piece_with_a_false_signature_is_left_out(tmp_path: Path) -> None:
+    async def course() -> None:
+        village, _, found = a_village(tmp_path)
+        village.spoil = lambda sender, message, payload: (
+            payload[:-1] + b"?" if payload and isinstance(message, Piece) and sender.startswith("asha.") else payload
+        )
+        await village.until(lambda: len(found) >= 4)
+        assert not findings(found)
+        excluded = {
+            one.session.partition(".")[0] for entry in village.entries.values() for one in entry.header.exclusions
+        }
+        assert excluded <= {"asha"}
+        await village.end()
+
+    in_virtual_time(course)

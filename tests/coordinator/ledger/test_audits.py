@@ -1,0 +1,92 @@
+"""What audits say becomes flags: at once where something is proved, and else after some in a row."""
+
+from pathlib import Path
+from typing import cast
+from unittest.mock import Mock, call
+
+import pytest
+
+from averaging.shell.audit import Fault, Finding, Verdict
+from coordinator.ledger import recorder
+from coordinator.ledger.audits import AGAINST_FOR, DIRECTION, MEAN, PIECE, PROOF, Audits, read_evidence
+from coordinator.ledger.history import MinuteRecorder
+from coordinator.ledger.ledger import open_ledger
+from coordinator.ledger.recorder import Recorder
+from coordinator.replica import Replica
+from swarm.run_file import RunFile
+from tests.averaging.log.headers import header, member
+from tests.coordinator.ledger.test_recorder import Log, update
+
+MEMBERS = tuple(member(f"{name}.0", user=name) for name in ("asha", "bela", "eve"))
+
+
+def verdict(*findings: Finding, step: int = 5, agreement: dict[str, float] | None = None) -> Verdict:
+    """Of one audit."""
+    kept = (b"account", (("asha.0", b"piece"),)) if any(one.is_proof for one in findings) else (b"", ())
+    cosines = tuple((agreement or {}).items())
+    account, pieces = kept
+    return Verdict(header(step, members=MEMBERS), 3, findings, account, pieces, cosines)
+
+
+def test_what_is_proved_is_said_at_once_and_written_down(tmp_path: Path) -> None:
+    audits = Audits(tmp_path / "evidence")
+    one = verdict(Finding("eve.0", Fault.FALSE_MEAN, is_proof=True))
+    (flag,) = flags = audits.flags(one)
+    assert (flag.kind, flag.user, flag.peer_id, flag.step) == (MEAN, "eve", "eve", 4)
+    assert flag.what == "gave the swarm a mean of chunk 3 that is not the one of the pieces it had summed"
+    audits.keep(one, flags)
+    two = verdict(Finding("eve.1", Fault.TWO_PIECES, is_proof=True), step=9)
+    (flag,) = flags = audits.flags(two)
+    assert flag.kind == PIECE
+    audits.keep(two, flags)
+    assert [found["step"] for found in read_evidence(tmp_path / "evidence", "eve")] == [4, 8]
+    assert read_evidence(tmp_path / "evidence", "asha") == []
+    assert (tmp_path / "evidence").stat().st_mode & 0o777 == 0o700
+
+
+def test_where_another_may_have_done_it_both_are_named_and_nothing_is_kept(tmp_path: Path) -> None:
+    audits = Audits(tmp_path / "evidence")
+    one = verdict(Finding("eve.0", Fault.FALSE_MEAN), Finding("bela.0", Fault.FALSE_MEAN))
+    flags = audits.flags(one)
+    assert [flag.user for flag in flags] == ["eve", "bela"]
+    assert {flag.what for flag in flags} == {
+        "reduced chunk 3, or convened the step, and its mean is not the one of the pieces that were sent"
+    }
+    audits.keep(one, flags)
+    assert read_evidence(tmp_path / "evidence", "eve") == []
+
+
+def test_silence_is_said_after_three_audits_in_a_row(tmp_path: Path) -> None:
+    audits, silent = Audits(tmp_path), Finding("eve.0", Fault.SILENT)
+    said = [audits.flags(verdict(*one)) for one in ([silent], [silent], [], [silent], [silent], [silent], [silent])]
+    assert [len(flags) for flags in said] == [0, 0, 0, 0, 0, 1, 0]
+    (flag,) = said[5]
+    assert (flag.kind, flag.user) == (PROOF, "eve")
+
+
+def test_gradients_against_the_others_are_said_after_twelve_audits(tmp_path: Path) -> None:
+    audits = Audits(tmp_path)
+    turned = {"asha.0": 0.3, "bela.0": -0.01, "eve.0": -0.2}
+    said = [flag for _ in range(AGAINST_FOR) for flag in audits.flags(verdict(agreement=turned))]
+    assert [(flag.kind, flag.user) for flag in said] == [(DIRECTION, "eve")]
+    assert "cosine -0.20 in 12 audits" in said[0].what
+
+
+@pytest.mark.parametrize("robust", ["watch", "enforce"])
+def test_of_whom_a_lie_is_proved_is_flagged_and_shut_out_where_the_run_enforces(
+    run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robust: str
+) -> None:
+    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
+    log = Log(tmp_path)
+    run = run.model_copy(update={"access": run.access.model_copy(update={"robust": robust})})
+    ledger, ban, said = open_ledger("sqlite:///ledger.db", tmp_path), Mock(), list[str]()
+    minutes = MinuteRecorder(ledger.history, lambda: 600.0)
+    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, ban)
+    lie = update(5, "asha.0", "bela.0")
+    proved, perhaps = Finding("asha.0", Fault.FALSE_MEAN, is_proof=True), Finding("bela.0", Fault.FALSE_MEAN)
+    log.audits = [Verdict(lie, 3, (proved, perhaps), b"account")]
+    one.bring_up_to_date()
+    assert {flag.user for flag in ledger.rounds.flags()} == {"asha", "bela"}
+    assert said[0].startswith("attention: asha gave the swarm a mean")
+    assert ban.call_args_list == ([call("asha", "asha")] if robust == "enforce" else [])
+    ledger.close()
