@@ -14,6 +14,7 @@ from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import ordered
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer, Reduced
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 
 
@@ -27,6 +28,7 @@ class Situation:
     ballot: Ballot
     previous: Header
     recent: Sequence[Header]  # the last ones, for the choice of voters
+    patience: Patience
     awaited: frozenset[str]  # peers for which the meeting stays open
     snapshot: SnapshotName | None = None  # the newest that there is
     rollback: str | None = None  # digest of the snapshot that the authority wants back
@@ -109,9 +111,14 @@ class Meeting:
 
     def is_over(self, is_late: bool) -> bool:
         """Whether enough voters have promised, and all have called or the time is over."""
-        if not is_late and not self.situation.awaited <= self.calls.keys() | self._absent:
+        if not is_late and self.missing:
             return False
         return self.has_promises or (is_late and self.situation.may_reset)
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Those that are waited for."""
+        return self.situation.awaited - self.calls.keys() - self._absent
 
     @property
     def members(self) -> tuple[Member, ...]:

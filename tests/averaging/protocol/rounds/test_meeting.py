@@ -12,6 +12,7 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Assignment, Call, Contact, Meet, Offer, Plan, Reduced, Report
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.meeting import Meeting, Situation, averaged
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
@@ -30,6 +31,7 @@ def meeting() -> Meeting:
         ballot=FIRST,
         previous=ENTRY.header,
         recent=[ENTRY.header],
+        patience=Patience(),
         awaited=frozenset(),
     )
     return Meeting(situation)
