@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from averaging.log.header import Ballot
 from averaging.protocol.messages import Call, Chunk, Meet, Message, Piece, Plan, Reduced, Reducing, Refused, Vote
 from tests.simulation.process import Process
 
@@ -59,7 +60,7 @@ class Staller:
 
         def hears(sender: str, message: Message) -> bool:
             if isinstance(message, Meet):
-                higher = message.ballot.__class__(message.ballot.number + 1, self.process.session)
+                higher = Ballot(message.ballot.number + 1, self.process.session)
                 self._say(sender, Refused(message.instance, message.ballot, higher))
             return isinstance(message, Meet)
 
@@ -106,7 +107,9 @@ class Staller:
 
     def _says_that_pieces_come(self) -> None:
         plan = self.process.machine.reducing.plan
-        for part in plan.parts if plan is not None else ():
+        if plan is None:
+            return
+        for part in plan.parts:
             if part.reducer == self.process.session:
                 self._say(plan.ballot.convener, Reducing(plan.ballot, part.first, part.attempt))
 

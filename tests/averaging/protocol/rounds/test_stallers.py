@@ -50,7 +50,7 @@ class WaitingProcess(Process):
     """Without overlap: while it is in a round it begins no batch."""
 
     @property
-    def computes(self) -> bool:  # type: ignore[override]
+    def computes(self) -> bool:
         return not self.machine.in_round(self.world.now)
 
     @computes.setter
