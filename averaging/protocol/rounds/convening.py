@@ -77,9 +77,8 @@ class Convening:
         ballot = self._voting.new_ballot()
         waited = self._no_quorum_since is not None and now >= self._no_quorum_since + timing.reset
         assert self._log.chain is not None
-        expected = self._progress.views.expected(tip.digest, now)
-        trusted = [one for one in expected if self._patience.trusts(one, now)]
-        brings_some = any(expected[one].brings for one in trusted)
+        expected = frozenset(self._progress.views.expected(tip.digest, now))
+        trusted = frozenset(one for one in expected if self._patience.trusts(one, now))
         situation = Situation(
             session=self._session,
             contacts=self._contacts,
@@ -88,7 +87,8 @@ class Convening:
             previous=tip,
             recent=self._log.chain.last(quorum.WINDOW),
             patience=self._patience,
-            awaited=frozenset(trusted if brings_some else expected),
+            awaited=trusted,
+            doubtful=expected - trusted,
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
             may_reset=me.is_coordinator and waited,

@@ -54,7 +54,7 @@ class Reduction:
         self._sent: set[tuple[int, int]] = set()
         self._arrived: dict[str, set[tuple[Ballot, int, int]]] = {}  # ballot, chunk and attempt, by sender
         self._heard_at: dict[str, float] = {}  # by sender of a piece
-        self._late: dict[str, float] = {}  # seconds by sender
+        self._late: dict[str, float] = {}  # seconds by sender, in the chunk that has waited longest for it
         self._made: set[str] = set()  # digests of means of the open round
         self._made_before: set[str] = set()  # of the round that was decided last
 
@@ -63,8 +63,7 @@ class Reduction:
         if self.plan is not None and plan.ballot < self.plan.ballot:
             return
         if self.plan is None or plan.ballot != self.plan.ballot:
-            self._settle(now)
-            self._parts, self._sent = {}, set()
+            self._parts, self._sent, self._late = {}, set(), {}
             self._forget_pieces(lambda ballot: ballot < plan.ballot)
         self.plan = plan
         for assignment in plan.parts:
@@ -211,17 +210,13 @@ class Reduction:
     def _is_late(self, sender: str, seconds: float) -> None:
         self._late[sender] = max(seconds, self._late.get(sender, 0.0))
 
-    def _settle(self, now: float) -> None:
-        """A round is over: what each sender has made this peer wait for, in the chunk that waited longest."""
-        for sender, seconds in self._late.items():
-            self.patience.waited(sender, seconds, now)
-        self._late = {}
-
     def end(self, decided: Ballot, now: float) -> None:
         """A step is decided, and so are the ballots up to this one. Pieces of a later one may have come already."""
-        self._settle(now)
+        is_of_plan = self.plan is not None and self.plan.ballot == decided  # or nobody knows what others were told
+        for sender, seconds in self._late.items() if is_of_plan else ():
+            self.patience.waited(sender, seconds, now)
         self.plan = None
-        self._parts, self._sent, self._heard_at = {}, set(), {}
+        self._parts, self._sent, self._heard_at, self._late = {}, set(), {}, {}
         self._made, self._made_before = set(), self._made
         self._forget_pieces(lambda ballot: ballot <= decided)
 

@@ -127,7 +127,7 @@ class Round:
         if promised <= self.ballot or self.is_over:
             return
         if self._patience.trusts(session, now):
-            self._patience.waited(session, now - self._began + self._settings.timing.resend, now)
+            self._patience.waited(session, self._settings.timing.meeting, now)
             self._fail(f"a ballot of {promised.convener} is higher")
         else:
             self.is_absent(session, now)
@@ -257,6 +257,7 @@ class Round:
         """For those of reducers whose chunks came last, or did not come."""
         for session in self._lacks_of:
             self._patience.waited(session, seconds, now)
+        self._lacks_of = set()
 
     @property
     def _evidence(self) -> tuple[Contact, ...]:

@@ -23,7 +23,7 @@ ME = Contact("me.0", "me", reachable=True)
 (ENTRY,) = chain_of(1, voters=("eve.0",))
 
 
-def meeting() -> Meeting:
+def meeting(awaited: str = "", doubtful: str = "") -> Meeting:
     situation = Situation(
         session=Session(ME, SETTINGS, Believing()),
         contacts=Contacts(ME, Believing()),
@@ -32,7 +32,8 @@ def meeting() -> Meeting:
         previous=ENTRY.header,
         recent=[ENTRY.header],
         patience=Patience(),
-        awaited=frozenset(),
+        awaited=frozenset(awaited.split()),
+        doubtful=frozenset(doubtful.split()),
     )
     return Meeting(situation)
 
@@ -110,3 +111,14 @@ def test_a_reducer_that_says_impossible_things_of_senders_blocks_no_round() -> N
     result = Reduced(FIRST, Assignment(0, 1, "eve.0", 0), ("mean",), (), (*lies, ("eve.0", 3.5)))
     _, (part,), _ = averaged(members, [result])
     assert part.loud == (("eve.0", 3.5),)
+
+
+def test_one_that_held_rounds_up_is_waited_for_while_its_samples_are_needed() -> None:
+    for samples, is_over in ((9, False), (10, True)):
+        found = meeting(awaited="eve.0", doubtful="asha.0")
+        assert not found.is_over(is_late=False)
+        found.called("eve.0", Call(ENTRY.header.digest, FIRST, (Offer(0, samples, samples, None),), None))
+        assert found.is_over(is_late=False) == is_over
+        assert found.is_over(is_late=True)
+    found.called("asha.0", Call(ENTRY.header.digest, FIRST, (), None))
+    assert found.is_over(is_late=False)
