@@ -294,7 +294,7 @@ MUTANTS = (
     Mutant("a committed buffer is offered again", 1, (_buffers_stay,)),
     Mutant("the longest chain beats votes", 6, (_longest_chain_wins,)),
     Mutant("chunks of two reducers are mixed", 1, (_mixed_chunks,)),
-    Mutant("full weight is credited despite exclusions", 5, (_full_credit,)),
+    Mutant("full weight is credited despite exclusions", 1, (_full_credit,)),
     Mutant("the ledger is keyed by step and peer", 6, (_ledger_by_step,)),
     Mutant(
         "headers that were missed are not asked for",
@@ -303,10 +303,10 @@ MUTANTS = (
     ),
     Mutant(
         "snapshots are compared by digest",
-        45,
+        10,
         (lambda: patch.object(Adopting, "compared", lambda *said, **near: None),),
     ),
-    Mutant("snapshots of other processors are not taken over", 25, (_only_compares,)),
+    Mutant("snapshots of other processors are not taken over", 45, (_only_compares,)),
     Mutant("only newcomers rebase", 1, (_only_newcomers_rebase,)),
     Mutant("any signature is believed", 11, (lambda: patch.object(Signatures, "has", lambda *asked: True),)),
     Mutant("goodbyes of others are believed", 11, (_goodbyes_of_others,)),
@@ -314,7 +314,7 @@ MUTANTS = (
     Mutant("votes are not signed", 11, (lambda: patch.object(quorum, "_is_signed", lambda *asked: True),)),
     Mutant("anybody resets", 11, (_resets_of_anybody,)),
     Mutant("any log is believed", 8, (_any_log,)),
-    Mutant("all rest, and for ever, if a plan says so", 38, (_rest_for_ever,)),
+    Mutant("all rest, and for ever, if a plan says so", 8, (_rest_for_ever,)),
     Mutant("any weight is believed", 11, (lambda: patch.object(Settings, "may_bring", lambda *brought: True),)),
     Mutant("snapshots are not named by headers", 8, (lambda: patch.object(trust, "_is_named", lambda *known: True),)),
 )
