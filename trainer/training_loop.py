@@ -8,6 +8,7 @@ from averaging.load_balancing.plan import explanation
 from averaging.log.credit import session_id
 from averaging.log.header import Entry, HeaderKind
 from averaging.optimizer import CollaborativeOptimizer
+from averaging.protocol.buffers import REMEMBERED
 from swarm.run_file import RunFile
 from trainer.console.view import View, status_of
 from trainer.credit_tracker import CreditTracker
@@ -20,6 +21,7 @@ from trainer.training_step import BatchResult, Interrupted, TrainingStep
 
 SMOOTHING = 0.9  # of the speed shown, per batch
 PAUSE = 0.05  # seconds that a step without a batch waits
+OFTEN = 3  # steps without a peer's gradients, of the last few, of which its volunteer is told
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class TrainingLoop:
         self._credit, self._committed, self._experts = credit, committed, experts
         self._pauses = pauses
         self._pause: Pause | None = None  # as the volunteer and the others were last told
-        self._rests = False  # as the volunteer was last told
+        self._rests = self._is_late = False  # as the volunteer was last told
         self._states_told = 0  # states loaded of which the volunteer was told
         self._began = self._computed_at = time.monotonic()
         optimizer.computes_at(speed)
@@ -130,6 +132,9 @@ class TrainingLoop:
         if progress.rests != self._rests:
             self._rests = progress.rests
             messages.append(explanation(trains=not progress.rests, share=progress.share, upload=self._optimizer.upload))
+        if (change := told_of_lateness(progress.late, was_told=self._is_late)) is not None:
+            self._is_late = not self._is_late
+            messages.append(change)
         loaded = self._optimizer.states_loaded
         if loaded > self._states_told and not progress.is_behind:  # the updates since then are applied, too
             why = "Others were ahead: loaded" if self._states_told else "Loaded"
@@ -200,6 +205,22 @@ class TrainingLoop:
     def _data_wait_fraction(self) -> float:
         """Fraction of the time that was spent waiting for data."""
         return self._batches.wait_seconds / max(time.monotonic() - self._began, 1e-6)
+
+
+def told_of_lateness(late: int, *, was_told: bool) -> str | None:
+    """What a volunteer should know of gradients that others do not wait for; None: nothing new.
+
+    Args:
+        late: of the last steps.
+    """
+    if late >= OFTEN and not was_told:
+        return (
+            f"In {late} of the last {REMEMBERED} global steps your gradients did not arrive in time, so the others "
+            "wait for them less. Is your line slow, or in use? They count again as soon as they come in time."
+        )
+    if not late and was_told:
+        return "Your gradients arrive in time again."
+    return None
 
 
 def may_begin_within(seconds: float, gathered: int, target: int, since: float) -> bool:

@@ -197,15 +197,17 @@ def plan_round(step: GlobalStep, chunks: int, members: Sequence[MemberProfile]) 
     peers = _peers(members)
     if peers is None:
         return equal_parts(chunks, members)
-    parts = runs(make_plan(peers, step, [one.sends for one in members]).parts, members)
+    present = make_plan(peers, step, [one.sends for one in members])
+    parts = runs(present.parts, members)
     if not any(one.speed for one in members):
-        return Planned(parts)
+        return Planned(parts, seconds=present.averaging_seconds)
     plan = make_plan(peers, step)
     roles = list(zip(members, plan.roles, strict=True))
     resting = [one for one, role in roles if one.speed and one.bandwidth is not None and not role.trains]
     needed = max(0, FEWEST - sum(role.trains for _, role in roles))
     resting.sort(key=lambda one: -one.carries)  # the fattest lines hold up the others least
-    return Planned(parts, tuple(one.session for one in resting[needed:]), plan.step_seconds)
+    told = tuple(one.session for one in resting[needed:])
+    return Planned(parts, told, plan.step_seconds, present.averaging_seconds)
 
 
 def _peers(members: Sequence[MemberProfile]) -> list[Node] | None:

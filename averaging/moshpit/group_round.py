@@ -107,7 +107,7 @@ class GroupRound:
         if self._assignments is not None:
             self._moved_at = now
             if isinstance(news, Reduced):
-                self._assignments.reduced(sender, news)
+                self._assignments.reduced(sender, news, now)
             else:
                 self._assignments.reducing(sender, news, now)
 
@@ -191,7 +191,14 @@ class GroupRound:
         reachable = {session for session, contact in contacts.items() if contact is not None and contact.reachable}
         self._moved_at, instance = now, self._call.instance
         self._assignments = Assignments(
-            self._session, instance, self.ballot, self._calls, reachable, self._planner, now
+            self._session,
+            instance,
+            self.ballot,
+            self._calls,
+            reachable,
+            self._planner,
+            self._reduction.patience,
+            now,
         )
 
     def _fail(self) -> None:

@@ -210,7 +210,7 @@ class OpenStep:
             if not current.is_over:
                 break
             ended = rounds.end_round(self._session.me.session, now)
-            self._reduction.end(ended.ballot)
+            self._reduction.end(ended.ballot, now)
             if ended.convenes:
                 self._convened[ended.ballot] = ended
                 if ended.header is not None and is_first(ended.ballot.number):

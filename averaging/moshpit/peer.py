@@ -28,6 +28,7 @@ from averaging.protocol.messages import Contact, Message
 from averaging.protocol.resting import Resting
 from averaging.protocol.rounds.parts import Planner, equal_parts
 from averaging.protocol.rounds.reducing import Reduction
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 
@@ -50,7 +51,7 @@ class GroupPeer:
         self.buffers, self.resting = Buffers(settings.most_samples), Resting(me.session)  # in small groups all compute
         self.session = session = Session(me, settings, credentials)
         self._contacts = contacts = Contacts(me, credentials)
-        self.fetching, self.reducing = Fetching(session.send, settings.timing), Reduction(session)
+        self.fetching, self.reducing = Fetching(session.send, settings.timing), Reduction(session, Patience())
         self.progress = GroupProgress(contacts, settings, self.buffers, lambda: self.head, session.send)
         self._crediting = crediting = Crediting(session, contacts)
 

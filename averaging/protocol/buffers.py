@@ -5,10 +5,13 @@ header of the failed round may still be committed, and then takes away just the 
 """
 
 import math
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from averaging.protocol.messages import Offer
+
+REMEMBERED = 5  # headers after an offer
 
 
 @dataclass
@@ -29,6 +32,7 @@ class Buffers:
         self._open = Buffer(0)
         self.closed: dict[int, Buffer] = {}
         self.samples = 0  # that have been gathered
+        self._late: deque[bool] = deque(maxlen=REMEMBERED)  # whether a header left out something that was offered
         self.drops = 0  # states that were left behind: what was begun with one of them must not be added
 
     @property
@@ -66,6 +70,17 @@ class Buffers:
             Offer(one.number, one.weight, one.samples, one.loss if math.isfinite(one.loss) else None)
             for one in self.closed.values()
         )
+
+    @property
+    def late(self) -> int:
+        """How many of the last headers after an offer left out some of it: it did not arrive in time."""
+        return sum(self._late)
+
+    def decided(self, numbers: Collection[int], *, is_whole: bool) -> None:
+        """A header has taken these, and each chunk of its mean includes them if `is_whole`."""
+        if self.closed:
+            self._late.append(not (is_whole and self.closed.keys() <= set(numbers)))
+        self.remove(numbers)
 
     def remove(self, numbers: Collection[int]) -> None:
         """Drop buffers that a committed header has taken."""

@@ -24,6 +24,7 @@ from averaging.protocol.rounds.batch_progress import BatchProgress
 from averaging.protocol.rounds.convening import Convening
 from averaging.protocol.rounds.parts import Planner
 from averaging.protocol.rounds.reducing import Reduction
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 
@@ -44,12 +45,15 @@ class Components:
         self.backfilling = Backfilling(session, contacts, self.log)
         self.adopting = Adopting(session, self.log, self.fetching)
         self.catching_up = CatchingUp(session, self.fetching, self.trust, self.adopting.wanted)
-        self.reducing = Reduction(session)
+        patience = Patience()
+        self.reducing = Reduction(session, patience)
         self.resting = Resting(me.session)
         self.voting = Voting(session, contacts, self.buffers, self.fetching, self._objection, self.resting)
-        self.progress = BatchProgress(session, contacts, self.log, self.buffers, self.voting, self.catching_up, now)
+        self.progress = BatchProgress(
+            session, contacts, self.log, self.buffers, self.voting, self.catching_up, patience, now
+        )
         self.convening = Convening(
-            session, contacts, plan, self._objection, self.log, self.progress, self.voting, self.fetching
+            session, contacts, plan, self._objection, self.log, self.progress, self.voting, self.fetching, patience
         )
 
     def go_on_from(self, chain: Chain, snapshots: Iterable[SnapshotName]) -> None:
@@ -78,9 +82,12 @@ class Components:
         header = entry.header
         self.session.act(Apply(entry, self.voting.seconds_since_call(now)))
         self.log.append(entry)
-        for member in header.members:
-            if member.session == self.session.me.session:
-                self.buffers.remove(member.buffers)
+        me = self.session.me.session
+        own = next((member.buffers for member in header.members if member.session == me), ())
+        if header.kind is HeaderKind.UPDATE:
+            self.buffers.decided(own, is_whole=all(one.session != me for one in header.exclusions))
+        else:
+            self.buffers.remove(own)
         if header.kind is HeaderKind.ROLLBACK:
             self.buffers.drop()
             assert header.snapshot is not None
@@ -90,7 +97,8 @@ class Components:
         if header.kind is HeaderKind.UPDATE:
             members = {member.session for member in header.members}
             self.progress.views.round_closed(header.previous, members, now)
-        self.reducing.end(entry.certificate.ballot)
+        self.reducing.end(entry.certificate.ballot, now)
+        self.progress.choice.decided(entry.certificate.ballot, now)
         self.auditing.committed(header, now)
         self._new_step()
         self.adopting.committed(header.snapshot, [entry.certificate.ballot.convener, *self.contacts.others], now)

@@ -239,10 +239,13 @@ class LogPeer:
         self.voting.knows_of(meet.ballot)
         if sender != meet.ballot.convener:
             return
-        if meet.instance != self.voting.instance or self.is_behind:
+        contact, choice = self._contacts.get(sender), self.progress.choice
+        leads = contact is not None and contact.is_coordinator
+        accepts = choice.accepts(sender, is_coordinator=leads, now=now)
+        if meet.instance != self.voting.instance or self.is_behind or not accepts:
             self.session.send(sender, self.progress.status(now))
         elif self.voting.meet(sender, meet, now):
-            self.progress.choice.other_ballot(now)
+            choice.other_ballot(meet.ballot, is_coordinator=leads, now=now)
 
     def _on_goodbye(self, sender: str, goodbye: messages.Goodbye, now: float) -> None:
         if sender != goodbye.farewell.session or not is_farewell(goodbye.farewell, self.session.credentials):

@@ -63,6 +63,7 @@ class Progress:
     is_behind: bool  # others have a newer state, or this peer has none yet
     rests: bool = False  # it is to compute no gradients
     share: float = 0.0  # of the averaging that it does
+    late: int = 0  # of the last steps with something of it, those that were taken without all of that
 
 
 class Shell:
@@ -218,6 +219,7 @@ class Shell:
                 is_behind=machine.is_behind,
                 rests=machine.resting.rests,
                 share=machine.resting.share,
+                late=machine.buffers.late,
             )
 
     def computes_at(self, speed: float) -> None:

@@ -40,6 +40,7 @@ class Process:
         self.lag = 0.0  # seconds by which what it sends is late
         self.is_replaced = False  # by the next process of the same person
         self.hears: Callable[[str, Message], bool] | None = None  # of a liar; whether it has answered
+        self.says: Callable[[str, Message], bool] | None = None  # of a staller; whether to send it
         self._frozen_until = 0.0
         self._waiting: deque[tuple[str, Message, Any]] = deque()
         self._contacts: list[Contact] = []  # that the machine knows of
@@ -211,6 +212,8 @@ class Process:
 
     def _send(self, action: Send) -> None:
         to, message = action.to, action.message
+        if self.says is not None and not self.says(to, message):
+            return
         self.world.send(self, to, message, self.exchange.payload(self.machine, message))
         if isinstance(message, Commit):
             self.oracle.check_committed(message.entry)

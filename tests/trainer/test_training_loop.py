@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from averaging.shell.shell import Progress
 from trainer.console.view import status_of
-from trainer.training_loop import may_begin_within
+from trainer.training_loop import may_begin_within, told_of_lateness
 
 
 def test_a_peer_that_has_to_leave_stays_if_the_round_may_begin_in_time() -> None:
@@ -23,3 +23,13 @@ def test_what_a_peer_says_that_it_does() -> None:
     assert status_of(replace(training, is_behind=True), has_state=True) == "catching up with the others"
     assert status_of(training, has_state=False) == "loading the state of the run"
     assert status_of(replace(training, peers=1), has_state=False) == "waiting for the others"
+
+
+def test_a_volunteer_is_told_once_that_gradients_come_too_late_and_once_that_they_do_not_any_more() -> None:
+    told = [
+        told_of_lateness(late, was_told=was) for late, was in ((2, False), (3, False), (4, True), (1, True), (0, True))
+    ]
+    assert told[0] is told[2] is told[3] is None
+    assert told[1] is not None and told[1].startswith("In 3 of the last 5 global steps your gradients did not arrive")
+    assert told[4] == "Your gradients arrive in time again."
+    assert told_of_lateness(0, was_told=False) is None

@@ -64,7 +64,7 @@ class Voting:
         self._credentials, self._contacts = session.credentials, contacts
         self._buffers, self._fetching = buffers, fetching
         self._objection, self._resting = objection, resting
-        self._called_at = -1e9
+        self._called_at, self._is_in_vain = -1e9, False  # the last call, and whether its round has failed
         self._meet: Meet | None = None  # that waits for the end of the batch
         self._met_by, self._met_at = "", 0.0
         self._proposal: Accepted | None = None  # that waits for chunks
@@ -86,9 +86,13 @@ class Voting:
         self._proposal = self._meet = None
         self._called_at = -1e9
 
+    def round_failed(self) -> None:
+        """Members have brought too little, and the convener waits for more."""
+        self._is_in_vain = True
+
     def in_round(self, now: float) -> bool:
         """Whether this peer has called for the present step a while ago at most."""
-        return now < self._called_at + self._timing.ballot
+        return now < self._called_at + self._timing.ballot and not self._is_in_vain
 
     def knows_of(self, ballot: Ballot | None) -> None:
         """There was such a ballot, so that one of this peer has to be higher."""
@@ -108,7 +112,7 @@ class Voting:
 
     def call(self, ballot: Ballot, now: float) -> Call:
         """What this peer says to a convener that it has promised a ballot."""
-        self._called_at = now
+        self._called_at, self._is_in_vain = now, False
         own, rests = self._session, self._resting.rests
         return Call(
             self.instance,

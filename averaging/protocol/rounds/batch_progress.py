@@ -15,6 +15,7 @@ from averaging.protocol.commit.voting import Voting
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Report, Status
 from averaging.protocol.rounds.convener_choice import ConvenerChoice
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 
 HEARD = 5.0  # seconds after its last word in which a peer is taken to be there
@@ -36,8 +37,12 @@ class PeerView:
 
     def is_counted_on(self, now: float) -> bool:
         """Whether it can be expected to call."""
-        doublings = min(self.missed - MISSES, MOST_DOUBLINGS)
-        return self.missed < MISSES or now >= self.missed_at + FORGIVEN * 2**doublings
+        return is_forgiven(self.missed, self.missed_at, now)
+
+
+def is_forgiven(rounds: int, last: float, now: float) -> bool:
+    """Whether a peer that was of no use in so many rounds in a row, the last one then, is counted on (again)."""
+    return rounds < MISSES or now >= last + FORGIVEN * 2 ** min(rounds - MISSES, MOST_DOUBLINGS)
 
 
 class PeerViews:
@@ -73,8 +78,10 @@ class PeerViews:
         has been in a round or is forgiven.
         """
         sending = self._sending(instance, now)
-        reliable = {session: peer for session, peer in sending.items() if peer.is_counted_on(now)}
-        return reliable if any(peer.brings for peer in reliable.values()) else sending
+        reliable = {session: peer for session, peer in self.peers.items() if self._is_reliable(session, now)}
+        step = max((peer.head.step for peer in sending.values() if peer.head is not None), default=0)
+        brings_some = any(peer.brings and peer.head and peer.head.step >= step - 1 for peer in reliable.values())
+        return {one: peer for one, peer in sending.items() if one in reliable} if brings_some else sending
 
     def gathered(self, instance: str, now: float) -> int:
         """Samples of the peers that are expected."""
@@ -106,6 +113,10 @@ class PeerViews:
         rounds, at = self._silent.get(peer_of(session), (0, now))
         return rounds < MISSES or now >= at + FORGIVEN
 
+    def _is_reliable(self, session: str, now: float) -> bool:
+        peer, silent = self.peers[session], self._silent.get(peer_of(session), (0, now))
+        return now - peer.heard_at <= HEARD and peer.is_counted_on(now) and is_forgiven(*silent, now)
+
     def forget(self, session: str) -> None:
         """A peer has left."""
         self.peers.pop(session, None)
@@ -114,7 +125,8 @@ class PeerViews:
         """Drop peers that have not been heard of for long."""
         for session in [one for one, peer in self.peers.items() if now - peer.heard_at > seconds]:
             del self.peers[session]
-        self._silent = {peer: one for peer, one in self._silent.items() if now - one[1] <= seconds}
+        longest = max(seconds, FORGIVEN * 2**MOST_DOUBLINGS)
+        self._silent = {peer: one for peer, one in self._silent.items() if now - one[1] <= longest}
 
 
 class BatchProgress:
@@ -128,10 +140,11 @@ class BatchProgress:
         buffers: Buffers,
         voting: Voting,
         catching_up: CatchingUp,
+        patience: Patience,
         now: float,
     ):
         self.views = PeerViews()
-        self.choice = ConvenerChoice(session.me, session.timing, now)
+        self.choice = ConvenerChoice(session.me, session.timing, patience, now)
         self._settings, self._send, self._contacts = session.settings, session.send, contacts
         self._log, self._buffers, self._voting, self._catching_up = log, buffers, voting, catching_up
         self._reported_at, self._reported_samples = -1e9, 0
@@ -188,6 +201,7 @@ class BatchProgress:
     def _speak(self, now: float) -> None:
         """Tell those that do not report to this convener."""
         self._spoke_at = now
+        self.choice.speaks(now)
         present = self.views.present(self._voting.instance, now)
         status = self.status(now)
         for session in self._contacts.others:
@@ -232,3 +246,5 @@ class BatchProgress:
             self._gathered = status.gathered
             has_all = is_here and status.gathered >= self._settings.target_samples
             self.choice.heard(contact, has_all, now)
+            if is_here and not has_all:
+                self._voting.round_failed()

@@ -10,16 +10,17 @@ import hashlib
 import math
 from collections.abc import Mapping
 
-from averaging.log.header import Header
+from averaging.log.header import Ballot, Header
 from averaging.protocol.messages import Contact
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.timing import Timing
 
 
 class ConvenerChoice:
     """One peer's view of which session leads."""
 
-    def __init__(self, me: Contact, timing: Timing, now: float):
-        self._me, self._timing = me, timing
+    def __init__(self, me: Contact, timing: Timing, patience: Patience, now: float):
+        self._me, self._timing, self._patience = me, timing, patience
         self.can_convene = True  # False while a coordinator's disk takes nothing
         self._coordinator_heard = self._word_at = now
         self._convener: str | None = None  # that was heard last
@@ -27,6 +28,8 @@ class ConvenerChoice:
         self._full_since = math.inf
         self._moved_at = -math.inf  # when a piece or a mean of the open round has come
         self._leaves_it_until = -math.inf  # to another convener's open ballot
+        self._trusted_word_at = now  # of the coordinator, of a convener that is trusted, or of this peer as one
+        self._other: tuple[Ballot, float] | None = None  # the open ballot of a convener, and when it began
 
     def new_step(self, instance: str) -> None:
         """A header was applied: the batch is empty again."""
@@ -36,6 +39,8 @@ class ConvenerChoice:
     def heard(self, contact: Contact, gathered_all: bool, now: float) -> None:
         """A convener of the present step has spoken."""
         self._word_at = now
+        if contact.is_coordinator or self._patience.trusts(contact.session, now):
+            self._trusted_word_at = now
         if contact.is_coordinator:
             self._coordinator_heard = now
         if contact.session != self._convener and not contact.is_coordinator:
@@ -45,6 +50,10 @@ class ConvenerChoice:
             self.batch_is_full(now)
         else:
             self.batch_is_not_full()
+
+    def speaks(self, now: float) -> None:
+        """This peer says that it convenes."""
+        self._trusted_word_at = now
 
     def batch_is_full(self, now: float) -> None:
         """This peer has found so itself."""
@@ -65,9 +74,34 @@ class ConvenerChoice:
             return math.inf
         return max(self._full_since, min(self._moved_at, self._full_since + self._timing.round))
 
-    def other_ballot(self, now: float) -> None:
+    def accepts(self, convener: str, *, is_coordinator: bool, now: float) -> bool:
+        """Whether to take part in another's ballot.
+
+        Those of a convener that has ended too few are left alone, unless all others are silent or come to no end. To
+        promise nothing is always safe.
+        """
+        if is_coordinator or self._patience.trusts(convener, now):
+            return True
+        return now >= min(self._trusted_word_at, self._stalled_since) + 2 * self._timing.absence
+
+    def other_ballot(self, ballot: Ballot, *, is_coordinator: bool, now: float) -> None:
         """Another convener has opened a ballot: let it end."""
         self._leaves_it_until = now + self._timing.ballot / 2
+        if self._other is None or self._other[0] != ballot:
+            self._is_over(now)
+            self._other = None if is_coordinator else (ballot, now)
+
+    def decided(self, ballot: Ballot, now: float) -> None:
+        """A header was committed in this ballot."""
+        if self._other is not None and self._other[0].convener != ballot.convener:
+            self._is_over(now)
+        self._other = None
+
+    def _is_over(self, now: float) -> None:
+        """The ballot that was open has decided nothing: its convener has made this peer wait."""
+        if self._other is not None:
+            ballot, began = self._other
+            self._patience.waited(ballot.convener, min(now - began, self._timing.ballot / 2), now)
 
     def leads(self, tip: Header, contacts: Mapping[str, Contact], now: float) -> bool:
         """Whether this peer is to convene the header after `tip`."""

@@ -15,6 +15,7 @@ from averaging.protocol.messages import Call, Reduced, Reducing, Refused, Status
 from averaging.protocol.rounds.batch_progress import BatchProgress
 from averaging.protocol.rounds.meeting import Situation
 from averaging.protocol.rounds.parts import Planner
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.rounds.round import Phase, Round
 from averaging.protocol.session import Session
 
@@ -32,11 +33,13 @@ class Convening:
         progress: BatchProgress,
         voting: Voting,
         fetching: Fetching,
+        patience: Patience,
     ):
         self.round: Round | None = None  # that this peer convenes
         self.rollback: str | None = None  # digest of the snapshot that the authority wants back
         self._session, self._contacts, self._plan, self._objection = session, contacts, plan, objection
         self._log, self._progress, self._voting, self._fetching = log, progress, voting, fetching
+        self._patience = patience
         self._began_at = -1e9  # the last ballot
         self._no_quorum_since: float | None = None  # of this session's ballots one has failed; see `waited_before`
         self.waited_before = 0.0  # seconds in which earlier sessions of this coordinator had none for this step
@@ -74,6 +77,8 @@ class Convening:
         ballot = self._voting.new_ballot()
         waited = self._no_quorum_since is not None and now >= self._no_quorum_since + timing.reset
         assert self._log.chain is not None
+        expected = frozenset(self._progress.views.expected(tip.digest, now))
+        trusted = frozenset(one for one in expected if self._patience.trusts(one, now))
         situation = Situation(
             session=self._session,
             contacts=self._contacts,
@@ -81,7 +86,9 @@ class Convening:
             ballot=ballot,
             previous=tip,
             recent=self._log.chain.last(quorum.WINDOW),
-            awaited=frozenset(self._progress.views.expected(tip.digest, now)),
+            patience=self._patience,
+            awaited=trusted,
+            doubtful=expected - trusted,
             snapshot=self._log.newest_snapshot,
             rollback=rollback,
             may_reset=me.is_coordinator and waited,
@@ -101,6 +108,7 @@ class Convening:
                 self._progress.choice.can_convene = False  # until the disk has answered
             if current.lacks_samples:
                 self._progress.choice.batch_is_not_full()
+                self._voting.round_failed()
             if current.lacks_chunks or not current.meeting.has_promises:
                 self._has_no_quorum(now)
             self._progress.views.round_closed(self._voting.instance, current.meeting.calls, now)
@@ -137,7 +145,7 @@ class Convening:
         if self.round is None or refused.ballot != self.round.ballot:
             return
         if sender in self._log.tip.voters and not self._voting.is_leap(refused.promised):
-            self.round.refused(refused.promised)
+            self.round.refused(sender, refused.promised, now)
         else:
             self.round.is_absent(sender, now)
 

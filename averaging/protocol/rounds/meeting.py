@@ -14,6 +14,7 @@ from averaging.protocol.commit import quorum
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.credentials import ordered
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Meet, Offer, Reduced
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 
 
@@ -27,7 +28,9 @@ class Situation:
     ballot: Ballot
     previous: Header
     recent: Sequence[Header]  # the last ones, for the choice of voters
+    patience: Patience
     awaited: frozenset[str]  # peers for which the meeting stays open
+    doubtful: frozenset[str] = frozenset()  # for which it does so while the others have not brought the batch
     snapshot: SnapshotName | None = None  # the newest that there is
     rollback: str | None = None  # digest of the snapshot that the authority wants back
     may_reset: bool = False  # the quorum has been missing for so long that the coordinator may name new voters
@@ -109,9 +112,21 @@ class Meeting:
 
     def is_over(self, is_late: bool) -> bool:
         """Whether enough voters have promised, and all have called or the time is over."""
-        if not is_late and not self.situation.awaited <= self.calls.keys() | self._absent:
+        if not is_late and (self.missing or (self._lacks_samples and self._without(self.situation.doubtful))):
             return False
         return self.has_promises or (is_late and self.situation.may_reset)
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Those that are waited for."""
+        return self._without(self.situation.awaited)
+
+    def _without(self, peers: frozenset[str]) -> frozenset[str]:
+        return peers - self.calls.keys() - self._absent
+
+    @property
+    def _lacks_samples(self) -> bool:
+        return sum(call.samples for call in self.calls.values()) < self._settings.target_samples
 
     @property
     def members(self) -> tuple[Member, ...]:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Assignment, Bandwidth, Call, Plan, Reduced, Reducing
+from averaging.protocol.rounds.reliability import Patience, explained
 from averaging.protocol.session import Session
 
 MOST_PARTS = 4  # that are equal: where no bandwidth is known, a thin line among theirs would hold up all others
@@ -40,6 +41,7 @@ class Planned:
     parts: tuple[Assignment, ...]
     resting: tuple[str, ...] = ()  # sessions that are to compute no gradients from now on
     step_seconds: float = 0.0  # that the next global step takes then
+    seconds: float = 0.0  # that this round takes, as lines were measured; 0: that is not known
 
 
 Planner: TypeAlias = Callable[[int, Sequence[MemberProfile]], Planned]  # of so many chunks; reachable members reduce
@@ -96,7 +98,7 @@ class Assignments:
 
     Args:
         calls: of the members, by session.
-        reachable: those of them to which all others have a way.
+        reachable: those of them to which all others have a way; the ones that are trusted reduce, if there are any.
         users: of them, by session, where loud gradients are looked for.
     """
 
@@ -108,10 +110,12 @@ class Assignments:
         calls: Mapping[str, Call],
         reachable: Collection[str],
         planner: Planner,
+        patience: Patience,
         now: float,
         users: Mapping[str, str] | None = None,
     ):
         members = sorted(calls.items())
+        reachable = {one for one in reachable if patience.trusts(one, now)} or reachable
         profiles = [
             MemberProfile(one, bool(call.buffers), one in reachable, call.bandwidth, call.speed, call.rests)
             for one, call in members
@@ -119,6 +123,7 @@ class Assignments:
         fattest = sorted((one for one in profiles if one.reachable), key=lambda one: -one.carries)
         self._stand_ins = [one.session for one in fattest]
         self._me, self._timing, self._send = session.me.session, session.timing, session.send
+        self._patience = patience
         self._members, chunks = list(calls), session.settings.chunks
         planned = planner(chunks, profiles)
         self.plan = Plan(
@@ -130,9 +135,12 @@ class Assignments:
             resting=planned.resting,
             step_seconds=planned.step_seconds,
             users=tuple(users[one] for one, _ in members) if users is not None else (),
+            seconds=planned.seconds,
         )
         self._results: dict[int, Reduced] = {}  # by first chunk
-        self._assigned_at = {part.first: now for part in self.plan.parts}
+        self._late: dict[str, float] = {}  # seconds by reducer; they count once others have shown that pieces came
+        self._heard_at = {part.first: now for part in self.plan.parts}
+        self._assigned_at = dict(self._heard_at)
         self._tried = {part.first: {part.reducer} for part in self.plan.parts}
         self.tell()
 
@@ -145,33 +153,48 @@ class Assignments:
         """A reducer is at work, so that it is not late."""
         for part in self.plan.parts:
             if (part.reducer, part.first, part.attempt) == (session, news.first, news.attempt):
-                self._assigned_at[part.first] = now
+                self._heard_at[part.first] = now
 
     def lost(self, session: str) -> None:
         """The connection to a member has broken: as a reducer it is late."""
         self._stand_ins = [one for one in self._stand_ins if one != session]
         for part in self.plan.parts:
             if part.reducer == session:
-                self._assigned_at[part.first] = float("-inf")
+                self._heard_at[part.first] = float("-inf")
 
-    def reduced(self, session: str, result: Reduced) -> None:
+    def reduced(self, session: str, result: Reduced, now: float) -> None:
         """A part is done. The first reducer that has done it wins; members fetch by digest what they lack of it."""
         part = next((one for one in self.plan.parts if one.first == result.assignment.first), None)
         if part is not None and session in self._tried[part.first] and len(result.chunks) == part.count:
             done = replace(result, assignment=replace(part, reducer=session))
+            if part.first not in self._results and part.reducer == session:
+                self._late[session] = max(self._late.get(session, 0.0), self._unexplained(part, now))
             self._results.setdefault(part.first, done)
 
     def results(self, now: float) -> list[Reduced] | None:
         """One for each part, in their order; None while some are missing, whose late reducers are replaced."""
         waiting = [part for part in self.plan.parts if part.first not in self._results]
         if not waiting:
+            for reducer, seconds in self._late.items():
+                self._patience.waited(reducer, seconds, now)
             return [self._results[first] for first in sorted(self._results)]
-        late = [part for part in waiting if now >= self._assigned_at[part.first] + self._timing.part]
+        late = [part for part in waiting if self._has_to_be_replaced(part, now)]
         if late:
+            for part in late:
+                self._late[part.reducer] = now - self._assigned_at[part.first]
             parts = tuple(self._reassigned(part, now) if part in late else part for part in self.plan.parts)
             self.plan = replace(self.plan, parts=parts)
             self.tell()
         return None
+
+    def _has_to_be_replaced(self, part: Assignment, now: float) -> bool:
+        is_silent = now >= self._heard_at[part.first] + self._timing.part
+        return is_silent or self._unexplained(part, now) >= self._patience.left(part.reducer, now)
+
+    def _unexplained(self, part: Assignment, now: float) -> float:
+        """Seconds since it was assigned that neither lines nor a sender that keeps silent explain."""
+        by_lines = explained(self.plan.seconds, self._timing.sending)
+        return now - self._assigned_at[part.first] - by_lines - self._timing.pieces
 
     def _reassigned(self, part: Assignment, now: float) -> Assignment:
         """The same chunks, at a stand-in: of those that have not tried them, the one with the fattest line.
@@ -180,6 +203,6 @@ class Assignments:
         """
         others = [one for one in self._stand_ins if one not in self._tried[part.first]]
         stand_in = others[0] if others else self._me
-        self._assigned_at[part.first] = now
+        self._assigned_at[part.first] = self._heard_at[part.first] = now
         self._tried[part.first].add(stand_in)
         return replace(part, reducer=stand_in, attempt=part.attempt + 1)

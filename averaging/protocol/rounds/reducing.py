@@ -13,6 +13,7 @@ from averaging.log.header import Ballot
 from averaging.log.shares import LOUDEST
 from averaging.protocol.actions import Average
 from averaging.protocol.messages import Assignment, Chunk, Piece, Plan, Reduced, Reducing
+from averaging.protocol.rounds.reliability import MOST, Patience, explained
 from averaging.protocol.session import Session
 
 
@@ -44,7 +45,8 @@ class _Part:
 class Reduction:
     """This peer's pieces and parts in the newest ballot that it knows a plan of."""
 
-    def __init__(self, session: Session):
+    def __init__(self, session: Session, patience: Patience):
+        self.patience = patience
         self._me, self._chunks, self._timing = session.me.session, session.settings.chunks, session.timing
         self._send, self._act = session.send, session.act
         self.plan: Plan | None = None
@@ -52,6 +54,7 @@ class Reduction:
         self._sent: set[tuple[int, int]] = set()
         self._arrived: dict[str, set[tuple[Ballot, int, int]]] = {}  # ballot, chunk and attempt, by sender
         self._heard_at: dict[str, float] = {}  # by sender of a piece
+        self._late: dict[str, float] = {}  # seconds by sender, in the chunk that has waited longest for it
         self._made: set[str] = set()  # digests of means of the open round
         self._made_before: set[str] = set()  # of the round that was decided last
 
@@ -60,7 +63,7 @@ class Reduction:
         if self.plan is not None and plan.ballot < self.plan.ballot:
             return
         if self.plan is None or plan.ballot != self.plan.ballot:
-            self._parts, self._sent = {}, set()
+            self._parts, self._sent, self._late = {}, set(), {}
             self._forget_pieces(lambda ballot: ballot < plan.ballot)
         self.plan = plan
         for assignment in plan.parts:
@@ -93,6 +96,8 @@ class Reduction:
         self._heard_at[sender] = now
         for part in self._parts.values():
             if piece.attempt == part.assignment.attempt and piece.chunk in part.chunks:
+                if piece.chunk not in part.averaging:
+                    self._is_late(sender, now - part.since - self._by_lines)
                 self._average_if_ready(part, piece.chunk, now)
                 self._tell_that_pieces_come(part, now)
 
@@ -175,21 +180,43 @@ class Reduction:
         planned = [session for session, buffers in self.plan.members if buffers]
         name = self.plan.ballot, chunk, attempt
         missing = [one for one in planned if one != self._me and name not in self._arrived.get(one, ())]
-        heard_at = [max(part.since, self._heard_at.get(one, part.since)) for one in missing]
-        if any(now < min(at + self._timing.pieces, part.since + self._timing.sending) for at in heard_at):
+        # where no other's piece has come there is nothing to average without it
+        is_first = len(missing) == len(planned)
+        patience = {one: MOST if is_first else self.patience.left(one, now) for one in missing}
+        if any(now < self._waits_until(part, one, patience[one]) for one in missing):
             return
         if len(missing) == len(planned):
             part.is_empty = True  # the convener will look for another reducer
             return
+        for one in missing:
+            silent_since = max(part.since, self._heard_at.get(one, part.since))
+            self._is_late(one, min(patience[one], max(now - silent_since, now - part.since - self._by_lines)))
         part.averaging.add(chunk)
         part.missing.extend((session, chunk) for session in missing)
         senders = tuple(session for session in planned if session not in missing)
         self._act(Average(self.plan, chunk, attempt, senders))
 
-    def end(self, decided: Ballot) -> None:
+    @property
+    def _by_lines(self) -> float:
+        """Seconds that lines alone explain."""
+        assert self.plan is not None
+        return explained(self.plan.seconds, self._timing.sending)
+
+    def _waits_until(self, part: _Part, sender: str, patience: float) -> float:
+        silent_since = max(part.since, self._heard_at.get(sender, part.since))
+        patience = min(self._timing.pieces, patience)
+        return min(silent_since + patience, part.since + min(self._timing.sending, self._by_lines + patience))
+
+    def _is_late(self, sender: str, seconds: float) -> None:
+        self._late[sender] = max(seconds, self._late.get(sender, 0.0))
+
+    def end(self, decided: Ballot, now: float) -> None:
         """A step is decided, and so are the ballots up to this one. Pieces of a later one may have come already."""
+        is_of_plan = self.plan is not None and self.plan.ballot == decided  # or nobody knows what others were told
+        for sender, seconds in self._late.items() if is_of_plan else ():
+            self.patience.waited(sender, seconds, now)
         self.plan = None
-        self._parts, self._sent, self._heard_at = {}, set(), {}
+        self._parts, self._sent, self._heard_at, self._late = {}, set(), {}, {}
         self._made, self._made_before = set(), self._made
         self._forget_pieces(lambda ballot: ballot <= decided)
 

@@ -21,6 +21,7 @@ from averaging.protocol.fetching import Fetching, first_of
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Propose, Reduced, Reducing, Vote
 from averaging.protocol.rounds.meeting import Meeting, Situation
 from averaging.protocol.rounds.parts import Assignments, Planner, reached_by_all
+from averaging.protocol.rounds.reliability import explained
 
 
 class Phase(Enum):
@@ -48,6 +49,7 @@ class Round:
         now: float,
     ):
         self._situation, self._plan, self.ballot = situation, plan, situation.ballot
+        self._patience = situation.patience
         self._voter, self._sign, self._fetching = voter, sign, fetching
         self._session, self._settings, self._me = situation.session, situation.session.settings, situation.me
         self._send = self._session.send
@@ -61,6 +63,8 @@ class Round:
         self._assignments: Assignments | None = None
         self.header: Header | None = None
         self._votes: dict[str, bytes] = {}  # signature by session
+        self._lacks_of: set[str] = set()  # reducers, whose chunks were not here when it looked last
+        self._fetching_since = now
         self.entry: Entry | None = None
         self.meeting.ask()
 
@@ -92,7 +96,7 @@ class Round:
                 self._moved_at = now
                 self._reducing.reducing(session, news, now)
             case Reduced() if self._reducing is not None:
-                self._reducing.reduced(session, news)
+                self._reducing.reduced(session, news, now)
                 self.advance(now)
             case Vote() if self.phase is Phase.PROPOSING and self._is_vote_of(session, news):
                 self._votes[session] = news.signature
@@ -118,10 +122,15 @@ class Round:
                 self._propose()
             self.advance(now)
 
-    def refused(self, promised: Ballot) -> None:
-        """A peer has promised a higher ballot."""
-        if promised > self.ballot and not self.is_over:
+    def refused(self, session: str, promised: Ballot, now: float) -> None:
+        """A voter has promised a higher ballot. One that says so again and again has nobody begin anew any more."""
+        if promised <= self.ballot or self.is_over:
+            return
+        if self._patience.trusts(session, now):
+            self._patience.waited(session, self._settings.timing.meeting, now)
             self._fail(f"a ballot of {promised.convener} is higher")
+        else:
+            self.is_absent(session, now)
 
     # -- what follows
 
@@ -142,6 +151,7 @@ class Round:
     def advance(self, now: float) -> None:
         """Go on as far as possible."""
         if not self.is_over and now >= self._moved_at + self._settings.timing.ballot:
+            self._has_waited_for_chunks(now - self._fetching_since, now)
             self._fail(f"still {self.phase.value} after {now - self._began:.0f} s")
         if self.phase is Phase.MEETING:
             self._close_meeting(now)
@@ -172,8 +182,11 @@ class Round:
 
     def _close_meeting(self, now: float) -> None:
         """Go on once enough voters have promised, and all have called or the time is over."""
-        if not self.meeting.is_over(is_late=now >= self._began + self._settings.timing.meeting):
+        meeting = self._settings.timing.meeting
+        if not self.meeting.is_over(is_late=now >= self._began + meeting):
             return
+        for session in self.meeting.missing:
+            self._patience.waited(session, meeting, now)
         chosen = self.meeting.accepted_by_others(self._voter.accepted)
         if self.meeting.resets:
             self._fetch(self.meeting.reset(chosen), now)
@@ -203,6 +216,7 @@ class Round:
                 calls,
                 reached_by_all(calls, accepting),
                 self._plan,
+                self._patience,
                 now,
                 users,
             )
@@ -216,7 +230,7 @@ class Round:
     # -- proposing
 
     def _fetch(self, header: Header, now: float) -> None:
-        self.header, self.phase = header, Phase.FETCHING
+        self.header, self.phase, self._fetching_since = header, Phase.FETCHING, now
         holders = [one for one, call in self.meeting.calls.items() if call.accepted and call.accepted.header == header]
         sources = first_of(holders, self.meeting.calls, self._situation.contacts.others, but=self._me.session)
         self._fetching.want_header(header, sources, now, is_new=not holders)
@@ -224,15 +238,26 @@ class Round:
     def _have_chunks(self, now: float) -> None:
         assert self.header is not None
         if not self._fetching.holds(self.header.needed):
+            if self.header.ballot == self.ballot:
+                self._lacks_of = {part.reducer for part in self.header.parts if not self._fetching.holds(part.chunks)}
             if not self._situation.may_reset or now < self._began + self._settings.timing.ballot / 2:
                 return
             # all that held the accepted update have gone
             self.header = self.meeting.reset(None)
+        if self._assignments is not None:
+            by_lines = explained(self._assignments.plan.seconds, self._settings.timing.sending)
+            self._has_waited_for_chunks(now - self._fetching_since - by_lines, now)
         if self._me.is_coordinator:
             self.phase = Phase.SAVING
             self._session.act(SaveProposal(Accepted(self.ballot, self.header, self._evidence)))
         else:
             self._propose()
+
+    def _has_waited_for_chunks(self, seconds: float, now: float) -> None:
+        """For those of reducers whose chunks came last, or did not come."""
+        for session in self._lacks_of:
+            self._patience.waited(session, seconds, now)
+        self._lacks_of = set()
 
     @property
     def _evidence(self) -> tuple[Contact, ...]:

@@ -2,7 +2,7 @@
 
 import math
 
-from averaging.protocol.buffers import Buffers
+from averaging.protocol.buffers import REMEMBERED, Buffers
 
 
 def weights(buffers: Buffers) -> tuple[tuple[int, int], ...]:
@@ -56,3 +56,23 @@ def test_samples_and_losses_add_up_unless_one_is_not_known() -> None:
     buffers.add(1, samples=1)
     buffers.add(1, samples=1, loss=math.inf)
     assert [(offer.samples, offer.loss) for offer in buffers.offer()] == [(3, 50.0), (2, None)]
+
+
+def test_headers_that_leave_out_what_was_offered_are_counted_among_the_last_ones() -> None:
+    buffers = Buffers()
+    buffers.decided((), is_whole=True)  # nothing was offered
+    for number in range(2):
+        buffers.add(1)
+        buffers.offer()
+        buffers.decided((number,), is_whole=True)
+    assert buffers.late == 0
+    buffers.add(1)
+    buffers.offer()
+    buffers.decided((), is_whole=True)
+    buffers.decided((2,), is_whole=False)
+    assert buffers.late == 2
+    for number in range(3, 3 + REMEMBERED):
+        buffers.add(1)
+        buffers.offer()
+        buffers.decided((number,), is_whole=True)
+    assert buffers.late == 0

@@ -177,6 +177,24 @@ def test_a_round_is_ended_by_no_refusal_of_a_peer_that_is_not_needed_or_lies() -
     assert coordinator.convening.round is not current
 
 
+def test_a_voter_that_refuses_all_ballots_ends_some_rounds_and_no_more() -> None:
+    run = Run()
+    tip, coordinator = run.entries[-1].header, run.peer(COORDINATOR, run.entries)
+    now, ended = 1.0, 0
+    while now < 60.0:
+        now += 0.5
+        coordinator.receive("ann.0", Report(tip.head, SETTINGS.target_samples), now)
+        coordinator.tick(now)
+        current = coordinator.convening.round
+        if current is not None:
+            refused = Refused(tip.digest, current.ballot, Ballot(current.ballot.number + 1, "eve.0"))
+            coordinator.receive("eve.0", refused, now)
+            if coordinator.convening.round is current:
+                break
+            ended += 1
+    assert 3 <= ended <= 6
+
+
 def test_a_plan_counts_that_comes_from_the_convener_of_a_ballot_that_was_promised() -> None:
     run = Run()
     tip, bob = run.entries[-1].header, run.peer("bob.0", run.entries)

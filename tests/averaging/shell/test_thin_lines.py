@@ -43,7 +43,7 @@ def village_of(folder: Path, **thin: float) -> tuple[Village, list[Shell]]:
 def add_thin(village: Village, seconds: float = STEP / 12) -> Shell:
     """A trainer behind a thin line that others can reach."""
     shell = village.add("thin")
-    shell.machine.session.bandwidth = Bandwidth(upload=0.2, download=0.2)
+    shell.machine.session.bandwidth = Bandwidth(upload=SPEED / MEGABIT, download=SPEED / MEGABIT)
     village.train(shell, seconds=seconds, overlap=True)
     return shell
 

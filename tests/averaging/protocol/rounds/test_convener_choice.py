@@ -5,6 +5,7 @@ import pytest
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Contact
 from averaging.protocol.rounds.convener_choice import ConvenerChoice, succession
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.timing import Timing
 from tests.averaging.log.headers import header
 
@@ -17,7 +18,7 @@ TIMING = Timing()
 
 def view(me: Contact, now: float = 0.0) -> ConvenerChoice:
     """One peer's, a moment after it has heard the coordinator."""
-    choice = ConvenerChoice(me, TIMING, now)
+    choice = ConvenerChoice(me, TIMING, Patience(), now)
     choice.new_step(TIP.digest)
     choice.heard(COORDINATOR, gathered_all=False, now=now)
     return choice
@@ -43,7 +44,7 @@ def test_the_last_acting_convener_comes_first() -> None:
 def test_the_coordinator_leads_unless_its_disk_is_full_or_another_ballot_is_open() -> None:
     choice = view(COORDINATOR)
     assert choice.leads(TIP, PEERS, 0.0)
-    choice.other_ballot(1.0)
+    choice.other_ballot(Ballot(4, "a"), is_coordinator=False, now=1.0)
     assert not choice.leads(TIP, PEERS, 1.0)
     assert choice.leads(TIP, PEERS, 1.0 + TIMING.ballot)
     choice.can_convene = False
@@ -118,3 +119,37 @@ def test_a_peer_that_says_to_convene_does_not_keep_reports_from_the_coordinator(
     choice = view(PEERS["a"])
     choice.heard(PEERS["guest"], gathered_all=False, now=1.0)
     assert set(choice.report_to(TIP, CONTACTS, 1.5)) == {"guest", COORDINATOR.session}
+
+
+def test_ballots_of_a_convener_that_ends_none_are_left_alone_after_some() -> None:
+    choice, now, number = view(COORDINATOR), 0.0, 3
+    while choice.accepts("a", is_coordinator=False, now=now):
+        number += 1
+        choice.other_ballot(Ballot(number, "a"), is_coordinator=False, now=now)
+        now += TIMING.ballot / 4
+        choice.speaks(now)
+    assert number - 3 == 3
+    assert choice.accepts("b", is_coordinator=False, now=now)
+    choice.batch_is_full(now)
+    assert choice.accepts("a", is_coordinator=False, now=now + 2 * TIMING.absence), "perhaps nobody else can"
+
+
+def test_ballots_that_end_well_and_those_of_the_coordinator_cost_nothing() -> None:
+    choice = view(PEERS["b"])
+    for number in range(4, 20):
+        for convener in ("a", COORDINATOR.session):
+            ballot, now = Ballot(number, convener), 20.0 * number
+            choice.heard(COORDINATOR, gathered_all=False, now=now)
+            choice.other_ballot(ballot, is_coordinator=convener != "a", now=now)
+            choice.decided(Ballot(number, "a"), now + TIMING.ballot)
+            assert choice.accepts(convener, is_coordinator=convener != "a", now=now)
+
+
+def test_a_convener_without_trust_takes_over_if_all_others_are_silent() -> None:
+    choice = view(PEERS["b"])
+    for number in range(4, 8):
+        choice.other_ballot(Ballot(number, "a"), is_coordinator=False, now=5.0 * number)
+    choice.heard(COORDINATOR, gathered_all=False, now=50.0)
+    assert not choice.accepts("a", is_coordinator=False, now=50.0 + 2 * TIMING.absence - 0.1)
+    choice.heard(PEERS["a"], gathered_all=False, now=60.0)  # its own word does not count
+    assert choice.accepts("a", is_coordinator=False, now=50.0 + 2 * TIMING.absence)

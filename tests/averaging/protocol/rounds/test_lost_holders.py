@@ -13,6 +13,7 @@ from averaging.protocol.fetching import Fetching
 from averaging.protocol.messages import Accepted, Call, Contact, Goodbye, Message, Vote
 from averaging.protocol.rounds.meeting import Situation
 from averaging.protocol.rounds.parts import equal_parts
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.rounds.round import Phase, Round
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
@@ -68,6 +69,7 @@ def round_with_goodbyes(may_reset: bool) -> tuple[Round, Session]:
         ballot=ballot,
         previous=GENESIS,
         recent=[GENESIS],
+        patience=Patience(),
         awaited=frozenset(),
         may_reset=may_reset,
     )

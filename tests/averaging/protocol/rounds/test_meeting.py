@@ -12,6 +12,7 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Assignment, Call, Contact, Meet, Offer, Plan, Reduced, Report
 from averaging.protocol.peer import LogPeer
 from averaging.protocol.rounds.meeting import Meeting, Situation, averaged
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
@@ -22,7 +23,7 @@ ME = Contact("me.0", "me", reachable=True)
 (ENTRY,) = chain_of(1, voters=("eve.0",))
 
 
-def meeting() -> Meeting:
+def meeting(awaited: str = "", doubtful: str = "") -> Meeting:
     situation = Situation(
         session=Session(ME, SETTINGS, Believing()),
         contacts=Contacts(ME, Believing()),
@@ -30,7 +31,9 @@ def meeting() -> Meeting:
         ballot=FIRST,
         previous=ENTRY.header,
         recent=[ENTRY.header],
-        awaited=frozenset(),
+        patience=Patience(),
+        awaited=frozenset(awaited.split()),
+        doubtful=frozenset(doubtful.split()),
     )
     return Meeting(situation)
 
@@ -108,3 +111,14 @@ def test_a_reducer_that_says_impossible_things_of_senders_blocks_no_round() -> N
     result = Reduced(FIRST, Assignment(0, 1, "eve.0", 0), ("mean",), (), (*lies, ("eve.0", 3.5)))
     _, (part,), _ = averaged(members, [result])
     assert part.loud == (("eve.0", 3.5),)
+
+
+def test_one_that_held_rounds_up_is_waited_for_while_its_samples_are_needed() -> None:
+    for samples, is_over in ((9, False), (10, True)):
+        found = meeting(awaited="eve.0", doubtful="asha.0")
+        assert not found.is_over(is_late=False)
+        found.called("eve.0", Call(ENTRY.header.digest, FIRST, (Offer(0, samples, samples, None),), None))
+        assert found.is_over(is_late=False) == is_over
+        assert found.is_over(is_late=True)
+    found.called("asha.0", Call(ENTRY.header.digest, FIRST, (), None))
+    assert found.is_over(is_late=False)

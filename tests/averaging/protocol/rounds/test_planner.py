@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from averaging.log.chain import Chain
 from averaging.log.header import Ballot, HeaderKind, SnapshotName
 from averaging.protocol.actions import Send
-from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Report
+from averaging.protocol.messages import Assignment, Bandwidth, Call, Contact, Offer, Plan, Reduced, Reducing, Report
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.parts import Assignments, MemberProfile, Planned
+from averaging.protocol.rounds.parts import Assignments, MemberProfile, Planned, equal_parts
+from averaging.protocol.rounds.reliability import MOST, Patience
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
@@ -64,7 +67,7 @@ def test_a_reducer_that_is_lost_is_replaced_by_the_fattest_line_that_is_left() -
 
     calls = {"a.0": call(2.0), "b.0": call(20.0), "c.0": call(None), "fattest.0": call(90.0)}
     session = Session(ME, Settings("run", target_samples=4, chunks=3, snapshot_every=5), Believing())
-    assignments = Assignments(session, "", BALLOT, calls, calls.keys(), all_to_one, 0.0)
+    assignments = Assignments(session, "", BALLOT, calls, calls.keys(), all_to_one, Patience(), 0.0)
     reducers = []
     for reducer in ("fattest.0", "b.0", "a.0", "c.0"):
         reducers.append(assignments.plan.parts[0].reducer)
@@ -72,3 +75,41 @@ def test_a_reducer_that_is_lost_is_replaced_by_the_fattest_line_that_is_left() -
         assignments.results(1.0)
     assert reducers == ["fattest.0", "b.0", "a.0", "c.0"]
     assert assignments.plan.parts == (Assignment(0, 3, ME.session, attempt=4),)
+
+
+@pytest.mark.parametrize("sign_of_life", [False, True])
+def test_a_reducer_that_is_late_again_gets_no_part_and_no_stand_in_is_blamed(sign_of_life: bool) -> None:
+    """Whether it is silent, or says for ever that pieces are coming in."""
+    calls = {one: Call("", BALLOT, (), None) for one in ("eve.0", "fat.0", ME.session)}
+    session = Session(ME, Settings("run", target_samples=4, chunks=1, snapshot_every=5), Believing())
+    patience, now, reducers = Patience(), 0.0, []
+
+    def to_the_second(chunks: int, members: Sequence[MemberProfile]) -> Planned:
+        able = [one.session for one in members if one.reachable]
+        return Planned((Assignment(0, chunks, able[min(1, len(able) - 1)], attempt=0),), seconds=1.0)
+
+    for _ in range(4):
+        assignments = Assignments(session, "", BALLOT, calls, calls.keys(), to_the_second, patience, now)
+        reducers.append(assignments.plan.parts[0].reducer)
+        for _ in range(40):
+            now += 0.5
+            (part,) = assignments.plan.parts
+            if part.reducer != "eve.0":
+                assignments.reduced(part.reducer, Reduced(BALLOT, part, ("mean",), ()), now)
+            elif sign_of_life:
+                assignments.reducing("eve.0", Reducing(BALLOT, 0, part.attempt), now)
+            if assignments.results(now) is not None:
+                break
+        else:
+            raise AssertionError("the round does not end")
+    assert reducers[0] == "eve.0" and reducers[-1] == "fat.0"
+    assert patience.left("fat.0", now) == patience.left(ME.session, now) == MOST
+
+
+def test_where_nobody_can_be_trusted_all_may_reduce() -> None:
+    patience = Patience()
+    patience.waited("fat.0", MOST, 0.0)
+    calls = {"fat.0": Call("", BALLOT, (), None)}
+    session = Session(ME, Settings("run", target_samples=4, chunks=1, snapshot_every=5), Believing())
+    assignments = Assignments(session, "", BALLOT, calls, calls.keys(), equal_parts, patience, 0.0)
+    assert [part.reducer for part in assignments.plan.parts] == ["fat.0"]

@@ -9,6 +9,7 @@ from averaging.log.header import Ballot
 from averaging.protocol.actions import Action, Average
 from averaging.protocol.messages import Assignment, Contact, Message, Piece, Plan, Reduced, Reducing
 from averaging.protocol.rounds.reducing import Reduction
+from averaging.protocol.rounds.reliability import MOST, Patience, explained
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
@@ -24,7 +25,7 @@ def reduction_of(sent: list[Message], done: list[Action]) -> Reduction:
     session = Session(Contact("me", "me", reachable=True), SETTINGS, Believing())
     session.send = lambda to, message: sent.append(message)  # type: ignore[method-assign]
     session.act = done.append  # type: ignore[method-assign, assignment]
-    reduction = Reduction(session)
+    reduction = Reduction(session, Patience())
     reduction.begin(PLAN, 0.0)
     return reduction
 
@@ -79,7 +80,7 @@ def test_a_mean_is_not_needed_any_more_by_those_that_take_part_in_the_next_round
     reduction = reduction_of([], [])
     reduction.averaged(BALLOT, 0, 0, "mean")
     assert not reduction.has_mean("thin", "mean")
-    reduction.end(BALLOT)
+    reduction.end(BALLOT, 1.0)
     assert not reduction.has_mean("thin", "mean")  # it may be behind
     reduction.begin(replace(PLAN, ballot=Ballot(2, "convener")), 1.0)
     assert reduction.has_mean("thin", "mean")
@@ -112,3 +113,42 @@ def test_being_loud_in_some_chunks_alone_hides_nothing() -> None:
         reduction.averaged(plan.ballot, chunk, 0, f"mean {chunk}", loud=loud)
     (result,) = [one for one in sent if isinstance(one, Reduced)]
     assert dict(result.loud)["eve"] > 1000
+
+
+def test_a_sender_that_was_late_again_and_again_is_not_waited_for_longer_than_the_others_need() -> None:
+    done: list[Action] = []
+    reduction = reduction_of([], done)
+    for number in range(3):
+        ballot = Ballot(number + 2, "convener")
+        plan = replace(PLAN, ballot=ballot, members=(*PLAN.members, ("fast", (0,))), weights=(1, 1, 1))
+        reduction.begin(plan, 0.0)
+        for chunk in (0, 1):
+            reduction.piece("fast", Piece(ballot, chunk, 0), 0.5)
+        assert bool(senders_of(done)) == (number == 2)
+        reduction.tick(TIMING.pieces)
+        assert senders_of(done) == {0: ("me", "fast"), 1: ("me", "fast")}
+        done.clear()
+        reduction.end(ballot, TIMING.pieces)
+
+
+def test_a_piece_that_trickles_is_waited_for_as_long_as_lines_explain_and_is_late_after_that() -> None:
+    done: list[Action] = []
+    reduction = reduction_of([], done)
+    ballot, by_lines = Ballot(2, "convener"), explained(10.0, 0.0)
+    reduction.begin(replace(PLAN, ballot=ballot, seconds=10.0), 0.0)
+    seconds = 0.0
+    while seconds < by_lines + TIMING.pieces - 1.0:
+        seconds += 1.0
+        reduction.moving("thin", seconds)
+        reduction.tick(seconds)
+    assert not done
+    reduction.piece("thin", Piece(ballot, 0, 0), by_lines)
+    reduction.end(ballot, by_lines)
+    assert reduction.patience.left("thin", by_lines) == MOST
+    reduction.begin(replace(PLAN, ballot=Ballot(3, "convener"), seconds=10.0), 0.0)
+    reduction.moving("thin", by_lines + TIMING.pieces)
+    done.clear()
+    reduction.tick(by_lines + TIMING.pieces)
+    assert senders_of(done) == {0: ("me",), 1: ("me",)}
+    reduction.end(Ballot(3, "convener"), by_lines + TIMING.pieces)
+    assert reduction.patience.left("thin", by_lines + TIMING.pieces) == MOST - TIMING.pieces
