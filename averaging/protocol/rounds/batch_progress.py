@@ -18,6 +18,7 @@ from averaging.protocol.rounds.convener_choice import ConvenerChoice
 from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 
+ANSWERED = 0.2  # seconds after an answer in which a peer gets no other one, however often it reports
 HEARD = 5.0  # seconds after its last word in which a peer is taken to be there
 MISSES = 2  # rounds in a row that a peer may miss, or send nothing in, before it is not counted on
 FORGIVEN = 20.0  # seconds after which it is counted on again
@@ -34,6 +35,7 @@ class PeerView:
     missed: int = 0  # rounds in a row
     missed_at: float = float("-inf")  # the last of them
     brings: bool = False  # it has had samples once: it is a trainer
+    answered_at: float = float("-inf")  # its last report that was
 
     def is_counted_on(self, now: float) -> bool:
         """Whether it can be expected to call."""
@@ -52,11 +54,12 @@ class PeerViews:
         self.peers: dict[str, PeerView] = {}
         self._silent: dict[str, tuple[int, float]] = {}  # rounds in a row without a piece of a peer, and the last one
 
-    def note(self, session: str, head: Head | None, samples: int, now: float) -> None:
+    def note(self, session: str, head: Head | None, samples: int, now: float) -> PeerView:
         """Take in a report."""
         known = self.peers.setdefault(session, PeerView(head, samples, now))
         known.head, known.samples, known.heard_at = head, samples, now
         known.brings = known.brings or samples > 0
+        return known
 
     def heard(self, session: str, now: float) -> None:
         """Take in any other word of a peer that has reported before."""
@@ -225,10 +228,12 @@ class BatchProgress:
 
     def on_report(self, sender: str, report: Report, now: float) -> None:
         """A peer says what it has."""
-        self.views.note(sender, report.head, self._settings.believed(report.samples), now)
+        peer = self.views.note(sender, report.head, self._settings.believed(report.samples), now)
         if report.head is not None:
             self._catching_up.claims(sender, report.head, self._log.head, now)
-        self._send(sender, self.status(now))
+        if now >= peer.answered_at + ANSWERED:
+            peer.answered_at = now
+            self._send(sender, self.status(now))
 
     def on_status(self, sender: str, status: Status, now: float) -> None:
         """A peer says where it stands; if it convenes, what all of them have."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from averaging.log.header import Ballot, Header
 from averaging.protocol.messages import Contact
-from averaging.protocol.rounds.reliability import Patience
+from averaging.protocol.rounds.reliability import MOST, TRUSTED, Patience
 from averaging.protocol.timing import Timing
 
 
@@ -98,10 +98,13 @@ class ConvenerChoice:
         self._other = None
 
     def _is_over(self, now: float) -> None:
-        """The ballot that was open has decided nothing: its convener has made this peer wait."""
+        """The ballot that was open has decided nothing: its convener has made this peer wait.
+
+        Who takes over for a good reason may fail, too: one such ballot alone loses nobody's trust.
+        """
         if self._other is not None:
             ballot, began = self._other
-            self._patience.waited(ballot.convener, min(now - began, self._timing.ballot / 2), now)
+            self._patience.waited(ballot.convener, min(now - began, MOST - TRUSTED), now)
 
     def leads(self, tip: Header, contacts: Mapping[str, Contact], now: float) -> bool:
         """Whether this peer is to convene the header after `tip`."""

@@ -13,6 +13,7 @@ from averaging.protocol.messages import Chunk, Contact, Log, Message, WantLog
 from averaging.transport.pass_credentials import PassCredentials
 from averaging.transport.streams import Transport
 from swarm.access.passes import read_pass
+from swarm.dht.records import ContactRecord
 from swarm.hivemind_patches.dht_protocol import PassProtocol
 from tests.access.attackers.credentials import Credentials, Raw, Scene, sealed
 from tests.access.attackers.intruder import Intruder, say
@@ -73,16 +74,16 @@ class Member:
             return
         self._listed_at = time.monotonic()
         me = self.contact
-        record = {
-            "session": self.session,
-            "shown_pass": self.own.shown,
-            "reachable": me.reachable,
-            "is_coordinator": False,
-            "left": False,
-            "proof": me.proof,
-        }
+        record = ContactRecord(
+            session=self.session,
+            shown_pass=self.own.shown,
+            reachable=me.reachable,
+            is_coordinator=False,
+            left=False,
+            proof=me.proof,
+        )
         sealed_record = sealed(
-            self.intruder.scene, self.own, "contacts", self.own.identity.subkey, record, get_dht_time() + 30
+            self.intruder.scene, self.own, "contacts", self.own.identity.subkey, record.dict(), get_dht_time() + 30
         )
         for peer in self.intruder.targets:
             await self.intruder.store(self._protocol, peer, sealed_record)

@@ -9,7 +9,7 @@ from averaging.log.header import Ballot, Head, HeaderKind, SnapshotName
 from averaging.protocol.actions import Apply, Average, SaveProposal, Send
 from averaging.protocol.messages import Call, Contact, Meet, Offer, Piece, Plan, Propose, Report, Vote
 from averaging.protocol.peer import LogPeer
-from averaging.protocol.rounds.batch_progress import FORGIVEN, MISSES, MOST_DOUBLINGS, PeerViews
+from averaging.protocol.rounds.batch_progress import ANSWERED, FORGIVEN, MISSES, MOST_DOUBLINGS, PeerViews
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
 from tests.averaging.log.headers import chain_of
@@ -119,6 +119,20 @@ def test_a_report_of_more_than_any_peer_can_bring_counts_nothing() -> None:
     for samples, counted in ((17, 0), (16, 16)):
         machine.receive(ASHA.session, Report(machine.head, samples), 1.0)
         assert machine.progress.gathered(1.0) == counted
+
+
+def test_a_peer_that_reports_at_each_answer_is_not_answered_without_end() -> None:
+    machine = LogPeer(
+        ME, Settings("run", target_samples=4, chunks=1, snapshot_every=99), Believing(), 0.0, held=("old",)
+    )
+    machine.start(Chain(chain_of(1, kind=HeaderKind.GENESIS, tie_breaker=ME.session)), [SnapshotName(0, "old")])
+    machine.contacts([ASHA], 0.0)
+    machine.take_actions()
+    answered = []
+    for now in (1.0, 1.0, 1.1, 1.0 + ANSWERED, 1.0 + ANSWERED):
+        machine.receive(ASHA.session, Report(machine.head, 1), now)
+        answered += [now for action in machine.take_actions() if isinstance(action, Send)]
+    assert answered == [1.0, 1.0 + ANSWERED]
 
 
 def test_a_peer_that_reports_a_batch_and_never_calls_opens_ever_fewer_rounds() -> None:
