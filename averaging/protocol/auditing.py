@@ -14,7 +14,7 @@ from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import ShownAccount, ShownPiece, WantProof
 from averaging.protocol.session import Session
 
-SHARE = 1 / 32  # of the pieces that are sent, which are shown once more: some 1.5 % of a peer's traffic
+SHARE = 1 / 20  # of the pieces that are sent, which are shown once more: some 2.5 % of a peer's traffic
 PATIENCE = 20.0  # seconds for the answers
 
 

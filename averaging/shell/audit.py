@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
-import numpy as np
-
 from averaging.log.header import Header
 from averaging.log.packing import unpack
 from averaging.protocol import credentials as signed
 from averaging.protocol.auditing import reducer_of, senders_of
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Account
+from averaging.reduce.agreement import agreements
 from averaging.reduce.clipping import Robust
-from averaging.reduce.gradient_codec import Compression, decode_piece, piece_bytes
+from averaging.reduce.gradient_codec import Compression, piece_bytes
 from averaging.reduce.grid import Grid
 from averaging.reduce.reducer import average
 
@@ -95,7 +94,7 @@ class Auditor:
         try:
             again = average(self.grid, self.kind, list(pieces.items()), chunk, weights, self.robust, users)
             if not again.excluded:
-                agreement = agreements(self.grid.size(chunk), self.kind, pieces, weights)
+                agreement = agreements(self.grid.size(chunk), self.kind, pieces, weights, users)
                 if hashlib.sha256(again.encoded).hexdigest() == header.chunks[chunk] == told.mean:
                     return verdict(agreement=agreement)
         except ValueError:  # of these pieces there is no mean
@@ -122,19 +121,3 @@ class Auditor:
     def _has_signed(self, header: Header, chunk: int, session: str, digest: str, signature: bytes) -> bool:
         content = signed.piece(session, header.previous, header.ballot, chunk, digest)
         return self.credentials.verify(session, content, signature)
-
-
-def agreements(
-    elements: int, kind: Compression, pieces: Mapping[str, bytes], weights: Mapping[str, int]
-) -> tuple[tuple[str, float], ...]:
-    """The cosine between each sender's gradient and the mean of the others'."""
-    total = np.zeros(elements)
-    for session, piece in pieces.items():
-        total += decode_piece(piece, weights[session], elements, kind) * np.float64(weights[session])
-    found = []
-    for session, piece in pieces.items():
-        own = decode_piece(piece, weights[session], elements, kind).astype(np.float64)
-        others = total - own * weights[session]
-        size = float(np.linalg.norm(own) * np.linalg.norm(others))
-        found.append((session, float(own @ others) / size if size else 0.0))
-    return tuple(found)

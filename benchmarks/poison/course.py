@@ -11,6 +11,8 @@ import torch
 from averaging.log.header import Ballot, Header, HeaderKind, Member, Part
 from averaging.log.state import Layout
 from averaging.optimizers.state_step import StateOptimizer, initial_state
+from averaging.protocol.auditing import SHARE
+from averaging.reduce.agreement import agreements
 from averaging.reduce.clipping import Robust, bounded
 from averaging.reduce.gradient_codec import Compression, encode_piece
 from averaging.reduce.grid import Grid
@@ -18,6 +20,7 @@ from averaging.reduce.reducer import average
 from averaging.shell.replay import decode_update
 from benchmarks.learning.learner import HeldOut
 from benchmarks.poison.attacks import Attack, Scene, Vector
+from coordinator.ledger.directions import Directions
 from coordinator.ledger.rounds import LoudGradients
 from corpus.documents import open_documents
 from swarm.run_file import DataSource, RunFile
@@ -49,6 +52,7 @@ class Outcome:
     weights: dict[str, int] = field(default_factory=dict)  # that each peer brought, over all steps and chunks
     lost: dict[str, float] = field(default_factory=dict)  # of it, for being loud
     flagged: set[str] = field(default_factory=set)  # peers of which the organizer is told
+    shut_out: dict[str, int] = field(default_factory=dict)  # after so many global steps
 
     def share_lost(self, names: Sequence[str]) -> float:
         """Of the weight of these peers."""
@@ -83,7 +87,7 @@ class Course:
 
     def train(self, peers: Sequence[Peer], attack: Attack, robust: Robust) -> Outcome:
         """From the first state to the last global step."""
-        random = np.random.default_rng(self._seed)
+        random, lots, directions = np.random.default_rng(self._seed), np.random.default_rng(self._seed), Directions()
         state = initial_state(self.layout, self.layout.views(self._first))
         optimizer, outcome, watch = StateOptimizer(self.layout, self._run.optimizer), Outcome(math.nan), LoudGradients()
         for step in range(self._run.optimizer.total_steps):
@@ -97,10 +101,15 @@ class Course:
                 own[peer.name], masked = self._gradient([falsify(b, random) for b in batches] if falsify else batches)
                 weights[peer.name] = masked * attack.claim if peer.lies else masked
             gradients = self._sent(peers, own, weights, attack, random)
-            update, part = self._mean(gradients, weights, robust, outcome)
+            drawn = int(lots.integers(self.grid.count)) if lots.random() < SHARE * self.grid.count else None
+            update, part, agreement = self._mean(gradients, weights, robust, outcome, drawn)
             members = tuple(Member(name, name, (step,), weight, True) for name, weight in weights.items())
             header = Header("", step + 1, HeaderKind.UPDATE, "", Ballot(1, ""), members, (part,))
-            outcome.flagged |= {flag.user for flag in watch.flags(header)}
+            against = directions.against(agreement) if robust != "off" else []
+            outcome.flagged |= {flag.user for flag in watch.flags(header)} | {one.session for one in against}
+            if robust == "enforce":
+                outcome.shut_out |= {one.session: step + 1 for one in against if one.is_sure}
+                peers = [one for one in peers if one.name not in outcome.shut_out]
             optimizer.step_in_place(state, update)
         self._load(state.parameters)
         outcome.loss = self._held_out.loss(self._model)
@@ -139,14 +148,23 @@ class Course:
         return sent
 
     def _mean(
-        self, gradients: Mapping[str, Vector], weights: Mapping[str, int], robust: Robust, outcome: Outcome
-    ) -> tuple[torch.Tensor, Part]:
+        self,
+        gradients: Mapping[str, Vector],
+        weights: Mapping[str, int],
+        robust: Robust,
+        outcome: Outcome,
+        audited: int | None,
+    ) -> tuple[torch.Tensor, Part, tuple[tuple[str, float], ...]]:
         chunks, plan = [], sorted(gradients)
+        agreement: tuple[tuple[str, float], ...] = ()
         found: dict[str, list[float]] = {name: [] for name in plan}
         for chunk in range(self.grid.count):
             place = self.grid.slice(chunk)
             pieces = [(name, encode_piece(gradients[name][place], weights[name], KIND)) for name in plan]
             mean = average(self.grid, KIND, pieces, chunk, weights, robust)
+            if chunk == audited:
+                users = {name: name for name in plan}
+                agreement = agreements(self.grid.size(chunk), KIND, dict(pieces), weights, users)
             chunks.append(mean.encoded)
             for name in plan:
                 found[name].append(dict(mean.loud).get(name, 1.0))
@@ -156,7 +174,7 @@ class Course:
             outcome.weights[name] = outcome.weights.get(name, 0) + weights[name] * self.grid.count
         medians = {name: statistics.median_low(times) for name, times in found.items()}
         part = Part("", ("",) * self.grid.count, tuple((name, one) for name, one in medians.items() if one > 1.0))
-        return decode_update(chunks, self.grid, KIND), part
+        return decode_update(chunks, self.grid, KIND), part, agreement
 
 
 def _part(batch: Batch, times: int) -> Batch:

@@ -2,18 +2,17 @@
 
 import base64
 import json
-from collections import deque
 from pathlib import Path
 from typing import Any
 
 from averaging.log.header import Member, peer_of
 from averaging.shell.audit import Fault, Finding, Verdict
+from coordinator.ledger.directions import Directions
 from coordinator.ledger.rounds import ODD_STEPS, Flag
 from swarm.files import storage_errors, write_file
 
-MEAN, PIECE, PROOF, DIRECTION = "mean", "piece", "proof", "direction"  # kinds of flags
-AGAINST_FOR = 12  # audits in a row
-AGAINST = -0.03  # mean cosine; of honest gradients that are all noise it is about 0
+MEAN, PIECE, PROOF = "mean", "piece", "proof"  # kinds of flags
+DIRECTION, AGAINST = "direction", "against"  # and these: against the others in some audits; in so many that it is sure
 MOST_KEPT = 100  # files of evidence
 
 _KINDS = {Fault.FALSE_MEAN: MEAN, Fault.TWO_PIECES: PIECE}
@@ -36,7 +35,7 @@ class Audits:
     def __init__(self, folder: Path):
         self._folder = folder
         self._silent_for: dict[str, int] = {}  # audits in a row, by peer
-        self._directions: dict[str, deque[float]] = {}  # by peer
+        self._directions = Directions()
 
     def flags(self, verdict: Verdict) -> list[Flag]:
         """What is to be said after this one."""
@@ -60,16 +59,17 @@ class Audits:
         return Flag(PROOF, user, peer, step, _SILENT.format(count))
 
     def _against(self, verdict: Verdict, members: dict[str, Member]) -> list[Flag]:
-        found = []
-        for session, cosine in verdict.agreement:
-            last = self._directions.setdefault(peer_of(session), deque(maxlen=AGAINST_FOR))
-            last.append(cosine)
-            mean = sum(last) / len(last)
-            if len(last) == AGAINST_FOR and max(last) < 0.0 and mean <= AGAINST:
-                what = _AGAINST.format(mean, len(last))
-                found.append(Flag(DIRECTION, members[session].user, peer_of(session), verdict.header.step - 1, what))
-                last.clear()
-        return found
+        step = verdict.header.step - 1
+        return [
+            Flag(
+                AGAINST if one.is_sure else DIRECTION,
+                members[one.session].user,
+                peer_of(one.session),
+                step,
+                _AGAINST.format(one.cosine, one.audits),
+            )
+            for one in self._directions.against(verdict.agreement)
+        ]
 
     def keep(self, verdict: Verdict, flags: list[Flag]) -> None:
         """Write down what proves something, for `sahaj admin URL evidence NAME`.

@@ -15,7 +15,7 @@ from hivemind.p2p import PeerID
 
 from averaging.log.credit import contributions, session_id
 from averaging.log.header import Header, HeaderKind, Member, peer_of
-from coordinator.ledger.audits import MEAN, PIECE, Audits
+from coordinator.ledger.audits import AGAINST, MEAN, PIECE, Audits
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ingest import Contribution, SessionReport, is_plausible
 from coordinator.ledger.ledger import Ledger
@@ -118,16 +118,18 @@ class Recorder:
                     self.minutes.round_ended(seen.seconds)
 
     def _take_verdicts(self) -> None:
-        """Where the run enforces, those of whom a lie is proved are shut out."""
+        """Where the run enforces, those of whom a lie is proved, or who work against the others, are shut out."""
         for verdict in self._log.verdicts():
             flags = self._audits.flags(verdict)
             proved = {peer_of(one.session) for one in verdict.findings if one.is_proof}
             for flag in flags:
                 self._flags.append(flag)
                 self._say(f"attention: {flag.user} {flag.what}")
-                if flag.peer_id in proved and flag.kind in (MEAN, PIECE) and self._run.access.robust == "enforce":
+                is_proved = flag.peer_id in proved and flag.kind in (MEAN, PIECE)
+                if self._run.access.robust == "enforce" and (is_proved or flag.kind == AGAINST):
                     self._ban(flag.user, flag.peer_id)
-                    self._say(f"{flag.user} is banned; `sahaj admin URL evidence {flag.user}` writes what proves it.")
+                    way_on = "evidence {0}` writes what proves it" if is_proved else "unban {0}` takes that back"
+                    self._say(f"{flag.user} is banned; `sahaj admin URL {way_on.format(flag.user)}.")
             try:
                 self._audits.keep(verdict, flags)
             except StorageError as error:

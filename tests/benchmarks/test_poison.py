@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.learning.learner import HeldOut, begun
-from benchmarks.poison.__main__ import peers_of, prepared
 from benchmarks.poison.attacks import ATTACKS
 from benchmarks.poison.course import Course, weights_with
+from benchmarks.poison.measuring import peers_of, prepared
 
 SMALL = {
     "model": {"hidden_size": 16, "embedding_size": 16, "intermediate_size": 32, "num_attention_heads": 2},

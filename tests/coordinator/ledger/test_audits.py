@@ -8,7 +8,8 @@ import pytest
 
 from averaging.shell.audit import Fault, Finding, Verdict
 from coordinator.ledger import recorder
-from coordinator.ledger.audits import AGAINST_FOR, DIRECTION, MEAN, PIECE, PROOF, Audits, read_evidence
+from coordinator.ledger.audits import AGAINST, DIRECTION, MEAN, PIECE, PROOF, Audits, read_evidence
+from coordinator.ledger.directions import AUDITS
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.recorder import Recorder
@@ -67,9 +68,9 @@ def test_silence_is_said_after_three_audits_in_a_row(tmp_path: Path) -> None:
 def test_gradients_against_the_others_are_said_after_twelve_audits(tmp_path: Path) -> None:
     audits = Audits(tmp_path)
     turned = {"asha.0": 0.3, "bela.0": -0.01, "eve.0": -0.2}
-    said = [flag for _ in range(AGAINST_FOR) for flag in audits.flags(verdict(agreement=turned))]
-    assert [(flag.kind, flag.user) for flag in said] == [(DIRECTION, "eve")]
-    assert "cosine -0.20 in 12 audits" in said[0].what
+    said = [flag for _ in range(2 * AUDITS) for flag in audits.flags(verdict(agreement=turned))]
+    assert [(flag.kind, flag.user) for flag in said] == [(DIRECTION, "eve"), (AGAINST, "eve")]
+    assert "cosine -0.20 in 12 audits" in said[0].what and "in 24 audits" in said[1].what
 
 
 @pytest.mark.parametrize("robust", ["watch", "enforce"])
@@ -89,4 +90,21 @@ def test_of_whom_a_lie_is_proved_is_flagged_and_shut_out_where_the_run_enforces(
     assert {flag.user for flag in ledger.rounds.flags()} == {"asha", "bela"}
     assert said[0].startswith("attention: asha gave the swarm a mean")
     assert ban.call_args_list == ([call("asha", "asha")] if robust == "enforce" else [])
+    ledger.close()
+
+
+def test_one_who_works_against_the_others_is_shut_out_where_the_run_enforces(
+    run: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "read_sessions", lambda dht, name: [])
+    log, ban, said = Log(tmp_path), Mock(), list[str]()
+    run = run.model_copy(update={"access": run.access.model_copy(update={"robust": "enforce"})})
+    ledger = open_ledger("sqlite:///ledger.db", tmp_path)
+    minutes = MinuteRecorder(ledger.history, lambda: 600.0)
+    one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, ban)
+    step = update(5, "asha.0", "bela.0")
+    log.audits = [Verdict(step, 3, agreement=(("asha.0", 0.2), ("bela.0", -0.2)))] * (2 * AUDITS)
+    one.bring_up_to_date()
+    assert ban.call_args_list == [call("bela", "bela")]
+    assert said[-1] == "bela is banned; `sahaj admin URL unban bela` takes that back."
     ledger.close()

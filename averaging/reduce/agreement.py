@@ -1,0 +1,40 @@
+"""How far each sender's gradient points where those of the others do."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from averaging.log.shares import counted
+from averaging.reduce.clipping import bounded, loudness, squared_norm
+from averaging.reduce.gradient_codec import Compression, decode_piece
+
+
+def agreements(
+    elements: int,
+    kind: Compression,
+    pieces: Mapping[str, bytes],
+    weights: Mapping[str, int],
+    users: Mapping[str, str],
+) -> tuple[tuple[str, float], ...]:
+    """The cosine between each sender's gradient and the mean of the others'.
+
+    That mean is the one of a run that bounds shares and scales loud gradients down, whether this one does or not: else
+    one loud liar would have all the others point against it.
+
+    Args:
+        elements: of the chunk.
+        pieces: by session, as they were sent, without signatures.
+        weights: masked tokens of the sessions.
+        users: of the sessions.
+    """
+    own = {one: decode_piece(piece, weights[one], elements, kind).astype(np.float64) for one, piece in pieces.items()}
+    brought, whose = [weights[one] for one in own], [users[one] for one in own]
+    times = loudness([squared_norm(gradient.astype(np.float32)) for gradient in own.values()], brought, whose)
+    shares = dict(zip(own, map(bounded, counted(whose, brought), times), strict=True))
+    total = sum((gradient * shares[one] for one, gradient in own.items()), np.zeros(elements))
+    found = []
+    for session, gradient in own.items():
+        others = total - gradient * shares[session]
+        size = float(np.linalg.norm(gradient) * np.linalg.norm(others))
+        found.append((session, float(gradient @ others) / size if size else 0.0))
+    return tuple(found)
