@@ -31,6 +31,7 @@ class Audit:
 
     header: Header
     chunk: int
+    users: tuple[tuple[str, str], ...]  # by session, as their passes say; a header is its convener's word
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from averaging.protocol import credentials as signed
 from averaging.protocol.actions import Audit
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import ShownAccount, ShownPiece, WantProof
+from averaging.protocol.rounds.reliability import MOST, Patience
 from averaging.protocol.session import Session
 
 SHARE = 1 / 20  # of the pieces that are sent, which are shown once more: some 2.5 % of a peer's traffic
-PATIENCE = 20.0  # seconds for the answers
+ANSWERS = 20.0  # seconds for them
 
 
 @dataclass
@@ -33,23 +34,26 @@ class _Open:
 class Auditing:
     """Audits of a coordinator, one at a time, and a member's answers to them."""
 
-    def __init__(self, session: Session, contacts: Contacts):
-        self._session, self._contacts = session, contacts
+    def __init__(self, session: Session, contacts: Contacts, patience: Patience):
+        self._session, self._contacts, self._patience = session, contacts, patience
         self._open: _Open | None = None
 
     # -- the coordinator's side
 
     def committed(self, header: Header, now: float) -> None:
-        """A step is decided: look at a chunk of it, perhaps."""
+        """A step is decided: look at a chunk of it, perhaps. Of older ones, without us, nobody keeps pieces."""
         me, settings = self._session.me, self._session.settings
-        if not me.is_coordinator or settings.robust == "off" or self._open is not None:
+        takes_part = any(one.session == me.session for one in header.members)
+        if not me.is_coordinator or settings.robust == "off" or self._open is not None or not takes_part:
             return
         chunk = self._drawn(header) if header.kind is HeaderKind.UPDATE else None
         if chunk is None or (reducer := reducer_of(header, chunk)) == me.session:
             return
         want = WantProof(header.previous, header.ballot, chunk)
         senders = set(senders_of(header, chunk))
-        self._open = _Open(Audit(header, chunk), want, reducer, now + PATIENCE, senders)
+        known = ((one.session, self._contacts.get(one.session)) for one in header.members)
+        users = tuple((session, contact.user) for session, contact in known if contact is not None)
+        self._open = _Open(Audit(header, chunk, users), want, reducer, now + ANSWERS, senders)
         for session in sorted(senders | {reducer}):
             self._session.send(session, want)
 
@@ -82,9 +86,14 @@ class Auditing:
         self.tick(now)
 
     def tick(self, now: float) -> None:
-        """Sum again once everything is here, or after a while: who has shown nothing by then is named."""
+        """Sum again once everything is here, or after a while: those that have shown nothing by then are named.
+
+        They are not depended on for some time, either: a reducer that lies would show nothing.
+        """
         one = self._open
         if one is not None and ((one.has_account and not one.senders) or now >= one.until):
+            for session in one.senders | (set() if one.has_account else {one.reducer}):
+                self._patience.waited(session, MOST, now)
             self._open = None
             self._session.act(one.action)
 

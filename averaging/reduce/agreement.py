@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from averaging.log.shares import counted
-from averaging.reduce.clipping import bounded, loudness, squared_norm
+from averaging.reduce.clipping import FEWEST, bounded, loudness, squared_norm
 from averaging.reduce.gradient_codec import Compression, decode_piece
 
 
@@ -18,7 +18,8 @@ def agreements(
 ) -> tuple[tuple[str, float], ...]:
     """The cosine between each sender's gradient and the mean of the others'.
 
-    That mean is the one of a run that bounds shares and scales loud gradients down, whether this one does or not: else
+    Nothing is said where fewer than `FEWEST` users bring some: of two that differ nobody can tell which one is odd. The
+    mean is the one of a run that bounds shares and scales loud gradients down, whether this one does or not: else
     one loud liar would have all the others point against it.
 
     Args:
@@ -27,6 +28,8 @@ def agreements(
         weights: masked tokens of the sessions.
         users: of the sessions.
     """
+    if len({users[one] for one in pieces}) < FEWEST:
+        return ()
     own = {one: decode_piece(piece, weights[one], elements, kind).astype(np.float64) for one, piece in pieces.items()}
     brought, whose = [weights[one] for one in own], [users[one] for one in own]
     times = loudness([squared_norm(gradient.astype(np.float32)) for gradient in own.values()], brought, whose)

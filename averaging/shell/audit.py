@@ -9,6 +9,7 @@ from functools import partial
 from averaging.log.header import Header
 from averaging.log.packing import unpack
 from averaging.protocol import credentials as signed
+from averaging.protocol.actions import Audit
 from averaging.protocol.auditing import reducer_of, senders_of
 from averaging.protocol.credentials import Credentials
 from averaging.protocol.messages import Account
@@ -24,8 +25,8 @@ class Fault(Enum):
 
     FALSE_MEAN = "false mean"  # the mean is not that of the pieces which it has summed
     TWO_PIECES = "two pieces"  # it has sent the reducer another piece than it shows
-    SILENT = "silent"  # it has shown nothing
-    NO_ACCOUNT = "no account"  # its account is not whole: a sender's signature is missing, or its own
+    NO_PIECE = "no piece"  # it has shown none that it has signed
+    NO_ACCOUNT = "no account"  # as the reducer it has shown none that is whole, with its signature and its senders'
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Verdict:
     account: bytes = b""  # as it was shown
     pieces: tuple[tuple[str, bytes], ...] = ()  # as they were shown, by session
     agreement: tuple[tuple[str, float], ...] = ()  # of each sender with the others: the cosine of their gradients
+    users: tuple[tuple[str, str], ...] = ()  # by session, of those that the coordinator knows by their passes
 
 
 @dataclass(frozen=True)
@@ -59,33 +61,35 @@ class Auditor:
     credentials: Credentials
     session: str
 
-    def judge(self, header: Header, chunk: int, shown: Mapping[str, bytes], account: bytes | None) -> Verdict:
+    def judge(self, action: Audit, shown: Mapping[str, bytes], account: bytes | None) -> Verdict:
         """What pieces and account say.
 
         Args:
             shown: by sender, as the piece was sent: with the signature behind it.
             account: of the reducer; None: it has shown none.
         """
+        header, chunk = action.header, action.chunk
         reducer, senders = reducer_of(header, chunk), senders_of(header, chunk)
-        verdict = partial(Verdict, header, chunk)
-        silent = [Finding(one, Fault.SILENT) for one in senders if one not in shown]
+        verdict = partial(Verdict, header, chunk, users=action.users)
         told = None if account is None else self._account(header, chunk, reducer, account)
-        if told is None:
-            fault = Fault.SILENT if account is None else Fault.NO_ACCOUNT
-            return verdict((*silent, Finding(reducer, fault)))
         size = piece_bytes(self.grid.size(chunk), self.kind)
         pieces = {one: shown[one][:size] for one in senders if one in shown}
+        digests = {one: hashlib.sha256(piece).hexdigest() for one, piece in pieces.items()}
+        signed_ones = {one for one in pieces if self._has_signed(header, chunk, one, digests[one], shown[one][size:])}
+        missing = [Finding(one, Fault.NO_PIECE) for one in senders if one not in signed_ones]
+        if told is None:
+            return verdict((*missing, Finding(reducer, Fault.NO_ACCOUNT)))
         summed = {receipt.session: receipt.digest for receipt in told.receipts}
-        proved = []
-        for session, piece in pieces.items():
-            digest = hashlib.sha256(piece).hexdigest()
-            if not self._has_signed(header, chunk, session, digest, shown[session][size:]):
-                silent.append(Finding(session, Fault.SILENT))
-            elif summed.get(session, digest) != digest:
-                proved.append(Finding(session, Fault.TWO_PIECES, is_proof=True))
-        kept = account or b"", tuple((one, shown[one]) for one in pieces)
-        if silent or proved:
-            return verdict((*silent, *proved), *(kept if proved else ()))
+        proved = [
+            Finding(one, Fault.TWO_PIECES, is_proof=True)
+            for one in sorted(signed_ones)
+            if summed.get(one, digests[one]) != digests[one]
+        ]
+        if proved:
+            two = tuple((one.session, shown[one.session]) for one in proved)
+            return verdict((*missing, *proved), account or b"", two)
+        if missing:
+            return verdict(tuple(missing))
         if set(summed) != set(senders):
             return verdict((Finding(reducer, Fault.NO_ACCOUNT),))
         weights = {one.session: one.weight for one in header.members}
@@ -101,9 +105,10 @@ class Auditor:
             pass
         # the plan of a round is its convener's word to the reducer; our own word we know
         if header.ballot.convener == self.session:
-            return verdict((Finding(reducer, Fault.FALSE_MEAN, is_proof=True),), *kept, agreement)
-        both = tuple(Finding(one, Fault.FALSE_MEAN) for one in dict.fromkeys((reducer, header.ballot.convener)))
-        return verdict(both, *kept, agreement)
+            kept = tuple((one, shown[one]) for one in senders)
+            return verdict((Finding(reducer, Fault.FALSE_MEAN, is_proof=True),), account or b"", kept, agreement)
+        both = (Finding(one, Fault.FALSE_MEAN) for one in dict.fromkeys((reducer, header.ballot.convener)))
+        return verdict(tuple(both), agreement=agreement)
 
     def _account(self, header: Header, chunk: int, reducer: str, shown: bytes) -> Account | None:
         """The account, if it is whole: signed, and each receipt by its sender."""
@@ -112,7 +117,7 @@ class Auditor:
         except ValueError:
             return None
         content = signed.account(reducer, header.previous, header.ballot, chunk, told)
-        if not self.credentials.verify(reducer, content, told.signature):
+        if len(told.receipts) > len(header.members) or not self.credentials.verify(reducer, content, told.signature):
             return None
         if not all(self._has_signed(header, chunk, one.session, one.digest, one.signature) for one in told.receipts):
             return None

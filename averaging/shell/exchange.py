@@ -25,6 +25,8 @@ from swarm.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
+LARGEST_ACCOUNT = 2**20  # bytes; a receipt has some 700
+
 
 class Exchange:
     """Takes in and makes what one peer exchanges, in the event loop's thread. Averaging itself is done aside.
@@ -57,10 +59,18 @@ class Exchange:
             case ShownPiece() | ShownAccount():
                 machine = self._locked.machine
                 expected = isinstance(machine, LogPeer) and machine.auditing.expects(sender, message)
-                if expected:
-                    self._shown.setdefault(message, {})[sender] = payload
-                return expected
+                if not expected or len(payload) > self._most_shown(message):
+                    return False
+                self._shown.setdefault(message, {})[sender] = payload
+                return True
         return True
+
+    def _most_shown(self, message: ShownPiece | ShownAccount) -> int:
+        """Bytes of an answer to an audit."""
+        if isinstance(message, ShownAccount):
+            return LARGEST_ACCOUNT
+        locked = self._locked.gradients
+        return piece_bytes(locked.grid.size(message.chunk), locked.kind) + LONGEST_BYTES
 
     def forget_pieces(self, decided: Ballot) -> None:
         """Keep only those of later ballots."""
@@ -189,10 +199,9 @@ class Exchange:
 
     async def audit(self, action: Audit, tell: Callable[[Verdict], None]) -> None:
         """Sum a chunk again, from what was shown."""
-        header, chunk = action.header, action.chunk
-        name = header.previous, header.ballot, chunk
-        pieces = self._shown.pop(ShownPiece(*name), {})
-        (account,) = self._shown.pop(ShownAccount(*name), {}).values() or (None,)
+        name = action.header.previous, action.header.ballot, action.chunk
+        pieces = self._shown.get(ShownPiece(*name), {})
+        account = next(iter(self._shown.get(ShownAccount(*name), {}).values()), None)
         self._shown.clear()
         locked = self._locked
         auditor = Auditor(
@@ -202,5 +211,5 @@ class Exchange:
             locked.credentials,
             locked.machine.me.session,
         )
-        work = partial(auditor.judge, header, chunk, pieces, account)
+        work = partial(auditor.judge, action, pieces, account)
         tell(await asyncio.get_running_loop().run_in_executor(self._aside, work))

@@ -24,7 +24,7 @@ class _Round:
 
 
 class Proofs:
-    """Of one peer. For two threads: each entry is written once, by one of them."""
+    """Of one peer. Of the event loop's thread; `received`, which changes nothing, may run aside."""
 
     def __init__(self, credentials: Credentials, grid: Grid):
         self._credentials, self._grid = credentials, grid

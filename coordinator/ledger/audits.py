@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from averaging.log.header import Member, peer_of
+from averaging.log.header import peer_of
+from averaging.protocol.auditing import reducer_of, senders_of
 from averaging.shell.audit import Fault, Finding, Verdict
 from coordinator.ledger.directions import Directions
 from coordinator.ledger.rounds import ODD_STEPS, Flag
@@ -13,7 +14,7 @@ from swarm.files import storage_errors, write_file
 
 MEAN, PIECE, PROOF = "mean", "piece", "proof"  # kinds of flags
 DIRECTION, AGAINST = "direction", "against"  # and these: against the others in some audits; in so many that it is sure
-MOST_KEPT = 100  # files of evidence
+MOST_KEPT, MOST_OF_A_PEER = 100, 3  # files of evidence
 
 _KINDS = {Fault.FALSE_MEAN: MEAN, Fault.TWO_PIECES: PIECE}
 _WORDS = {
@@ -21,7 +22,10 @@ _WORDS = {
     Fault.TWO_PIECES: "signed two different pieces of chunk {}",
 }
 _PERHAPS = "reduced chunk {}, or convened the step, and its mean is not the one of the pieces that were sent"
-_SILENT = "has not shown what it had sent or summed in {} audits in a row"
+_SHOWS_NOTHING = {
+    Fault.NO_PIECE: "has not shown what it had sent in {} audits of it in a row",
+    Fault.NO_ACCOUNT: "has not shown what it had summed in {} audits of its means in a row",
+}
 _AGAINST = "sends gradients that point against the others' (cosine {:.2f} in {} audits)"
 
 
@@ -34,40 +38,39 @@ class Audits:
 
     def __init__(self, folder: Path):
         self._folder = folder
-        self._silent_for: dict[str, int] = {}  # audits in a row, by peer
+        self._nothing_for: dict[tuple[str, Fault], int] = {}  # audits in a row, by peer and what it has not shown
         self._directions = Directions()
 
     def flags(self, verdict: Verdict) -> list[Flag]:
         """What is to be said after this one."""
-        members = {one.session: one for one in verdict.header.members}
-        found = [flag for one in verdict.findings if (flag := self._flag(verdict, one, members)) is not None]
-        silent = {peer_of(one.session) for one in verdict.findings if one.fault not in _KINDS}
-        for peer in {peer_of(one) for one in members} - silent:
-            self._silent_for.pop(peer, None)
-        return [*found, *self._against(verdict, members)]
+        found = [self._flag(verdict, one) for one in verdict.findings]
+        return [*(flag for flag in found if flag is not None), *self._shows_nothing(verdict), *self._against(verdict)]
 
-    def _flag(self, verdict: Verdict, one: Finding, members: dict[str, Member]) -> Flag | None:
-        peer = peer_of(one.session)
-        user = members[one.session].user if one.session in members else peer
-        step = verdict.header.step - 1
-        if one.fault in _KINDS:
-            words = _WORDS[one.fault] if one.is_proof else _PERHAPS
-            return Flag(_KINDS[one.fault], user, peer, step, words.format(verdict.chunk))
-        self._silent_for[peer] = count = self._silent_for.get(peer, 0) + 1
-        if count != ODD_STEPS:
+    def _flag(self, verdict: Verdict, one: Finding) -> Flag | None:
+        if one.fault not in _KINDS:
             return None
-        return Flag(PROOF, user, peer, step, _SILENT.format(count))
+        words = _WORDS[one.fault] if one.is_proof else _PERHAPS
+        return _said(_KINDS[one.fault], verdict, one.session, words.format(verdict.chunk))
 
-    def _against(self, verdict: Verdict, members: dict[str, Member]) -> list[Flag]:
-        step = verdict.header.step - 1
+    def _shows_nothing(self, verdict: Verdict) -> list[Flag]:
+        """Each counts in its role: a reducer that keeps its account to itself goes on showing its pieces."""
+        asked = [(one, Fault.NO_PIECE) for one in senders_of(verdict.header, verdict.chunk)]
+        asked.append((reducer_of(verdict.header, verdict.chunk), Fault.NO_ACCOUNT))
+        missing = {(one.session, one.fault) for one in verdict.findings}
+        found = []
+        for session, fault in asked:
+            key = peer_of(session), fault
+            if (session, fault) not in missing:
+                self._nothing_for.pop(key, None)
+                continue
+            self._nothing_for[key] = count = self._nothing_for.get(key, 0) + 1
+            if count == ODD_STEPS:
+                found.append(_said(PROOF, verdict, session, _SHOWS_NOTHING[fault].format(count)))
+        return found
+
+    def _against(self, verdict: Verdict) -> list[Flag]:
         return [
-            Flag(
-                AGAINST if one.is_sure else DIRECTION,
-                members[one.session].user,
-                peer_of(one.session),
-                step,
-                _AGAINST.format(one.cosine, one.audits),
-            )
+            _said(AGAINST if one.is_sure else DIRECTION, verdict, one.session, _AGAINST.format(one.cosine, one.audits))
             for one in self._directions.against(verdict.agreement)
         ]
 
@@ -77,24 +80,32 @@ class Audits:
         Raises:
             StorageError: the disk cannot be written.
         """
-        if not verdict.account:
+        proved = {peer_of(one.session) for one in verdict.findings if one.is_proof}
+        if not proved:
             return
         with storage_errors(self._folder):
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            if len(list(self._folder.iterdir())) >= MOST_KEPT:
-                return
-        for flag in (one for one in flags if one.kind in (MEAN, PIECE)):
-            evidence = {
-                "user": flag.user,
-                "peer_id": flag.peer_id,
-                "what": flag.what,
-                "step": flag.step,
-                "chunk": verdict.chunk,
-                "header": base64.b64encode(verdict.header.encoded).decode(),
-                "account": base64.b64encode(verdict.account).decode(),
-                "pieces": {session: base64.b64encode(piece).decode() for session, piece in verdict.pieces},
-            }
-            write_file(self._folder / f"{flag.peer_id}-{flag.step}.json", json.dumps(evidence))
+            for flag in (one for one in flags if one.kind in (MEAN, PIECE) and one.peer_id in proved):
+                kept = [file.name for file in self._folder.iterdir()]
+                if len(kept) >= MOST_KEPT or sum(one.startswith(flag.peer_id) for one in kept) >= MOST_OF_A_PEER:
+                    continue
+                evidence = {
+                    "user": flag.user,
+                    "peer_id": flag.peer_id,
+                    "what": flag.what,
+                    "step": flag.step,
+                    "chunk": verdict.chunk,
+                    "header": base64.b64encode(verdict.header.encoded).decode(),
+                    "account": base64.b64encode(verdict.account).decode(),
+                    "pieces": {session: base64.b64encode(piece).decode() for session, piece in verdict.pieces},
+                }
+                write_file(self._folder / f"{flag.peer_id}-{flag.step}.json", json.dumps(evidence))
+
+
+def _said(kind: str, verdict: Verdict, session: str, what: str) -> Flag:
+    """Of a user that the coordinator knows; a header may say that a session is anybody's."""
+    peer = peer_of(session)
+    return Flag(kind, dict(verdict.users).get(session, peer), peer, verdict.header.step - 1, what)
 
 
 def read_evidence(folder: Path, name: str) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ point apart. What counts is the mean over some audits beside its own error, as i
 
 import statistics
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 
@@ -30,7 +30,12 @@ class Against:
 @dataclass
 class _Known:
     last: deque[float] = field(default_factory=lambda: deque(maxlen=2 * AUDITS))
-    since: int = 0  # audits after it was named
+    since: int = 0  # audits of it after it was named
+    seen: int = 0  # the number of the newest one
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.last)
 
 
 class Directions:
@@ -38,20 +43,37 @@ class Directions:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._audits = 0
 
-    def against(self, agreement: Iterable[tuple[str, float]]) -> list[Against]:
-        """Those that are to be named after this audit; each again after some more audits at the earliest."""
-        found = []
+    def against(self, agreement: Sequence[tuple[str, float]]) -> list[Against]:
+        """Those that are to be named after this audit; each again after some more audits at the earliest.
+
+        To honest senders "the others" are the liars, too, and some liars together make honest ones point away from
+        them, but less. So nobody is named that does so less than half as much as another one in the same time; and
+        once one is sure to be against the others, all begin anew, as without it the others are different.
+        """
+        if not agreement:
+            return []
+        self._audits += 1
         for session, cosine in agreement:
             known = self._known.setdefault(peer_of(session), _Known())
             known.last.append(cosine)
-            known.since += 1
+            known.since, known.seen = known.since + 1, self._audits
+        self._known = {peer: one for peer, one in self._known.items() if self._audits - one.seen < 2 * AUDITS}
+        lowest = min((one.mean for one in self._known.values() if len(one.last) >= AUDITS), default=0.0)
+        found = []
+        for session, _ in agreement:
+            known = self._known[peer_of(session)]
             last = list(known.last)
+            if known.since < AUDITS or known.mean > lowest / 2:
+                continue
             is_sure = len(last) == 2 * AUDITS and _is_against(last, SURE)
-            if known.since >= AUDITS and (is_sure or _is_against(last[-AUDITS:], LIKELY)):
+            if is_sure or _is_against(last[-AUDITS:], LIKELY):
                 told = last if is_sure else last[-AUDITS:]
                 found.append(Against(session, statistics.fmean(told), len(told), is_sure))
                 known.since = 0
+        if any(one.is_sure for one in found):
+            self._known.clear()
         return found
 
 

@@ -30,7 +30,7 @@ from swarm.countries import COUNTRIES
 from swarm.dht import remembered_peers
 from swarm.dht.multiaddrs import is_loopback, leads_to
 from swarm.dht.records import SessionRecord, is_present, read_sessions
-from swarm.errors import StorageError
+from swarm.errors import SahajError, StorageError
 from swarm.run_file import RunFile
 
 logger = logging.getLogger(__name__)
@@ -66,6 +66,7 @@ class Recorder:
         self._run, self._dht, self._ledger, self._log, self._gate = run, dht, ledger, log, gate
         self.minutes, self._say, self._peers = minutes, say, folder / PEERS
         self._audits, self._ban = Audits(folder / EVIDENCE), ban
+        self._to_ban: list[Flag] = []
         self._rounds: list[SeenRound] = []  # not written yet
         self._flags: list[Flag] = []  # not written yet
         looks = run.access.robust != "off" and run.averaging.target_group_size is None
@@ -121,19 +122,31 @@ class Recorder:
         """Where the run enforces, those of whom a lie is proved, or who work against the others, are shut out."""
         for verdict in self._log.verdicts():
             flags = self._audits.flags(verdict)
-            proved = {peer_of(one.session) for one in verdict.findings if one.is_proof}
-            for flag in flags:
-                self._flags.append(flag)
-                self._say(f"attention: {flag.user} {flag.what}")
-                is_proved = flag.peer_id in proved and flag.kind in (MEAN, PIECE)
-                if self._run.access.robust == "enforce" and (is_proved or flag.kind == AGAINST):
-                    self._ban(flag.user, flag.peer_id)
-                    way_on = "evidence {0}` writes what proves it" if is_proved else "unban {0}` takes that back"
-                    self._say(f"{flag.user} is banned; `sahaj admin URL {way_on.format(flag.user)}.")
             try:
                 self._audits.keep(verdict, flags)
             except StorageError as error:
                 logger.warning("evidence is not kept: %s", error)
+            proved = {peer_of(one.session) for one in verdict.findings if one.is_proof}
+            for flag in flags:
+                self._flags.append(flag)
+                self._say(f"attention: {flag.user} {flag.what}")
+                is_sure = flag.kind == AGAINST or (flag.kind in (MEAN, PIECE) and flag.peer_id in proved)
+                if is_sure and self._run.access.robust == "enforce":
+                    self._to_ban.append(flag)
+        self._ban_them()
+
+    def _ban_them(self) -> None:
+        """Those that cannot be banned now, as the disk is full, are banned later."""
+        while self._to_ban:
+            flag = self._to_ban[0]
+            try:
+                self._ban(flag.user, flag.peer_id)
+            except SahajError as error:
+                logger.warning("%s is not banned yet: %s", flag.user, error)
+                return
+            way_on = "unban {0}` takes that back" if flag.kind == AGAINST else "evidence {0}` writes what proves it"
+            self._say(f"{flag.user} is banned; `sahaj admin URL {way_on.format(flag.user)}.")
+            del self._to_ban[0]
 
     def _raise_flags(self, headers: Iterable[Header]) -> None:
         for header in headers:

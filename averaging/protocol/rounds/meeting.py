@@ -213,10 +213,20 @@ def averaged(
 ) -> tuple[tuple[Member, ...], tuple[Part, ...], tuple[Exclusion, ...]]:
     """What a header says of a mean. A member that is missing from all chunks has brought nothing, and may do so again.
 
+    A reducer is heard about its own part and those whose pieces were planned: else it could have voters object.
+
     Args:
         results: one for each part, in the order of the vector.
     """
-    missing = list(dict.fromkeys(one for result in results for one in result.missing))
+    planned = {member.session for member in members if member.buffers}
+    missing = list(
+        dict.fromkeys(
+            (session, chunk)
+            for result in results
+            for session, chunk in result.missing
+            if session in planned and 0 <= chunk - result.assignment.first < result.assignment.count
+        )
+    )
     chunks = sum(len(result.chunks) for result in results)
     absent = Counter(session for session, _ in missing)
     lost = {session for session, count in absent.items() if count == chunks}

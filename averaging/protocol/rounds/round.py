@@ -123,7 +123,10 @@ class Round:
             self.advance(now)
 
     def refused(self, session: str, promised: Ballot, now: float) -> None:
-        """A voter has promised a higher ballot. One that says so again and again has nobody begin anew any more."""
+        """A voter has promised a higher ballot. One that says so again and again has nobody begin anew any more.
+
+        It is the refuser that is charged, since anybody can name a ballot of another.
+        """
         if promised <= self.ballot or self.is_over:
             return
         if self._patience.trusts(session, now):

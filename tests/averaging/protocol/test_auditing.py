@@ -1,10 +1,13 @@
 """Which chunks a coordinator looks at, whom it asks, and who is answered."""
 
+from msgspec.structs import replace
+
 from averaging.log.header import Ballot, Exclusion, Header, HeaderKind, Member, Part
 from averaging.protocol.actions import Action, Audit, Send
-from averaging.protocol.auditing import PATIENCE, Auditing, reducer_of, senders_of
+from averaging.protocol.auditing import ANSWERS, Auditing, reducer_of, senders_of
 from averaging.protocol.contacts import Contacts
 from averaging.protocol.messages import Contact, ShownAccount, ShownPiece, WantProof
+from averaging.protocol.rounds.reliability import Patience
 from averaging.protocol.session import Session
 from averaging.protocol.settings import Settings
 from tests.averaging.believing import Believing
@@ -19,12 +22,15 @@ def auditing(me: Contact, robust: str = "watch") -> tuple[Auditing, Session]:
     session = Session(me, Settings("run", 100, CHUNKS, 100, robust=robust), Believing())  # type: ignore[arg-type]
     contacts = Contacts(me, Believing())
     contacts.listed([COORDINATOR, *(Contact(one, one, True) for one in NAMES)])
-    return Auditing(session, contacts), session
+    return Auditing(session, contacts, Patience()), session
 
 
 def update(step: int, reducer: str = "asha.0") -> Header:
     """That all three have brought gradients to; bela's are missing from chunk 5."""
-    members = tuple(Member(one, one, (0,), 10, True) for one in NAMES)
+    members = (
+        *(Member(one, one, (0,), 10, True) for one in NAMES),
+        Member(COORDINATOR.session, "coordinator", (), 0, True),
+    )
     parts = (Part(reducer, tuple(f"{chunk:064}" for chunk in range(CHUNKS))),)
     return Header(
         "run", step, HeaderKind.UPDATE, "before", Ballot(1, "c"), members, parts, (Exclusion("bela.0", 5),)
@@ -74,7 +80,8 @@ def test_it_sums_again_once_all_have_shown_theirs_and_what_was_not_asked_for_is_
         assert not one.expects(sender, ShownPiece(*name))
     assert not session.take()
     one.on_shown("asha.0", ShownAccount(*name), 1.0)
-    assert session.take() == [Audit(update(1), want.chunk)]
+    users = tuple((one, one) for one in NAMES)
+    assert session.take() == [Audit(update(1), want.chunk, (*users, (COORDINATOR.session, "coordinator")))]
 
 
 def test_one_that_is_silent_does_not_hold_it_up_for_ever() -> None:
@@ -83,9 +90,27 @@ def test_one_that_is_silent_does_not_hold_it_up_for_ever() -> None:
     session.take()
     one.committed(update(2), 1.0)
     assert not session.take()  # one at a time
-    one.tick(PATIENCE)
+    one.tick(ANSWERS)
     (audit,) = session.take()
     assert isinstance(audit, Audit)
+
+
+def test_one_that_shows_nothing_is_not_depended_on_for_a_while() -> None:
+    one, session = auditing(COORDINATOR)
+    one.committed(update(1), 0.0)
+    name = "before", Ballot(1, "c"), asked(session.take())["asha.0"].chunk
+    for sender in NAMES[1:]:
+        one.on_shown(sender, ShownPiece(*name), 1.0)
+    one.tick(ANSWERS)
+    assert [name for name in NAMES if not one._patience.trusts(name, ANSWERS)] == ["asha.0"]
+
+
+def test_a_step_in_which_it_took_no_part_is_left_alone() -> None:
+    one, session = auditing(COORDINATOR)
+    for step in range(20):
+        header = update(step)
+        one.committed(replace(header, members=header.members[:-1]), 0.0)
+    assert not session.take()
 
 
 def test_nobody_else_is_shown_anything() -> None:

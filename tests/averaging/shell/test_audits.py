@@ -6,13 +6,15 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from averaging.protocol import credentials as signed
 from averaging.protocol.messages import Message, Piece, ShownAccount, ShownPiece
+from averaging.reduce.gradient_codec import Compression
 from averaging.reduce.reducer import EncodedMean
-from averaging.shell.audit import Fault, Verdict
+from averaging.shell.audit import Auditor, Fault, Verdict
 from averaging.shell.shell import Shell
 from tests.averaging.shell.village import Village
 from tests.support.virtual_time import in_virtual_time
@@ -115,7 +117,7 @@ def test_one_that_shows_nothing_is_named_and_nothing_is_proved(tmp_path: Path, k
             b"nonsense" if isinstance(message, kind) and sender.startswith("asha.") else payload
         )
         await village.until(lambda: findings(found))
-        fault = Fault.SILENT if kind is ShownPiece else Fault.NO_ACCOUNT
+        fault = Fault.NO_PIECE if kind is ShownPiece else Fault.NO_ACCOUNT
         assert findings(found) == {("asha", fault, False)}
         await village.end()
 
@@ -133,7 +135,42 @@ def test_a_piece_with_a_false_signature_is_left_out(tmp_path: Path) -> None:
         excluded = {
             one.session.partition(".")[0] for entry in village.entries.values() for one in entry.header.exclusions
         }
-        assert excluded <= {"asha"}
+        assert excluded == {"asha"}
+        await village.end()
+
+    in_virtual_time(course)
+
+
+@pytest.mark.parametrize("kind", ["none", "8bit", "float16"])
+def test_a_reducer_that_scales_a_loud_sender_down_makes_no_false_mean(tmp_path: Path, kind: Compression) -> None:
+    async def course() -> None:
+        village, found = Village(tmp_path, robust="enforce", target=900, compression=kind), list[Verdict]()
+        village.add("coordinator", begins=True)._audited = found.append
+        for number, name in enumerate(NAMES):
+            village.train(village.add(name), tokens=100 + 30 * number)
+        village.train(village.add("eve"), times=-10.0, tokens=300)
+        await village.until(lambda: len(found) >= 10)
+        assert not findings(found)
+        assert any(part.loud for entry in village.entries.values() for part in entry.header.parts)
+        await village.end()
+
+    in_virtual_time(course)
+
+
+def test_a_volunteer_that_convenes_has_nobody_proved_to_lie(tmp_path: Path) -> None:
+    """It alone knows what it has told the reducer of weights; what was signed is no evidence then."""
+
+    async def course() -> None:
+        village, shells, found = a_village(tmp_path)
+        exchange = shells["asha"]._exchange
+        exchange._aside = MadeUp(exchange._aside)  # type: ignore[assignment]
+        locked = village.shells[village.sessions[0]]._locked
+        auditor = Auditor(locked.gradients.grid, locked.gradients.kind, "watch", locked.credentials, "another.0")
+        judge = Auditor.judge
+        with patch.object(Auditor, "judge", lambda self, *of: judge(auditor, *of)):
+            await village.until(lambda: findings(found))
+        assert ("asha", Fault.FALSE_MEAN, False) in findings(found)
+        assert not any(verdict.account or verdict.pieces for verdict in found)
         await village.end()
 
     in_virtual_time(course)

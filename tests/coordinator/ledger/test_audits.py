@@ -6,14 +6,25 @@ from unittest.mock import Mock, call
 
 import pytest
 
+from averaging.log.header import Part
 from averaging.shell.audit import Fault, Finding, Verdict
 from coordinator.ledger import recorder
-from coordinator.ledger.audits import AGAINST, DIRECTION, MEAN, PIECE, PROOF, Audits, read_evidence
+from coordinator.ledger.audits import (
+    AGAINST,
+    DIRECTION,
+    MEAN,
+    MOST_OF_A_PEER,
+    PIECE,
+    PROOF,
+    Audits,
+    read_evidence,
+)
 from coordinator.ledger.directions import AUDITS
 from coordinator.ledger.history import MinuteRecorder
 from coordinator.ledger.ledger import open_ledger
 from coordinator.ledger.recorder import Recorder
 from coordinator.replica import Replica
+from swarm.errors import StorageError
 from swarm.run_file import RunFile
 from tests.averaging.log.headers import header, member
 from tests.coordinator.ledger.test_recorder import Log, update
@@ -21,12 +32,16 @@ from tests.coordinator.ledger.test_recorder import Log, update
 MEMBERS = tuple(member(f"{name}.0", user=name) for name in ("asha", "bela", "eve"))
 
 
+USERS = tuple((f"{name}.0", name) for name in ("asha", "bela", "eve"))
+
+
 def verdict(*findings: Finding, step: int = 5, agreement: dict[str, float] | None = None) -> Verdict:
-    """Of one audit."""
+    """Of one audit, of a chunk that eve has reduced."""
     kept = (b"account", (("asha.0", b"piece"),)) if any(one.is_proof for one in findings) else (b"", ())
     cosines = tuple((agreement or {}).items())
     account, pieces = kept
-    return Verdict(header(step, members=MEMBERS), 3, findings, account, pieces, cosines)
+    of = header(step, members=MEMBERS, parts=(Part("eve.0", ("0" * 64,) * 4),))
+    return Verdict(of, 3, findings, account, pieces, cosines, USERS)
 
 
 def test_what_is_proved_is_said_at_once_and_written_down(tmp_path: Path) -> None:
@@ -36,7 +51,7 @@ def test_what_is_proved_is_said_at_once_and_written_down(tmp_path: Path) -> None
     assert (flag.kind, flag.user, flag.peer_id, flag.step) == (MEAN, "eve", "eve", 4)
     assert flag.what == "gave the swarm a mean of chunk 3 that is not the one of the pieces it had summed"
     audits.keep(one, flags)
-    two = verdict(Finding("eve.1", Fault.TWO_PIECES, is_proof=True), step=9)
+    two = verdict(Finding("eve.0", Fault.TWO_PIECES, is_proof=True), step=9)
     (flag,) = flags = audits.flags(two)
     assert flag.kind == PIECE
     audits.keep(two, flags)
@@ -57,12 +72,29 @@ def test_where_another_may_have_done_it_both_are_named_and_nothing_is_kept(tmp_p
     assert read_evidence(tmp_path / "evidence", "eve") == []
 
 
-def test_silence_is_said_after_three_audits_in_a_row(tmp_path: Path) -> None:
-    audits, silent = Audits(tmp_path), Finding("eve.0", Fault.SILENT)
+@pytest.mark.parametrize("fault", [Fault.NO_PIECE, Fault.NO_ACCOUNT])
+def test_what_is_not_shown_is_said_after_three_audits_in_a_row(tmp_path: Path, fault: Fault) -> None:
+    """Each role counts for itself: a reducer that keeps its account shows its pieces."""
+    audits, silent = Audits(tmp_path), Finding("eve.0", fault)
     said = [audits.flags(verdict(*one)) for one in ([silent], [silent], [], [silent], [silent], [silent], [silent])]
     assert [len(flags) for flags in said] == [0, 0, 0, 0, 0, 1, 0]
     (flag,) = said[5]
     assert (flag.kind, flag.user) == (PROOF, "eve")
+
+
+def test_a_name_that_only_a_header_says_is_not_believed(tmp_path: Path) -> None:
+    of = header(5, members=(member("second.0", user="alice"), *MEMBERS), parts=(Part("eve.0", ("0" * 64,) * 4),))
+    lie = Verdict(of, 3, (Finding("second.0", Fault.TWO_PIECES, is_proof=True),), b"account", users=USERS)
+    (flag,) = Audits(tmp_path).flags(lie)
+    assert (flag.user, flag.peer_id) == ("second", "second")
+
+
+def test_no_peer_fills_the_folder_of_evidence(tmp_path: Path) -> None:
+    audits = Audits(tmp_path / "evidence")
+    for step in range(1, 12):
+        one = verdict(Finding("eve.0", Fault.FALSE_MEAN, is_proof=True), step=step)
+        audits.keep(one, audits.flags(one))
+    assert len(read_evidence(tmp_path / "evidence", "eve")) == MOST_OF_A_PEER
 
 
 def test_gradients_against_the_others_are_said_after_twelve_audits(tmp_path: Path) -> None:
@@ -85,7 +117,7 @@ def test_of_whom_a_lie_is_proved_is_flagged_and_shut_out_where_the_run_enforces(
     one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, ban)
     lie = update(5, "asha.0", "bela.0")
     proved, perhaps = Finding("asha.0", Fault.FALSE_MEAN, is_proof=True), Finding("bela.0", Fault.FALSE_MEAN)
-    log.audits = [Verdict(lie, 3, (proved, perhaps), b"account")]
+    log.audits = [Verdict(lie, 0, (proved, perhaps), b"account", users=(("asha.0", "asha"), ("bela.0", "bela")))]
     one.bring_up_to_date()
     assert {flag.user for flag in ledger.rounds.flags()} == {"asha", "bela"}
     assert said[0].startswith("attention: asha gave the swarm a mean")
@@ -103,7 +135,14 @@ def test_one_who_works_against_the_others_is_shut_out_where_the_run_enforces(
     minutes = MinuteRecorder(ledger.history, lambda: 600.0)
     one = Recorder(run, Mock(), ledger, cast(Replica, log), minutes, Mock(), said.append, tmp_path, ban)
     step = update(5, "asha.0", "bela.0")
-    log.audits = [Verdict(step, 3, agreement=(("asha.0", 0.2), ("bela.0", -0.2)))] * (2 * AUDITS)
+    users = ("asha.0", "asha"), ("bela.0", "bela")
+    log.audits = [Verdict(step, 0, agreement=(("asha.0", 0.2), ("bela.0", -0.2)), users=users)] * (2 * AUDITS)
+    ban.side_effect = StorageError("the disk is full")
+    one.bring_up_to_date()
+    ban.side_effect = None
+    assert not any("banned" in line for line in said)
+    ban.reset_mock()
+    log.audits = []
     one.bring_up_to_date()
     assert ban.call_args_list == [call("bela", "bela")]
     assert said[-1] == "bela is banned; `sahaj admin URL unban bela` takes that back."

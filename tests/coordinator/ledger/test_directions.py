@@ -38,6 +38,18 @@ def test_in_thousands_of_audits_no_honest_peer_is_sure_to_be_against_the_others(
     """As light as eight samples, in a small model: its cosines are mostly noise."""
     directions, drawn = Directions(), random.Random(1)
     found = [
-        one for _ in range(2_000) for one in directions.against((f"{n}.0", drawn.gauss(0.06, 0.28)) for n in range(16))
+        one
+        for _ in range(2_000)
+        for one in directions.against([(f"{n}.0", drawn.gauss(0.06, 0.28)) for n in range(16)])
     ]
     assert not any(one.is_sure for one in found)
+
+
+def test_honest_ones_that_point_away_from_two_liars_together_are_not_named() -> None:
+    """Not when the liars have left, either."""
+    directions, drawn, named = Directions(), random.Random(2), list[str]()
+    for number in range(8 * AUDITS):
+        liars = [("eve.0", -1.0), ("mallory.0", -0.9)] if number < 2 * AUDITS - 1 else []
+        honest = [(f"{n}.0", drawn.gauss(-0.3 if liars else 0.1, 0.2)) for n in range(10)]
+        named += [one.session for one in directions.against([*honest, *liars])]
+    assert set(named) == {"eve.0", "mallory.0"}

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
+from msgspec.structs import replace
+
 from averaging.log.header import Ballot
 from averaging.protocol.messages import Call, Chunk, Meet, Message, Piece, Plan, Reduced, Reducing, Refused, Vote
 from tests.simulation.process import Process
@@ -46,6 +48,20 @@ class Staller:
         """Names the means of its part, and gives them to nobody."""
         self._keeps_back(lambda message: isinstance(message, Chunk))
 
+    def misses_somebody_unknown(self) -> None:
+        """Says that a piece of a session is missing that is no member: voters would object to a header that says so."""
+        self._misses(lambda result: (("nobody.0", result.assignment.first),))
+
+    def misses_pieces_of_others_parts(self) -> None:
+        """Says that an honest member has sent the other reducers nothing."""
+        victim = next(one.session for one in self.world.living() if one.speed and one is not self.process)
+
+        def missing(result: Reduced) -> tuple[tuple[str, int], ...]:
+            first, count = result.assignment.first, result.assignment.count
+            return tuple((victim, chunk) for chunk in range(first + count, first + count + 4))
+
+        self._misses(missing)
+
     def never_votes(self) -> None:
         """Promises, and accepts nothing."""
         self._keeps_back(lambda message: isinstance(message, Vote))
@@ -82,6 +98,15 @@ class Staller:
         self.process.says = says
 
     # -- how
+
+    def _misses(self, what: Callable[[Reduced], tuple[tuple[str, int], ...]]) -> None:
+        def says(to: str, message: Message) -> bool:
+            if not isinstance(message, Reduced) or message.missing == what(message):
+                return True
+            self._say(to, replace(message, missing=what(message)))
+            return False
+
+        self.process.says = says
 
     def _keeps_back(self, what: Callable[[Message], bool]) -> None:
         self.process.says = lambda to, message: not what(message)

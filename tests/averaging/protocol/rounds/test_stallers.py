@@ -39,6 +39,8 @@ KINDS: tuple[Callable[[Staller], None], ...] = (
     Staller.reduces_nothing,
     Staller.reduces_for_ever,
     Staller.keeps_its_means,
+    Staller.misses_somebody_unknown,
+    Staller.misses_pieces_of_others_parts,
     Staller.never_votes,
     Staller.raises_ballots,
     Staller.refuses,
