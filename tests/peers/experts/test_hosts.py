@@ -65,12 +65,12 @@ class Hosted:
         before = self.said()["answered_by_all"]
         self.swarm.wait(lambda: self.said()["answered_by_all"] >= before + 3, "answers of all experts")
 
-    def wait_for_copies(self, name: str) -> None:
+    def wait_for_copies(self, name: str, newer_than: dict[Uid, int] | None = None) -> None:
         """Until this host keeps copies of all experts, which have taken steps."""
 
         def copied() -> bool:
-            versions = self.files(name)
-            return len(versions) == COUNT and min(versions.values()) > 0
+            versions, before = self.files(name), newer_than or {}
+            return len(versions) == COUNT and all(steps > before.get(uid, 0) for uid, steps in versions.items())
 
         self.swarm.wait(copied, f"copies at {name}")
 
@@ -180,6 +180,7 @@ def test_a_host_that_leaves_hands_over_everything(hosted: Callable[..., Hosted])
     run.wait_for_answers()
     second = run.host("kavi")
     run.wait_for_copies("kavi")
+    run.wait_for_copies("kavi", newer_than=run.files("kavi"))  # by then the directory tells that it keeps some
     assert first.stop(PATIENCE) == 0, text_of(first)
     assert run.logged("kavi", SERVING_FROM) == run.files("hema"), "it has ended only when all was handed over"
     run.wait_for_answers()
