@@ -2,7 +2,6 @@
 
 import multiprocessing
 import statistics
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,11 +49,13 @@ def measured(
     found: dict[str, dict[str, list[dict[str, float]]]] = {}
     foreign: list[dict[str, float]] = []
     names = [one.name for one in attacks]
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for rows, of_others in pool.map(partial(of_seed, run, names, shares, other), seeds):
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:  # whose end ends the processes, too
+        for rows, of_others in pool.imap(partial(of_seed, run, names, shares, other), seeds):
             for name, share, row in rows:
                 found.setdefault(name, {}).setdefault(share, []).append(row)
             foreign += of_others
+        pool.close()
+        pool.join()
     attacked_rows = {name: {share: _medians(rows) for share, rows in by.items()} for name, by in found.items()}
     return {"attacks": attacked_rows, "other_text": _medians(foreign) if foreign else None, "seeds": len(seeds)}
 
