@@ -6,7 +6,7 @@ from coordinator.checkpoints.checkpoint import TrainerState
 from swarm import clock
 from swarm.run_file import RunFile
 
-BETWEEN_CHECKPOINTS = 6 * 3600.0  # seconds; at first every checkpoint is the best one
+BETWEEN_CHECKPOINTS = 6 * 3600.0  # seconds; every checkpoint of a healthy run is the best one so far
 
 
 class News:
@@ -53,11 +53,12 @@ class News:
             self._tell(f"The run {self._run.name} has ended {after}.{best}")
 
     def note_checkpoint(self, state: TrainerState) -> None:
-        """Tell of a checkpoint that is better than all before, unless one was told of lately."""
+        """Tell of a checkpoint that is better than all before, and than a table, unless one was told of lately."""
         if state.eval_loss is None or state.eval_loss >= self._best:
             return
         self._best = state.eval_loss
-        if self._now() >= self._told_at + BETWEEN_CHECKPOINTS:
+        knows_more_than_words = state.below_unigram is not None and state.below_unigram > 0
+        if knows_more_than_words and self._now() >= self._told_at + BETWEEN_CHECKPOINTS:
             self._told_at = self._now()
             self._tell(
                 f"{self._run.name}: the checkpoint of global step {state.step} of {self._run.optimizer.total_steps} is "

@@ -37,8 +37,8 @@ def test_the_beginning_is_told_once_in_a_run(run: RunFile) -> None:
 def test_of_better_checkpoints_one_is_told_in_six_hours(run: RunFile) -> None:
     told, now = list[str](), [0.0]
     news = News(run, told.append, step=50, losses=[7.0], now=lambda: now[0])
-    for step, loss in ((60, 7.5), (61, None), (62, 7.0)):
-        news.note_checkpoint(state(step, loss))
+    for step, loss, below in ((60, 7.5, 0.1), (61, None, None), (62, 7.0, 0.1), (63, 6.9, -0.1), (64, 6.8, None)):
+        news.note_checkpoint(state(step, loss, below))
     assert told == []
     news.note_checkpoint(state(70, 6.5, 0.7))
     news.note_checkpoint(state(71, 6.0, 1.2))
@@ -48,10 +48,8 @@ def test_of_better_checkpoints_one_is_told_in_six_hours(run: RunFile) -> None:
         "test-run: the checkpoint of global step 70 of 100 is the best so far. "
         "Held-out loss: 6.50 nats, 0.70 below that of a table of word frequencies."
     ]
-    news.note_checkpoint(state(73, 5.9))
-    assert told[1:] == [
-        "test-run: the checkpoint of global step 73 of 100 is the best so far. Held-out loss: 5.90 nats."
-    ]
+    news.note_checkpoint(state(73, 5.9, 1.3))
+    assert len(told) == 2 and "step 73 of 100 is the best so far. Held-out loss: 5.90 nats, 1.30 below" in told[1]
 
 
 def test_releases_and_the_end(run: RunFile) -> None:
