@@ -78,7 +78,11 @@ def running_authority(folder: Path) -> Iterator[Authority]:
     pebble = ["pebble", "-config", str(folder / "pebble.json"), "-dnsserver", f"127.0.0.1:{dns}"]
     with (folder / "log").open("wb") as log, contextlib.ExitStack() as programs:
         for command in (dns_server, pebble):
-            environment = os.environ | {"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_AUTHZREUSE": "0"}
+            environment = os.environ | {
+                "PEBBLE_VA_NOSLEEP": "1",
+                "PEBBLE_AUTHZREUSE": "0",
+                "PEBBLE_WFE_NONCEREJECT": "0",
+            }
             program = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
             programs.callback(program.wait, PATIENCE)
             programs.callback(program.terminate)

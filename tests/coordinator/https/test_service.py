@@ -13,12 +13,13 @@ import pytest
 from cryptography import x509
 from fastapi import FastAPI
 
-from coordinator.http.server import Server
+from coordinator.http.server import MOST_CONNECTIONS, Server
 from coordinator.https.authority import CertificateError
 from coordinator.https.certificate import Certificate
 from coordinator.https.service import CertificateKeeper, redirecting, serve_https
 from swarm.errors import SwarmError
 from swarm.run_file import RunFile
+from tests.access.attackers.crowd import Crowd, crowd_at
 from tests.coordinator.https.conftest import HOST
 from tests.support.acme_authority import Authority, free_ports, self_signed
 from tests.support.waiting import PATIENCE
@@ -207,6 +208,15 @@ def test_connections_in_a_handshake_are_counted_and_given_up(
             break
         gone.wait(0.02)
     assert not held
+
+
+def test_a_thousand_silent_sockets_shut_out_nobody(secured: tuple[Server, str]) -> None:
+    server, root = secured
+    with crowd_at(Crowd("127.0.0.1", server.port, "127.0.0.1")):
+        for _ in range(5):
+            with connected(server.port, root) as good:
+                assert ask(good).startswith(b"HTTP/1.1 200")
+        assert len(server._server.server_state.connections) <= MOST_CONNECTIONS
 
 
 def test_large_answers_and_several_clients_at_a_time(secured: tuple[Server, str]) -> None:
