@@ -32,6 +32,11 @@ GRACE = 2  # seconds for requests under way when the server stops
 START_PATIENCE = 10.0  # seconds
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # the address by which this machine reaches itself
 
+WAYS_OUT = {
+    errno.EACCES: "as root: sysctl -w net.ipv4.ip_unprivileged_port_start={port}; or {otherwise}",
+    errno.EADDRINUSE: "end the program that has the port (ss -tlnp names it), or {otherwise}",
+}
+
 HEAD_PATIENCE = 10.0  # seconds for the whole head of a request
 EXCHANGE_PATIENCE = 120.0  # seconds for request and answer, until the client has read the last byte
 
@@ -135,8 +140,7 @@ def _listen(host: str, port: int, way_out: str) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        if error.errno == errno.EACCES:
-            way_out = f"as root: sysctl -w net.ipv4.ip_unprivileged_port_start={port}; or {way_out}"
+        way_out = WAYS_OUT.get(error.errno or 0, "{otherwise}").format(port=port, otherwise=way_out)
         shown = f"[{host}]" if ":" in host else host
         raise SwarmError(f"{shown}:{port}: HTTP cannot be served here ({error.strerror}); {way_out}") from None
     return listening

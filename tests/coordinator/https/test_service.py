@@ -164,7 +164,7 @@ def test_files_are_read_again_and_wrong_ones_are_one_line(app: FastAPI, make_run
     first.write_text(kept)
     with serve_https(app, run, tmp_path, print), connected(port, kept) as connection:
         ask(connection)
-        with pytest.raises(SwarmError, match=rf"{port}.*access\.tls\.port"):
+        with pytest.raises(SwarmError, match=rf"{port}: .*end the program that has the port .*access\.tls\.port"):
             Server(app, "127.0.0.1", port, setting="access.tls.port")
 
 
