@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from swarm.errors import SahajError, in_a_line
+from swarm.errors import SwarmError, in_a_line
 from swarm.files import write_file
 from swarm.program import program_version
 
@@ -24,7 +24,7 @@ WAYS_OUT = {  # by the authority's kind of problem
 }
 
 
-class CertificateError(SahajError):
+class CertificateError(SwarmError):
     """There is no usable certificate, and none can be obtained."""
 
 

@@ -7,6 +7,8 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -16,9 +18,10 @@ from fastapi import FastAPI
 from coordinator.http.server import MOST_CONNECTIONS, Server
 from coordinator.https.authority import CertificateError
 from coordinator.https.certificate import Certificate
-from coordinator.https.service import CertificateKeeper, redirecting, serve_https
+from coordinator.https.service import CertificateKeeper, keep_fresh, redirecting, serve_https
+from coordinator.public_run import for_everybody, without_secrets
 from swarm.errors import SwarmError
-from swarm.run_file import RunFile
+from swarm.run_file import RunFile, dump_run
 from tests.access.attackers.crowd import Crowd, crowd_at
 from tests.coordinator.https.conftest import HOST
 from tests.support.acme_authority import Authority, free_ports, self_signed
@@ -166,6 +169,29 @@ def test_files_are_read_again_and_wrong_ones_are_one_line(app: FastAPI, make_run
         ask(connection)
         with pytest.raises(SwarmError, match=rf"{port}: .*end the program that has the port .*access\.tls\.port"):
             Server(app, "127.0.0.1", port, setting="access.tls.port")
+
+
+def test_a_renewal_that_fails_is_said_once_until_it_has_worked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.https.service.LOOK_EVERY", 0.001)
+    outcomes = ["away", "away", "refused", None, "refused"]
+    stop, said = threading.Event(), list[str]()
+
+    def refresh() -> None:
+        outcome = outcomes.pop(0)
+        if not outcomes:
+            stop.set()
+        if outcome:
+            raise CertificateError(outcome)
+
+    keeper: Any = SimpleNamespace(refresh=refresh, describe=str)
+    keep_fresh(keeper, stop, said.append)
+    assert said == ["away", "refused", "refused"]
+
+
+def test_nobody_is_told_of_the_files(make_run: MakeRun) -> None:
+    run = make_run(certificate="/home/asha/a.pem", key="/home/asha/a.key")
+    assert "asha" in dump_run(run)
+    assert "asha" not in dump_run(without_secrets(run)) + dump_run(for_everybody(run))
 
 
 @pytest.fixture
