@@ -16,7 +16,7 @@ RUN case "${DEVICE}" in \
     esac; \
     /opt/sahaj/bin/pip install --constraint /src/constraints.txt torch
 COPY . /src/
-RUN /opt/sahaj/bin/pip install --constraint /src/constraints.txt "/src[dashboard,postgresql,tracking]"
+RUN /opt/sahaj/bin/pip install --constraint /src/constraints.txt "/src[dashboard,https,postgresql,tracking]"
 
 FROM python:${PYTHON}-slim-bookworm
 # tini reaps what hivemind's helpers leave and hands signals on; security updates of Debian come with each build
@@ -31,7 +31,7 @@ USER 1000
 # the run file, the tokenizer's folder and the state folder of a run lie here
 WORKDIR /srv/sahaj
 VOLUME /srv/sahaj
-EXPOSE 8080 8501 31337 31337/udp
+EXPOSE 80 443 8080 8501 31337 31337/udp
 # SIGTERM asks a peer to leave, or the coordinator to save and stop: give it 75 seconds (--stop-timeout 75)
 STOPSIGNAL SIGTERM
 # of a coordinator at its usual port; compose.yaml has others for the dashboard and for trainers

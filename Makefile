@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-faults postgresql chromium lint bench
+.PHONY: help setup demo test test-quick test-faults postgresql chromium pebble lint bench
 .DELETE_ON_ERROR:
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make bench       speed of a training step and of a small swarm, a large ledger, plans of averaging, the dashboard"
 	@echo "make postgresql  the server that some tests start, from Debian's package where it is missing (root)"
 	@echo "make chromium    the browser that some tests look with, from Debian's package where it is missing (root)"
+	@echo "make pebble      the certificate authority that some tests ask, from Debian's package where it is missing (root)"
 	@echo "make setup       install into .venv; the targets above do so by themselves (PYTHON=python3.12 to choose)"
 
 setup: $(READY)
@@ -28,12 +29,12 @@ demo: $(READY)
 test: lint test-quick
 	$(BIN)/pytest -m "swarm and not faults" --durations=30 --maxfail=3 --session-timeout=2400 $(ARGS) || test $$? -eq 5
 
-test-quick: $(READY) postgresql chromium
+test-quick: $(READY) postgresql chromium pebble
 	$(BIN)/pytest -m "not swarm and not faults" --numprocesses 2 --dist loadgroup --durations=10 --session-timeout=2400 \
 		$(ARGS) || test $$? -eq 5
 
 # what `make test` leaves out, one at a time
-test-faults: $(READY) postgresql chromium
+test-faults: $(READY) postgresql chromium pebble
 	$(BIN)/pytest -m faults --durations=0 --durations-min=5 $(ARGS) || test $$? -eq 5
 
 # Tests need some programs of Debian. Where one is missing and cannot be installed (not Debian, not root, no network),
@@ -57,6 +58,10 @@ postgresql:
 # the dashboard is looked at with a real browser, in Bengali too
 chromium:
 	$(call need,command -v chromium || command -v chromium-browser || command -v google-chrome,chromium fonts-lohit-beng-bengali fonts-noto-color-emoji)
+
+# the coordinator's certificates are obtained from the ACME server of Let's Encrypt's own tests
+pebble:
+	$(call need,command -v pebble && command -v pebble-challtestsrv,pebble)
 
 lint: $(READY)
 	$(BIN)/ruff check

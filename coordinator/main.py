@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from coordinator.access.decisions import open_access_control
+from coordinator.access.decisions import AccessControl, open_access_control
 from coordinator.access.service import serve
 from coordinator.checkpoints.checkpoint import CheckpointError, list_checkpoints
 from coordinator.checkpoints.rollback import Rollback
@@ -32,6 +32,8 @@ from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, set_older_log_aside
 from coordinator.state_folder import ADDRESSES, CHECKPOINTS, IDENTITY, LEDGER, LOG, PEERS
 from coordinator.tracking import open_tracker
+from coordinator.webhooks.news import News
+from coordinator.webhooks.sender import Webhooks, read_webhooks
 from swarm.dht import remembered_peers
 from swarm.dht.liveness import DHTWatch
 from swarm.dht.node import Network, addresses, join_dht
@@ -69,8 +71,8 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     If the DHT ends or is silent for too long, that is said, and the process ends with the status of `SwarmError`.
 
     Raises:
-        SahajError: a run that admits nobody, no usable tokenizer, probes or held-out text, a used port, a ledger or
-            checkpoint that does not fit, or nothing to go on from where that was asked for.
+        SahajError: a run that admits nobody, no usable tokenizer, probes, held-out text or webhook, a used port, a
+            ledger or checkpoint that does not fit, or nothing to go on from where that was asked for.
     """
     folder = options.state_folder
     if run.access.admits_nobody():
@@ -83,13 +85,15 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
     ours = fingerprint(run, tokenizer_digest(tokenizer))
     held_out = read_held_out(run, tokenizer)
     probes = read_probes(run, tokenizer)
+    hooks = read_webhooks()
 
     # Where the run goes on: from the newest checkpoint, here or at the Hub, or from a new model.
     restore_from_hub(run, folder, ours, say, asked=options.from_hub)
     newest = newest_that_fits(folder / CHECKPOINTS, ours)
     check_resume(options, newest)
     model = build_model(run, tokenizer)
-    if is_new(run, folder, newest):
+    begins = is_new(run, folder, newest)
+    if begins:
         initialize(model, run, tokenizer, say)
 
     # What all parts of the coordinator share, and who this peer is. The identity's lock keeps a second coordinator out.
@@ -113,7 +117,9 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             contextlib.ExitStack() as services,
         ):
             watch = DHTWatch(dht, say, asked_to_leave.fail)
-            releaser = open_releaser(context)
+            webhooks = Webhooks(hooks, say)
+            news = open_news(context, webhooks, replica.step, access)
+            releaser = open_releaser(context, news)
             experts = open_expert_states(context, dht, identity, access.gate)
             rollback_orders: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -135,6 +141,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             say(f"or, where the program is installed: sahaj join {url}")
             for warning in warnings_about(run, url):
                 say(warning)
+            news.note_opening(begins)
 
             # What is done while the swarm trains: ledger, evaluations, checkpoints and releases.
             minutes, tracker = MinuteRecorder(context.ledger.history), open_tracker(run, folder)
@@ -158,6 +165,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
                 tracker,
                 releaser,
                 experts,
+                news=news,
                 evaluated=max((one.step for one in context.ledger.evaluations()), default=-1),
                 saved=min(newest.trainer_state.step, replica.step) if newest else -1,
             )
@@ -180,6 +188,7 @@ def coordinate(run: RunFile, options: CoordinatorOptions, say: Callable[[str], N
             evaluator.close()
             if releaser:
                 releaser.finish()
+            webhooks.finish(timeout=1.0)
             if not asked_to_leave.status:
                 watch.stop()
                 dht.shutdown()
@@ -227,13 +236,25 @@ def status_of(replica: Replica, watch: DHTWatch, releaser: Releaser | None) -> R
     )
 
 
-def open_releaser(context: RunContext) -> Releaser | None:
+def open_news(context: RunContext, webhooks: Webhooks, step: int, access: AccessControl) -> News:
+    """What tells the webhooks; it knows of the checkpoints that are there already."""
+    losses = [one.state.eval_loss for one in list_checkpoints(context.checkpoints)]
+    return News(
+        context.run,
+        webhooks.tell,
+        step=step,
+        losses=[loss for loss in losses if loss is not None],
+        stopped=lambda: access.notices.decisions.stopped,
+    )
+
+
+def open_releaser(context: RunContext, news: News) -> Releaser | None:
     """What uploads checkpoints to the Hub, if the run file asks for it; it knows of those that are there already."""
     run = context.run
     if run.release is None:
         return None
     notebook = partial(invitation, run.name, run.access.url)
-    releaser = Releaser(context, run.release, also=notebook)
+    releaser = Releaser(context, run.release, also=notebook, told=news.note_release)
     releaser.offer(list_checkpoints(context.checkpoints))
     return releaser
 

@@ -23,6 +23,7 @@ from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Replica, Snapshot
 from coordinator.tracking import Tracker
+from coordinator.webhooks.news import News
 from swarm import clock
 from swarm.errors import SahajError
 from swarm.leaving import Asked
@@ -47,13 +48,14 @@ class CoordinatorLoop:
         releaser: Releaser | None,
         experts: ExpertStates | None = None,
         *,
+        news: News,
         evaluated: int,
         saved: int,
     ):
         """`evaluated` and `saved` are the newest global steps with a held-out loss and a checkpoint, or -1."""
         self._context, self._replica, self._recorder = context, replica, recorder
         self._evaluator, self._rollback, self._tracker, self._releaser = evaluator, rollback, tracker, releaser
-        self._evaluated, self._saved = evaluated, saved
+        self._news, self._evaluated, self._saved = news, evaluated, saved
         self._experts, self._held_back = experts, frozenset[Path]()  # checkpoints that wait for the experts' states
         self._seen = replica.step
         self._scores: Evaluation | None = None  # of the model after global step `_evaluated`
@@ -80,6 +82,7 @@ class CoordinatorLoop:
             self._save(restored)
         step = self._replica.step
         self._recorder.minutes.note(step)
+        self._news.note_step(step)
         if step != self._seen:
             self._seen = step
             self._report_step(step, sessions)
@@ -130,20 +133,21 @@ class CoordinatorLoop:
             self._context.say(describe_clock(ahead))
 
     def _save(self, snapshot: Snapshot) -> None:
-        context = self._context
+        context, state = self._context, self._trainer_state(snapshot.step)
         path = save_checkpoint(
             context.checkpoints,
             model=self._evaluator.load(snapshot),
             tokenizer=self._evaluator.tokenizer,
             optimizer_state=snapshot.optimizer_state,
             run=for_everybody(context.run),
-            state=self._trainer_state(snapshot.step),
+            state=state,
         )
         self._saved = snapshot.step
         if self._experts:
             self._experts.collect_for(path)
         self._offer()
         context.say(f"global step {snapshot.step}: saved {path}")
+        self._news.note_checkpoint(state)
         self._evaluator.fill_masks(snapshot.step)
 
     def _offer(self) -> None:

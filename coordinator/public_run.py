@@ -7,12 +7,13 @@ from tokenizer.loading import is_hub_name
 
 
 def without_secrets(run: RunFile) -> RunFile:
-    """The run file without the ledger's URL, which can hold a password, and without the folder of its first model."""
+    """The run file without what is this machine's alone: the ledger's URL, which can hold a password, and folders."""
     public = run.coordinator.model_copy(update={"ledger": CoordinatorSection().ledger})
     model = run.model
     if model.start_from is not None and base_model(run) is None:
         model = model.model_copy(update={"start_from": Path(model.start_from).name or "folder"})
-    return run.model_copy(update={"coordinator": public, "model": model})
+    access = run.access.model_copy(update={"tls": None})
+    return run.model_copy(update={"coordinator": public, "model": model, "access": access})
 
 
 def base_model(run: RunFile) -> str | None:

@@ -3,6 +3,7 @@
 ADDRESSES = "addresses.txt"  # multiaddresses of the coordinator
 ADMIN_KEY = "admin.key"  # bearer token of the organizer's orders
 AUTHORITY = "authority.key"  # signs passes and notices
+CERTIFICATES = "https"  # the certificate with its key, and the account at the authority
 CHECKPOINTS = "checkpoints"
 EVIDENCE = "evidence"  # of what audits have proved
 EXPERTS = "experts"  # states of the experts of volunteers, if the run has any

@@ -9,3 +9,12 @@ def is_this_machine(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_name(host: str) -> bool:
+    """Whether a host is a name of a domain, which can have a certificate, and no address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return "." in host
+    return False

@@ -8,7 +8,8 @@ the memory that holds the value is overwritten.
 import ctypes
 import os
 
-NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "PGPASSWORD")
+WEBHOOKS = "SAHAJ_WEBHOOKS"  # URLs to which a coordinator sends news of its run
+NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "PGPASSWORD", WEBHOOKS)
 
 _hidden: dict[str, str] = {}
 

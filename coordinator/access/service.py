@@ -15,6 +15,7 @@ from coordinator.context import RunContext, RunStatus, ServiceContext
 from coordinator.http.app import make_app
 from coordinator.http.responses import Cached
 from coordinator.http.server import Server
+from coordinator.https.service import serve_https
 from coordinator.ledger.recorder import admitted, reachable
 from coordinator.state_folder import ADMIN_KEY, URL
 from experts.directory.records import Listed
@@ -56,7 +57,8 @@ def serve(
         order_rollback=order_rollback,
         hosts=hosts,
     )
-    server = Server(make_app(service), settings.host, settings.port)
+    app = make_app(service)
+    server = Server(app, settings.host, settings.port)
     closing = threading.Event()
     threads = [
         threading.Thread(target=keep_pass_time, args=(server.url, access.notices, closing), name="pass-time"),
@@ -67,7 +69,7 @@ def serve(
     try:
         url = access.notices.url = settings.url or server.url
         write_file(context.folder / URL, url + "\n")
-        with open_renewals(service, dht):
+        with serve_https(app, context.run, context.folder, context.say), open_renewals(service, dht):
             yield url
     finally:
         closing.set()

@@ -6,13 +6,16 @@ read, so one address could lock out everybody.
 """
 
 import asyncio
+import errno
 import logging
 import socket
+import ssl
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from averaging.transport.limits import allow_open_files
@@ -29,6 +32,11 @@ GRACE = 2  # seconds for requests under way when the server stops
 START_PATIENCE = 10.0  # seconds
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # the address by which this machine reaches itself
 
+WAYS_OUT = {
+    errno.EACCES: "as root: sysctl -w net.ipv4.ip_unprivileged_port_start={port}; or {otherwise}",
+    errno.EADDRINUSE: "end the program that has the port (ss -tlnp names it), or {otherwise}",
+}
+
 HEAD_PATIENCE = 10.0  # seconds for the whole head of a request
 EXCHANGE_PATIENCE = 120.0  # seconds for request and answer, until the client has read the last byte
 
@@ -39,18 +47,31 @@ class Server:
     Start it after hivemind has forked its processes, which would keep the port open.
     """
 
-    def __init__(self, app: FastAPI, host: str, port: int):
+    def __init__(
+        self,
+        app: Starlette,
+        host: str,
+        port: int,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        setting: str = "access.host and access.port",
+    ):
         """Listen on `host` and `port` (0: a free one).
 
+        Args:
+            tls: gives what a new connection is encrypted with; absent: plain HTTP.
+            setting: of the run file, by which the port is chosen.
+
         Raises:
-            SwarmError: the port is in use, or the host is no address of this machine.
+            SwarmError: the port is in use or not permitted, or the host is no address of this machine.
         """
-        self._socket = _listen(host, port)
+        self._scheme = "https" if tls else "http"
+        self._socket = _listen(host, port, f"set {setting} in the run file")
         self.host, self.port = host, int(self._socket.getsockname()[1])
         config = uvicorn.Config(
             app,
             loop="asyncio",
-            http=connection_class(most_connections()),  # h11 bounds the size of headers
+            http=connection_class(most_connections(), tls),  # h11 bounds the size of headers
             ws="none",
             lifespan="off",
             log_config=None,
@@ -74,7 +95,7 @@ class Server:
     def url(self) -> str:
         """The URL of the server for this machine."""
         host = WILDCARDS.get(self.host, self.host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def stop(self) -> None:
         """Finish requests under way, then close the port. Harmless when repeated."""
@@ -105,8 +126,7 @@ def most_connections() -> int:
     return min(MOST_CONNECTIONS, allow_open_files(OPEN_FILES) // 2)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    way_out = "set access.host and access.port in the run file"
+def _listen(host: str, port: int, way_out: str) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -120,7 +140,9 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise SwarmError(f"{host}:{port}: HTTP cannot be served here ({error.strerror}); {way_out}") from None
+        way_out = WAYS_OUT.get(error.errno or 0, "{otherwise}").format(port=port, otherwise=way_out)
+        shown = f"[{host}]" if ":" in host else host
+        raise SwarmError(f"{shown}:{port}: HTTP cannot be served here ({error.strerror}); {way_out}") from None
     return listening
 
 
@@ -138,12 +160,19 @@ def to_close(connections: Iterable["Connection"]) -> list["Connection"]:
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection with deadlines; of more than `most`, some are closed."""
+    """uvicorn's connection with deadlines; of more than `most`, some are closed.
+
+    TLS begins here, not in the event loop, which would neither count nor limit connections until their handshake ends.
+    """
 
     most: int
+    tls: Callable[[], ssl.SSLContext] | None
     address: str  # key of the client's; see `address_key`
     since: float  # when it was accepted, or when its last response was complete
     _deadline: asyncio.TimerHandle | None = None
+    _plain: asyncio.Transport  # below TLS, if there is any
+    _handshake: asyncio.Task[None] | None = None
+    _early: bytes | None = None  # what has arrived in the moment between the handshake and our turn
 
     @property
     def waits(self) -> bool:
@@ -153,11 +182,40 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See upstream."""
         super().connection_made(transport)
+        self._plain = transport
         self.address = address_key(self.client[0] if self.client else "")
         self._begin()
         if len(self.connections) > self.most:  # this one waits, too
             for one in to_close(one for one in self.connections if isinstance(one, Connection)):
                 one.drop()
+        if self.tls is not None:
+            transport.pause_reading()  # what arrives is for the handshake
+            self._early = b""
+            self._handshake = self.loop.create_task(self._secure(self.tls()))
+
+    def data_received(self, data: bytes) -> None:
+        """See upstream."""
+        if self._early is not None:
+            self._early += data
+        else:
+            super().data_received(data)
+
+    async def _secure(self, tls: ssl.SSLContext) -> None:
+        if self._plain.is_closing():
+            return
+        try:
+            secured = await self.loop.start_tls(
+                self._plain, self, tls, server_side=True, ssl_handshake_timeout=HEAD_PATIENCE
+            )
+        except OSError:  # no TLS, none that we speak, or gone
+            self.connection_lost(None)
+            return
+        if secured is None:  # gone in the moment in which the handshake ended
+            return
+        self.transport, self.flow, self.scheme = secured, FlowControl(secured), "https"
+        early, self._early = self._early, None
+        if early:
+            self.data_received(early)
 
     def on_response_complete(self) -> None:
         """See upstream."""
@@ -197,9 +255,9 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _is_unread(self) -> bool:
-        return self.transport.get_write_buffer_size() > 0
+        return self.transport.get_write_buffer_size() + self._plain.get_write_buffer_size() > 0
 
 
-def connection_class(most: int) -> type[Connection]:
+def connection_class(most: int, tls: Callable[[], ssl.SSLContext] | None = None) -> type[Connection]:
     """The protocol class of a server that holds at most so many connections."""
-    return type("Connection", (Connection,), {"most": most})
+    return type("Connection", (Connection,), {"most": most, "tls": staticmethod(tls) if tls else None})

@@ -33,11 +33,12 @@ class Releaser:
         settings: ReleaseSection,
         *,
         also: Callable[[], Mapping[str, bytes]] = dict,
+        told: Callable[[TrainerState, tuple[str, ...], str], None] = lambda state, tags, url: None,
         first_pause: float = FIRST_PAUSE,
     ):
-        """`also` gives further files of a release, by name."""
+        """`also` gives further files of a release, by name; `told` is told of each one, with its tags and its URL."""
         self._context, self._run, self._settings, self._say = context, context.run, settings, context.say
-        self._also, self._first_pause = also, first_pause
+        self._also, self._told, self._first_pause = also, told, first_pause
         self._repository = HubRepository(settings.repo, private=settings.private)
         self._lock = threading.Lock()
         self._offered: list[Checkpoint] = []
@@ -110,6 +111,7 @@ class Releaser:
             self._reported = ""
             tags = f" as {', '.join(release.tags)}" if release.tags else ""
             self._say(f"global step {checkpoint.step}: released{tags} at {self._repository.url} ({commit[:8]})")
+            self._told(checkpoint.state, tuple(release.tags), self._repository.url)
 
     def _prepare(self, checkpoint: Checkpoint) -> Release:
         total = self._run.optimizer.total_steps

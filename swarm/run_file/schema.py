@@ -3,16 +3,19 @@
 import unicodedata
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from swarm.errors import RunFileError
+from swarm.hosts import is_name
 from swarm.run_file.experts import ExpertsSection
 from swarm.run_file.model import ModelSection
 from swarm.run_file.release import ReleaseSection
 from swarm.run_file.section import Count, DecayRate, Probability, Seconds, Section
 from swarm.run_file.strict_yaml import read_yaml
+from swarm.run_file.tls import TLSSection
 from swarm.run_file.validation_messages import describe, shown
 
 MASK = "[MASK]"  # how the gap in a probe is written
@@ -176,10 +179,23 @@ class AccessSection(Section):
     host: str = Field("0.0.0.0", description="address of this machine at which the coordinator serves HTTP")
     port: int = Field(8080, ge=0, le=65535, description="TCP port of the coordinator's HTTP service; 0: a free one")
     url: str | None = Field(None, description="public URL of the HTTP service, where it differs from host and port")
+    tls: TLSSection | None = Field(
+        None, description="HTTPS: `auto`, or a section with files or ports; needs an https `url`; absent: plain HTTP"
+    )
     robust: Literal["off", "watch", "enforce"] = Field(
         "watch",
         description="gradients too large for their samples, of 5 or more members: show them, or scale them down",
     )
+
+    @model_validator(mode="after")
+    def _certificate_has_a_name(self) -> "AccessSection":
+        """A certificate is for the host of the public URL."""
+        public = urlsplit(self.url or "")
+        if self.tls is not None and not (public.scheme == "https" and is_name(public.hostname or "")):
+            raise ValueError(
+                f"tls needs url: https://NAME, with a name that leads to this machine, got {shown(self.url)}"
+            )
+        return self
 
     def admits_nobody(self) -> bool:
         """Whether no one could join."""

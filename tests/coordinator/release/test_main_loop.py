@@ -25,6 +25,7 @@ from coordinator.public_run import for_everybody
 from coordinator.release.uploader import Releaser
 from coordinator.replica import Snapshot
 from coordinator.tracking import Tracker
+from coordinator.webhooks.news import News
 from swarm.leaving import Asked
 from swarm.run_file import AccessSection, RunFile, load_run
 from tests.coordinator.release.conftest import OURS, SENTENCES, MakeCheckpoint, repository
@@ -91,6 +92,7 @@ class Running:
     held_out: list[Batch] = field(default_factory=list)
     releaser: Releaser | None = None
     experts: Any = None
+    told: list[str] = field(default_factory=list)  # to webhooks
 
     def __post_init__(self) -> None:
         context, tracker, stop = self.context, Tracker(), Asked()
@@ -101,7 +103,17 @@ class Running:
         swarm = self.swarm
         release, experts = self.releaser, self.experts
         loop = CoordinatorLoop(
-            context, swarm, swarm, evaluator, swarm, tracker, release, experts, evaluated=-1, saved=-1
+            context,
+            swarm,
+            swarm,
+            evaluator,
+            swarm,
+            tracker,
+            release,
+            experts,
+            news=News(run, self.told.append, step=swarm.step),
+            evaluated=-1,
+            saved=-1,
         )
         self.stop, self.thread = stop, threading.Thread(target=loop.work, args=(stop,))
 
@@ -240,11 +252,14 @@ def test_evaluations_are_compared_with_word_frequencies_as_soon_as_those_are_cou
     swarm.roll_back_if_bad = lambda loss: False
     with Running(context, swarm, tokenizer, held_out) as running:
         _wait_for(said, "global step 1: saved")
+        assert running.told == []
         assert not any("word frequencies" in line for line in said)
         running.baseline.loss = 30.0
         _wait_for(said, "A table of word frequencies has a held-out loss of 30.000.")
         swarm.step = 2
         _wait_for(said, "global step 2: saved")
+        wait_until(lambda: running.told, "news")
+        assert "global step 2 of 1000 is the best so far. Held-out loss: " in running.told[0]
     losses = {one.step: one.loss for one in ledger.evaluations()}
     assert any(f"loss {losses[2]:.3f}, {30.0 - losses[2]:.2f} below a table of word freq" in line for line in said)
     assert {one.step: one.unigram_loss for one in ledger.evaluations() if one.step in (1, 2)} == {1: 30.0, 2: 30.0}

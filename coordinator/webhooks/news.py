@@ -1,0 +1,87 @@
+"""What is told of a run: its beginning, better checkpoints now and then, releases, its end. Nothing about persons."""
+
+from collections.abc import Callable, Iterable
+
+from coordinator.checkpoints.checkpoint import TrainerState
+from swarm import clock
+from swarm.run_file import RunFile
+
+BETWEEN_CHECKPOINTS = 6 * 3600.0  # seconds; every checkpoint of a healthy run is the best one so far
+
+
+class News:
+    """Remembers what was told since the coordinator's start. Threads may share it.
+
+    Args:
+        tell: takes one message, and returns at once.
+        step: the global step at which the coordinator starts.
+        losses: held-out losses of older checkpoints, in nats.
+        stopped: whether the organizer has ended the run.
+    """
+
+    def __init__(
+        self,
+        run: RunFile,
+        tell: Callable[[str], None],
+        *,
+        step: int,
+        losses: Iterable[float] = (),
+        stopped: Callable[[], bool] = bool,
+        now: Callable[[], float] = clock.now,
+    ):
+        self._run, self._tell, self._stopped, self._now = run, tell, stopped, now
+        self._best = min(losses, default=float("inf"))
+        self._told_at = float("-inf")  # unix seconds: when a checkpoint was told of
+        self._ended = self._has_ended(step)
+
+    def note_opening(self, begins: bool) -> None:
+        """Tell that the run has begun, unless it only goes on."""
+        if not begins:
+            return
+        run, link = self._run, self._run.access.url
+        about = f": {run.description}" if run.description else ""
+        join = f"\nJoin: {link}" if link else ""
+        self._tell(f"The run {run.name} has begun{about}{join}")
+
+    def note_step(self, step: int) -> None:
+        """Tell once that the run has ended, by itself or by order."""
+        if self._has_ended(step) and not self._ended:
+            self._ended = True
+            total = self._run.optimizer.total_steps
+            after = f"after {step} global steps" if step >= total else f"at global step {step} of {total}, by order"
+            best = f" The best checkpoint has a held-out loss of {self._best:.2f}." if self._best < float("inf") else ""
+            self._tell(f"The run {self._run.name} has ended {after}.{best}")
+
+    def note_checkpoint(self, state: TrainerState) -> None:
+        """Tell of a checkpoint that is better than all before, and than a table, unless one was told of lately."""
+        if state.eval_loss is None or state.eval_loss >= self._best:
+            return
+        self._best = state.eval_loss
+        knows_more_than_words = state.below_unigram is not None and state.below_unigram > 0
+        if knows_more_than_words and self._now() >= self._told_at + BETWEEN_CHECKPOINTS:
+            self._told_at = self._now()
+            self._tell(
+                f"{self._run.name}: the checkpoint of global step {state.step} of {self._run.optimizer.total_steps} is "
+                f"the best so far. {describe_loss(state)}"
+            )
+
+    def note_release(self, state: TrainerState, tags: Iterable[str], url: str) -> None:
+        """Tell of a checkpoint that everybody can load now."""
+        names = ", ".join(tags)
+        self._tell(
+            f"{self._run.name}: global step {state.step} is released{f' as {names}' if names else ''}. "
+            f"{describe_loss(state)}\n{url}"
+        )
+
+    def _has_ended(self, step: int) -> bool:
+        return step >= self._run.optimizer.total_steps or self._stopped()
+
+
+def describe_loss(state: TrainerState) -> str:
+    """The held-out loss, and where a table of word frequencies is."""
+    if state.eval_loss is None:
+        return "It was not evaluated."
+    table = ""
+    if (below := state.below_unigram) is not None:
+        table = f", {abs(below):.2f} {'below' if below >= 0 else 'above'} that of a table of word frequencies"
+    return f"Held-out loss: {state.eval_loss:.2f} nats{table}."
