@@ -35,6 +35,7 @@ def show(small: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTes
     def run(page: str | None = None, url: str = small.url, **query: str) -> AppTest:
         monkeypatch.setenv("SAHAJ_URL", url)
         monkeypatch.setenv("SAHAJ_REFRESH", "0.2")
+        monkeypatch.setattr("dashboard.api.client.PATIENCE", PATIENCE)  # the coordinator is in this busy process
         if page is None:
             return AppTest.from_file(str(APP), default_timeout=PATIENCE).run()
 
