@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from app.demo.peers import Peer
-from swarm.secret_variables import NAMES
+from swarm.secret_variables import NAMES, WEBHOOKS
 from tests.support.hub.stand_in import HubStandIn
 from tests.support.hub.stand_in import hub_stand_in as hub_stand_in
 from tests.support.small_swarm import COUNTING, PATIENCE, SmallSwarm, signal_group, text_of
@@ -45,6 +45,7 @@ def test_files_are_the_owners_alone_and_no_process_shows_a_token(
 ):
     token = hub_stand_in.add("asha", "river", role="write")
     given = {name: secrets.token_hex(20) for name in NAMES} | {"HF_TOKEN": token, "WANDB_MODE": "offline"}
+    given[WEBHOOKS] = f"http://127.0.0.1:9/{given[WEBHOOKS]}"  # where nobody listens
     settings: dict[str, Any] = {
         "access": {"users": ["bela"]},
         "release": {"repo": "river/small", "every": 1, "license": "apache-2.0"},
