@@ -4,28 +4,34 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import context, frame, navigation, texts
+from dashboard import context, frame, language, navigation, texts
 from dashboard.api.client import Away
+from dashboard.language import _
 
 
 def main() -> None:
     """One look at one page."""
     st.set_page_config(page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
-    page = st.navigation(navigation.pages(), position="top")
-    if not context.url():
-        frame.no_url()
-        return
+    run, problem = None, None
     try:
-        run = context.coordinator().run().value
+        run = context.coordinator().run().value if context.url() else None
     except Away as away:
-        frame.no_contact(away)
+        problem = away
+    language.begin(run.language if run else "")
+    page = st.navigation(navigation.pages(), position="top")
+    if problem:
+        frame.no_contact(problem)
+    if run is None:
+        if not problem:
+            frame.no_url()
         return
     st.set_page_config(page_title=f"{texts.line(run.name)} · {page.title}")
     frame.head(run)
     try:
         page.run()
     except Away as away:
-        frame.nothing_yet("These figures are not available now", texts.plain(str(away)))
+        frame.nothing_yet(_("These figures are not available now"), texts.plain(str(away)))
+    language.choose()
 
 
 main()

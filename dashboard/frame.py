@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard import context, texts
 from dashboard.api.answers import Progress, Run
 from dashboard.api.client import Away, Found
+from dashboard.language import _
 
 HEAD_INTERVALS = 3  # refresh intervals between two looks of the head, which seldom changes
 
@@ -49,9 +50,8 @@ def keep_new(show: Callable[[], None], intervals: int = 1) -> None:
         try:
             show()
         except Away as away:
-            nothing_yet(
-                "These figures are not available now", f"{texts.plain(str(away))}. The page tries again by itself."
-            )
+            why = _("{problem}. The page tries again by itself.").format(problem=texts.plain(str(away)))
+            nothing_yet(_("These figures are not available now"), why)
 
     st.fragment(run_every=intervals * context.refresh())(part)()
 
@@ -69,7 +69,7 @@ def _head(run: Run) -> None:
         try:
             found = context.coordinator().progress()
         except Away:
-            st.badge("No contact", icon=":material/cloud_off:", color="gray")
+            st.badge(_("No contact"), icon=":material/cloud_off:", color="gray")
             return
         _status(found)
     _banners(found)
@@ -78,15 +78,16 @@ def _head(run: Run) -> None:
 def _status(found: Found[Progress]) -> None:
     progress = found.value
     if found.problem:
-        st.badge("No contact", icon=":material/cloud_off:", color="gray")
+        st.badge(_("No contact"), icon=":material/cloud_off:", color="gray")
     elif progress.finished:
-        st.badge("Finished", icon=":material/flag:", color="violet")
+        st.badge(_("Finished"), icon=":material/flag:", color="violet")
     elif progress.paused:
-        st.badge("Paused", icon=":material/pause_circle:", color="orange")
+        st.badge(_("Paused"), icon=":material/pause_circle:", color="orange")
     elif progress.users_present:
-        st.badge(f"Training · {texts.count(progress.users_present, 'person', 'people')} here now", color="green")
+        here = texts.people(progress.users_present)
+        st.badge(_("Training · {people} here now").format(people=here), color="green")
     else:
-        st.badge("Waiting for people", icon=":material/hourglass_empty:", color="blue")
+        st.badge(_("Waiting for people"), icon=":material/hourglass_empty:", color="blue")
 
 
 def _banners(found: Found[Progress]) -> None:
@@ -94,21 +95,25 @@ def _banners(found: Found[Progress]) -> None:
     if found.problem:
         since = texts.moment(found.at, context.zone(), now)
         st.warning(
-            f"**The coordinator cannot be reached.** These are the figures of {since}, "
-            f"{texts.ago(now - found.at)}; the page looks for newer ones by itself. "
-            "Training continues meanwhile.",
+            _(
+                "**The coordinator cannot be reached.** These are the figures of {moment}, {ago}; the page looks for "
+                "newer ones by itself. Training continues meanwhile."
+            ).format(moment=since, ago=texts.ago(now - found.at)),
             icon=":material/cloud_off:",
         )
     if progress.announcement:
         st.info(texts.plain(progress.announcement), icon=":material/campaign:")
     if progress.finished:
-        how = "The organizer has ended this run" if progress.stopped else "This run is finished"
-        people = "" if not progress.users_ever else f" to {texts.count(progress.users_ever, 'person', 'people')}"
-        st.success(
-            f"**{how}.** Thank you{people} for {texts.number(progress.samples)} samples.", icon=":material/flag:"
-        )
+        how = _("**The organizer has ended this run.**") if progress.stopped else _("**This run is finished.**")
+        samples = texts.number(progress.samples)
+        thanks = _("Thank you for {samples} samples.").format(samples=samples)
+        if progress.users_ever:
+            people = texts.people(progress.users_ever)
+            thanks = _("Thank you to {people} for {samples} samples.").format(people=people, samples=samples)
+        st.success(f"{how} {thanks}", icon=":material/flag:")
     elif progress.paused:
-        st.warning("**Newcomers are asked to come back later.** Training continues.", icon=":material/pause_circle:")
+        later = _("**Newcomers are asked to come back later.** Training continues.")
+        st.warning(later, icon=":material/pause_circle:")
 
 
 def no_contact(away: Away) -> None:
@@ -116,12 +121,15 @@ def no_contact(away: Away) -> None:
     st.html(STYLE)
     with st.container(key="no-contact", horizontal_alignment="center"):
         st.space("large")
-        st.title(":material/cloud_off: No contact yet", anchor=False, text_alignment="center")
+        st.title(":material/cloud_off: " + _("No contact yet"), anchor=False, text_alignment="center")
         st.markdown(
-            f"The run's coordinator at `{context.url().replace('`', '')}` cannot be reached: {texts.plain(str(away))}.",
+            _("The run's coordinator at {url} cannot be reached: {problem}.").format(
+                url=f"`{context.url().replace('`', '')}`", problem=texts.plain(str(away))
+            ),
             text_alignment="center",
         )
-        st.caption("This page looks for it by itself; there is no need to load it again.", text_alignment="center")
+        looks = _("This page looks for it by itself; there is no need to load it again.")
+        st.caption(looks, text_alignment="center")
     keep_new(_look_again)
 
 

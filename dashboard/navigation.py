@@ -5,13 +5,15 @@ import importlib
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from dashboard.language import _, mark
+
 PAGES = {  # what each is called, and its icon; in their order, by the name of its module and address
-    "overview": ("Overview", "home"),
-    "learning": ("Learning", "show_chart"),
-    "people": ("People", "groups"),
-    "machines": ("Machines", "memory"),
-    "organizer": ("Organizer", "key"),
-    "person": ("Person", "person"),
+    "overview": (mark("Overview"), "home"),
+    "learning": (mark("Learning"), "show_chart"),
+    "people": (mark("People"), "groups"),
+    "machines": (mark("Machines"), "memory"),
+    "organizer": (mark("Organizer"), "key"),
+    "person": (mark("Person"), "person"),
 }
 
 
@@ -29,7 +31,7 @@ def page(name: str) -> StreamlitPage:
     title, icon = PAGES[name]
     return st.Page(
         show,
-        title=title,
+        title=_(title),
         icon=f":material/{icon}:",
         url_path=name,
         default=name == "overview",

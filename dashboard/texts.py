@@ -1,10 +1,15 @@
-"""Figures, times and names as people read them; what comes from outside is made plain text first."""
+"""Figures, times and names as people read them, in their language; what comes from outside is made plain text first."""
 
 import datetime
 import math
 import re
 import unicodedata
 from urllib.parse import quote, urlsplit
+
+from babel import Locale
+from babel.dates import format_date
+
+from dashboard.language import SOURCE, _, current, several
 
 GAP = "\N{NARROW NO-BREAK SPACE}"
 JOINER = "\N{WORD JOINER}"  # invisible, of no width
@@ -50,7 +55,7 @@ def plain(text: str, longest: int = LONGEST_TEXT) -> str:
 
 def name(user: str) -> str:
     """A person's name for Markdown."""
-    return plain(user, LONGEST_NAME) or "(no name)"
+    return plain(user, LONGEST_NAME) or _("(no name)")
 
 
 def hub_page(user: str, verified: bool) -> str | None:
@@ -69,7 +74,9 @@ def picture(url: str | None) -> str | None:
 
 def language(code: str) -> str:
     """Bengali, for bn."""
-    return LANGUAGES.get(code.partition("-")[0].casefold(), line(code, 30))
+    base = code.partition("-")[0].casefold()
+    own = LANGUAGES.get(base, line(code, 30))
+    return own if current() == SOURCE else Locale(current()).languages.get(base, own)
 
 
 def number(value: float | None) -> str:
@@ -101,7 +108,8 @@ def below_frequencies(value: float | None) -> str | None:
     """2.46 below word frequencies: a held-out loss beside that of a table of them."""
     if value is None or not math.isfinite(value):
         return None
-    return f"{abs(value):.2f} {'below' if value >= 0 else 'above'} word frequencies"
+    words = _("{nats} below word frequencies") if value >= 0 else _("{nats} above word frequencies")
+    return words.format(nats=f"{abs(value):.2f}")
 
 
 def percent(fraction: float | None) -> str:
@@ -117,32 +125,36 @@ def percent(fraction: float | None) -> str:
 
 def ago(seconds: float) -> str:
     """5 minutes ago."""
-    return "just now" if seconds < 45 else f"{span(seconds)} ago"
+    return _("just now") if seconds < 45 else _("{time} ago").format(time=span(seconds))
 
 
 def span(seconds: float) -> str:
     """5 minutes, 3 hours, 12 days."""
-    for limit, unit, size in ((5400, "minute", 60), (129_600, "hour", 3600), (math.inf, "day", 86_400)):
-        if seconds < limit:
-            count = max(1, round(seconds / size))
-            return f"{count:,} {unit}{'' if count == 1 else 's'}"
-    raise AssertionError("a time without an end")
+    minutes, hours, days = (max(1, round(seconds / size)) for size in (60, 3600, 86_400))
+    if seconds < 5400:
+        return several("{n} minute", "{n} minutes", minutes).format(n=minutes)
+    if seconds < 129_600:
+        return several("{n} hour", "{n} hours", hours).format(n=hours)
+    return several("{n} day", "{n} days", days).format(n=f"{days:,}")
 
 
 def moment(time: float, zone: datetime.tzinfo, now: float) -> str:
     """Today 18:05, 14 December 18:05; the year where it is another one."""
     there, today = datetime.datetime.fromtimestamp(time, zone), datetime.datetime.fromtimestamp(now, zone)
     if there.date() == today.date():
-        return f"today {there:%H:%M}"
-    return f"{there.day} {there:%B}{'' if there.year == today.year else f' {there.year}'} {there:%H:%M}"
+        return _("today {time}").format(time=f"{there:%H:%M}")
+    return f"{_date(there, '' if there.year == today.year else ' y')} {there:%H:%M}"
 
 
 def day(time: float, zone: datetime.tzinfo) -> str:
     """14 December 2026."""
-    there = datetime.datetime.fromtimestamp(time, zone)
-    return f"{there.day} {there:%B %Y}"
+    return _date(datetime.datetime.fromtimestamp(time, zone), " y")
 
 
-def count(amount: int, one: str, many: str | None = None) -> str:
+def _date(there: datetime.datetime, year: str) -> str:
+    return format_date(there, f"d MMMM{year}", locale=current())
+
+
+def people(amount: int) -> str:
     """1 person, 3 people."""
-    return f"{number(amount)} {one if amount == 1 else many or one + 's'}"
+    return several("{n} person", "{n} people", amount).format(n=number(amount))

@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard.api.answers import Checkpoint, History, Minute
 from dashboard.api.client import Found
 from dashboard.charts.specifications import FREQUENCIES, HELD_OUT, STEP, TIME, TRAINING
+from dashboard.language import _, current
 
 MOST_CHECKPOINTS = 60  # marked on the curve
 KEPT = 24  # tables: some axes and smoothings of the newest history
@@ -19,12 +20,13 @@ KEPT = 24  # tables: some axes and smoothings of the newest history
 def loss_table(history: Found[History], checkpoints: list[Checkpoint], axis: str, smoothing: float) -> pd.DataFrame:
     """Rows of both losses for `charts.loss`. `smoothing` is the weight of what was before, 0 to below 1."""
     steps = tuple(one.step for one in checkpoints)
-    return _loss_table(history.at, steps, axis, smoothing, history.value, checkpoints)
+    return _loss_table(history.at, current(), steps, axis, smoothing, history.value, checkpoints)
 
 
 @st.cache_resource(show_spinner=False, max_entries=KEPT)
 def _loss_table(
     at: float,
+    language: str,
     steps: tuple[int, ...],
     axis: str,
     smoothing: float,
@@ -37,11 +39,11 @@ def _loss_table(
     smooth = smoothed([one.loss or 0.0 for one in trained], smoothing)
     for place, one, even in zip(places, trained, smooth, strict=True):
         if smoothing:
-            rows.append({"x": place, "loss": one.loss, "what": TRAINING, "kind": "each"})
-        rows.append({"x": place, "loss": even, "what": TRAINING, "kind": "smooth"})
+            rows.append({"x": place, "loss": one.loss, "what": _(TRAINING), "kind": "each"})
+        rows.append({"x": place, "loss": even, "what": _(TRAINING), "kind": "smooth"})
     held_out = [one for one in _history.evaluations if math.isfinite(one.loss)]
     rows += [
-        {"x": one.time if axis == TIME else one.step, "loss": one.loss, "what": HELD_OUT, "kind": "smooth"}
+        {"x": one.time if axis == TIME else one.step, "loss": one.loss, "what": _(HELD_OUT), "kind": "smooth"}
         for one in held_out
     ]
     times = {one.step: one.time for one in held_out}
@@ -55,9 +57,9 @@ def _loss_table(
             "perplexity": mark.perplexity,
             "order": mark.sentence_order_accuracy,
         }
-        rows.append({"x": place, "loss": mark.eval_loss, "what": HELD_OUT, "kind": "checkpoint", **scores})
+        rows.append({"x": place, "loss": mark.eval_loss, "what": _(HELD_OUT), "kind": "checkpoint", **scores})
     if (unigram := _history.unigram_loss) is not None:
-        rows.append({"loss": unigram, "what": FREQUENCIES, "kind": "unigram"})
+        rows.append({"loss": unigram, "what": _(FREQUENCIES), "kind": "unigram"})
     columns = ["x", "loss", "what", "kind", "step", "below", "perplexity", "order"]
     return _typed(pd.DataFrame(rows, columns=columns), axis)
 
@@ -111,7 +113,7 @@ def value_of(minute: Minute, field: str) -> float | None:
 
 
 @st.cache_resource(show_spinner=False, max_entries=KEPT)
-def rate_table(at: float, axis: str, now: int, _history: History) -> pd.DataFrame:
+def rate_table(at: float, axis: str, now: int, language: str, _history: History) -> pd.DataFrame:
     """The learning rate until the global step `now`, and as it is planned; against time only what is past."""
     plan = _history.learning_rate
     if axis == TIME:
@@ -120,7 +122,7 @@ def rate_table(at: float, axis: str, now: int, _history: History) -> pd.DataFram
     steps = [float(one.step) for one in plan]
     places = between(steps, known) if axis == TIME else steps
     rows = [
-        {"x": place, "value": one.rate, "what": "so far" if one.step <= now else "planned"}
+        {"x": place, "value": one.rate, "what": _("so far") if one.step <= now else _("planned")}
         for place, one in zip(places, plan, strict=True)
     ]
     return _typed(pd.DataFrame(rows, columns=["x", "value", "what"]), axis)

@@ -1,14 +1,21 @@
 """Vega-Lite specifications. They stay the same while tables change, so a refresh does not draw a chart anew."""
 
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeAlias
 
 import altair as alt
 import pandas as pd
 import streamlit as st
 
-TRAINING, HELD_OUT, FREQUENCIES = "Training loss", "Held-out loss", "Word frequencies alone"
-STEP, TIME = "Global step", "Time"
+from dashboard.language import _, current, mark
+
+P = ParamSpec("P")
+Specification: TypeAlias = dict[str, Any]
+
+TRAINING, HELD_OUT = mark("Training loss"), mark("Held-out loss")
+FREQUENCIES = mark("Word frequencies alone")
+STEP, TIME = mark("Global step"), mark("Time")
 SMALL = 230  # pixels of height
 BROAD = 640  # pixels of width
 GRAY = "#8b98a5"  # seen on light and dark ground
@@ -19,28 +26,48 @@ def draw(specification: dict[str, Any], table: pd.DataFrame, key: str) -> None:
     st.vega_lite_chart(table, specification, width="stretch", key=key)
 
 
-@cache
+def cached(make: Callable[P, Specification]) -> Callable[P, Specification]:
+    """Each specification once for each language."""
+
+    @cache
+    def made(language: str, *args: P.args, **kwargs: P.kwargs) -> Specification:
+        return make(*args, **kwargs)
+
+    @wraps(make)
+    def in_language(*args: P.args, **kwargs: P.kwargs) -> Specification:
+        return made(current(), *args, **kwargs)  # type: ignore[arg-type]  # all of them can be hashed
+
+    return in_language
+
+
+@cached
 def loss(axis: str, has_order: bool = True, height: int = 340) -> dict[str, Any]:
     """Columns x, loss, what (training or held-out), kind (each, smooth or checkpoint), and what the pointer shows.
 
     A row of the kind unigram, without x, is a dashed line across: the loss of a table of word frequencies.
     """
     x, base = _across(axis), _chart()
-    colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=[TRAINING, HELD_OUT]), legend=_legend("stroke"))
+    colour = alt.Color(
+        "what:N", title=None, scale=alt.Scale(domain=[_(TRAINING), _(HELD_OUT)]), legend=_legend("stroke")
+    )
     y = alt.Y("loss:Q", title=None, scale=alt.Scale(type="log", nice=False, padding=12), axis=alt.Axis(minExtent=30))
     faint = base.transform_filter("datum.kind == 'each'").mark_line(strokeWidth=1, opacity=0.3)
     smooth = base.transform_filter("datum.kind == 'smooth'").mark_line(strokeWidth=2.2)
     touch = base.transform_filter("datum.kind == 'smooth'").mark_point(size=180, opacity=0)
     marks = base.transform_filter("datum.kind == 'checkpoint'").mark_point(size=70, filled=True, shape="diamond")
-    pointed = [_shown_x(axis), alt.Tooltip("loss:Q", format=".3f"), alt.Tooltip("what:N", title="curve")]
+    pointed = [
+        _shown_x(axis),
+        alt.Tooltip("loss:Q", title=_("loss"), format=".3f"),
+        alt.Tooltip("what:N", title=_("curve")),
+    ]
     scores = [
-        alt.Tooltip("step:Q", title="checkpoint of step", format=",d"),
-        alt.Tooltip("loss:Q", title="held-out loss", format=".3f"),
-        alt.Tooltip("below:Q", title="below word frequencies", format=".2f"),
-        alt.Tooltip("perplexity:Q", format=",.1f"),
+        alt.Tooltip("step:Q", title=_("checkpoint of step"), format=",d"),
+        alt.Tooltip("loss:Q", title=_("held-out loss"), format=".3f"),
+        alt.Tooltip("below:Q", title=_("below word frequencies"), format=".2f"),
+        alt.Tooltip("perplexity:Q", title=_("perplexity"), format=",.1f"),
     ]
     if has_order:
-        scores.append(alt.Tooltip("order:Q", title="sentence order right", format=".0%"))
+        scores.append(alt.Tooltip("order:Q", title=_("sentence order right"), format=".0%"))
     table = base.transform_filter("datum.kind == 'unigram'").encode(y)
     layers = [
         table.mark_rule(strokeDash=[6, 4], color=GRAY, strokeWidth=1.5).encode(tooltip=pointed[1:]),
@@ -52,36 +79,38 @@ def loss(axis: str, has_order: bool = True, height: int = 340) -> dict[str, Any]
         touch.encode(x, y, tooltip=pointed),
         marks.encode(x, y, colour, tooltip=scores),
     ]
-    return _finished(alt.layer(*layers), height, "Training loss and held-out loss over the run")
+    return _finished(alt.layer(*layers), height, _("Training loss and held-out loss over the run"))
 
 
-@cache
+@cached
 def lines(axis: str, unit: str, names: tuple[str, ...], form: str = ",.0f", ticks: str = "~s") -> dict[str, Any]:
     """Columns x, value, what (one of `names`). One name alone needs no legend."""
     legend = _legend("stroke") if len(names) > 1 else None
     base = _chart().encode(
-        _across(axis, title=None),
+        _across(axis, has_title=False),
         alt.Y("value:Q", title=unit, axis=alt.Axis(format=ticks, tickCount=4, minExtent=30)),
         alt.Color("what:N", title=None, scale=alt.Scale(domain=list(names)), legend=legend),
     )
-    pointed = [_shown_x(axis), alt.Tooltip("value:Q", title=unit, format=form), alt.Tooltip("what:N", title="of")]
+    pointed = [_shown_x(axis), alt.Tooltip("value:Q", title=unit, format=form), alt.Tooltip("what:N", title=_("of"))]
     layered = alt.layer(base.mark_line(strokeWidth=1.8), base.mark_point(size=140, opacity=0).encode(tooltip=pointed))
-    return _finished(layered, SMALL, " and ".join(names))
+    return _finished(layered, SMALL, _(" and ").join(names))
 
 
-@cache
+@cached
 def learning_rate(axis: str) -> dict[str, Any]:
     """Columns x, value, what (so far, planned)."""
     base = _chart().encode(
-        _across(axis, title=None),
+        _across(axis, has_title=False),
         alt.Y("value:Q", title=None, axis=alt.Axis(format=".1e", tickCount=4)),
-        alt.StrokeDash("what:N", title=None, scale=alt.Scale(domain=["so far", "planned"]), legend=_legend("stroke")),
-        tooltip=[_shown_x(axis), alt.Tooltip("value:Q", title="learning rate", format=".2e")],
+        alt.StrokeDash(
+            "what:N", title=None, scale=alt.Scale(domain=[_("so far"), _("planned")]), legend=_legend("stroke")
+        ),
+        tooltip=[_shown_x(axis), alt.Tooltip("value:Q", title=_("learning rate"), format=".2e")],
     )
-    return _finished(base.mark_line(strokeWidth=1.8), SMALL, "Learning rate")
+    return _finished(base.mark_line(strokeWidth=1.8), SMALL, _("Learning rate"))
 
 
-@cache
+@cached
 def days() -> dict[str, Any]:
     """Columns day, share, samples."""
     chart = (
@@ -96,16 +125,16 @@ def days() -> dict[str, Any]:
             ),
             alt.Y("share:Q", title=None, axis=alt.Axis(format=".1~%")),
             tooltip=[
-                alt.Tooltip("utcyearmonthdate(day):T", title="day", format="%d %B"),
-                alt.Tooltip("share:Q", format=".2%"),
-                alt.Tooltip("samples:Q", format=",d"),
+                alt.Tooltip("utcyearmonthdate(day):T", title=_("day"), format="%d %B"),
+                alt.Tooltip("share:Q", title=_("share"), format=".2%"),
+                alt.Tooltip("samples:Q", title=_("samples"), format=",d"),
             ],
         )
     )
-    return _finished(chart, 200, "Share of each day's samples")
+    return _finished(chart, 200, _("Share of each day's samples"))
 
 
-@cache
+@cached
 def timeline() -> dict[str, Any]:
     """Columns device, start, end, what (Here now, Pauses or Ended), samples: a bar for each session."""
     chart = (
@@ -118,21 +147,21 @@ def timeline() -> dict[str, Any]:
             alt.Opacity(
                 "what:N",
                 title=None,
-                scale=alt.Scale(domain=["Here now", "Pauses", "Ended"], range=[1, 0.7, 0.45]),
+                scale=alt.Scale(domain=[_("Here now"), _("Pauses"), _("Ended")], range=[1, 0.7, 0.45]),
                 legend=_legend("square"),
             ),
             tooltip=[
-                "device:N",
-                alt.Tooltip("start:T", title="from", format="%d %b %H:%M"),
-                alt.Tooltip("end:T", title="to", format="%d %b %H:%M"),
-                alt.Tooltip("samples:Q", format=",d"),
+                alt.Tooltip("device:N", title=_("device")),
+                alt.Tooltip("start:T", title=_("from"), format="%d %b %H:%M"),
+                alt.Tooltip("end:T", title=_("to"), format="%d %b %H:%M"),
+                alt.Tooltip("samples:Q", title=_("samples"), format=",d"),
             ],
         )
     )
-    return _finished(chart, {"step": 30}, "Sessions over time, by device")
+    return _finished(chart, {"step": 30}, _("Sessions over time, by device"))
 
 
-@cache
+@cached
 def bubbles(colours: tuple[str, ...], inks: tuple[str, str], seen: tuple[str, ...], aspect: float) -> dict[str, Any]:
     """Columns user, seen, samples, share, radius, and two places: wide_x and wide_y on a broad screen, x and y else.
 
@@ -161,31 +190,31 @@ def bubbles(colours: tuple[str, ...], inks: tuple[str, str], seen: tuple[str, ..
         alt.Size("area:Q", scale=None, legend=None),
         alt.Color("seen:N", title=None, scale=alt.Scale(domain=list(seen), range=list(colours)), legend=_legend()),
         tooltip=[
-            alt.Tooltip("user:N", title="name"),
-            alt.Tooltip("samples:Q", format=",d"),
-            alt.Tooltip("share:Q", format=".2%"),
-            alt.Tooltip("seen:N", title="last here"),
+            alt.Tooltip("user:N", title=_("name")),
+            alt.Tooltip("samples:Q", title=_("samples"), format=",d"),
+            alt.Tooltip("share:Q", title=_("share"), format=".2%"),
+            alt.Tooltip("seen:N", title=_("last here")),
         ],
     )
     names = placed.mark_text(fontSize=11, fontWeight=600).encode(
         text="label:N", color=alt.condition(f"datum.seen === '{seen[0]}'", alt.value(inks[0]), alt.value(inks[1]))
     )
-    return _finished(alt.layer(circles, names).configure_view(stroke=None), 420, "People, sized by contribution")
+    return _finished(alt.layer(circles, names).configure_view(stroke=None), 420, _("People, sized by contribution"))
 
 
-@cache
+@cached
 def bars(unit: str, form: str = ",.0f") -> dict[str, Any]:
     """Columns what, value: a bar for each, the longest first."""
     base = _chart().encode(
         alt.Y("what:N", title=None, sort="-x", axis=alt.Axis(labelLimit=210, ticks=False, domain=False)),
         alt.X("value:Q", title=None, axis=None),
-        tooltip=[alt.Tooltip("what:N", title="of"), alt.Tooltip("value:Q", title=unit, format=form)],
+        tooltip=[alt.Tooltip("what:N", title=_("of")), alt.Tooltip("value:Q", title=unit, format=form)],
     )
     figures = base.mark_text(align="left", dx=5, color=GRAY).encode(text=alt.Text("value:Q", format=form))
     return _finished(alt.layer(base.mark_bar(cornerRadiusEnd=3, height=16), figures), {"step": 28}, unit)
 
 
-@cache
+@cached
 def experts(health: tuple[str, ...]) -> dict[str, Any]:
     """Columns row, column, expert, health (served, copied, absent), host, copies, steps: a square for each expert."""
     chart = (
@@ -201,31 +230,32 @@ def experts(health: tuple[str, ...]) -> dict[str, Any]:
                 legend=_legend("square"),
             ),
             tooltip=[
-                alt.Tooltip("expert:N"),
-                alt.Tooltip("health:N", title="now"),
-                alt.Tooltip("host:N", title="served by"),
-                alt.Tooltip("copies:N", title="copied by"),
-                alt.Tooltip("steps:Q", format=",d"),
+                alt.Tooltip("expert:N", title=_("expert")),
+                alt.Tooltip("health:N", title=_("now")),
+                alt.Tooltip("host:N", title=_("served by")),
+                alt.Tooltip("copies:N", title=_("copied by")),
+                alt.Tooltip("steps:Q", title=_("steps"), format=",d"),
             ],
         )
     )
-    return _finished(chart, SMALL, "Experts by their place in the grid, and whether each is served")
+    return _finished(chart, SMALL, _("Experts by their place in the grid, and whether each is served"))
 
 
 def _chart() -> alt.Chart:
     return alt.Chart(alt.NamedData("source"))
 
 
-def _across(axis: str, title: str | None = "global step") -> alt.X:
+def _across(axis: str, has_title: bool = True) -> alt.X:
     if axis == TIME:
         return alt.X("x:T", title=None, axis=alt.Axis(labelOverlap=True, tickCount=7))
+    title = _("global step") if has_title else None
     return alt.X("x:Q", title=title, scale=alt.Scale(nice=False), axis=alt.Axis(format="~s", tickCount=7))
 
 
 def _shown_x(axis: str) -> alt.Tooltip:
     if axis == TIME:
-        return alt.Tooltip("x:T", title="time", format="%d %B %H:%M")
-    return alt.Tooltip("x:Q", title="global step", format=",d")
+        return alt.Tooltip("x:T", title=_("time"), format="%d %B %H:%M")
+    return alt.Tooltip("x:Q", title=_("global step"), format=",d")
 
 
 def _legend(symbol: str = "circle") -> alt.Legend:

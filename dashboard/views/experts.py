@@ -6,8 +6,9 @@ import streamlit as st
 from dashboard import context, texts
 from dashboard.api.answers import Expert, Experts, Host
 from dashboard.charts import specifications as charts
+from dashboard.language import _, mark
 
-HEALTH = {"serving": "served", "standby": "copy only", "none": "nobody has it"}
+HEALTH = {"serving": mark("served"), "standby": mark("copy only"), "none": mark("nobody has it")}
 MOST_NAMED = 3  # hosts that keep a copy
 
 
@@ -16,15 +17,17 @@ def experts() -> None:
     if not context.coordinator().run().value.experts:
         return
     found = context.coordinator().experts().value
-    st.subheader("Experts", anchor=False)
+    st.subheader(_("Experts"), anchor=False)
     st.caption(
-        "Parts of the model that lie on the machines of volunteers, who serve them to the trainers. One that nobody "
-        "serves is left out until a host with a copy takes over."
+        _(
+            "Parts of the model that lie on the machines of volunteers, who serve them to the trainers. One that "
+            "nobody serves is left out until a host with a copy takes over."
+        )
     )
     _figures(found)
     grid, hosts = st.columns([2, 3], gap="large")
     with grid:
-        charts.draw(charts.experts(tuple(HEALTH.values())), _places(found), "experts")
+        charts.draw(charts.experts(tuple(map(_, HEALTH.values()))), _places(found), "experts")
     with hosts:
         _hosts(found.hosts)
 
@@ -35,13 +38,14 @@ def _figures(found: Experts) -> None:
     losses = found.losses
     with_experts = None if losses is None else losses.loss_with_experts
     figures: list[tuple[str, str, str | None]] = [
-        ("Served now", f"{served} of {len(found.experts)}", None),
-        ("With a copy", texts.number(copied), None),
+        (_("Served now"), _("{n} of {all}").format(n=served, all=len(found.experts)), None),
+        (_("With a copy"), texts.number(copied), None),
     ]
     if losses is not None and with_experts is not None:
         gain = losses.loss - with_experts
-        change = f"{abs(gain):.3f} {'lower' if gain >= 0 else 'higher'}"
-        figures += [("Held-out loss", f"{with_experts:.3f}", change), ("Without experts", f"{losses.loss:.3f}", None)]
+        change = (_("{nats} lower") if gain >= 0 else _("{nats} higher")).format(nats=f"{abs(gain):.3f}")
+        figures.append((_("Held-out loss"), f"{with_experts:.3f}", change))
+        figures.append((_("Without experts"), f"{losses.loss:.3f}", None))
     with st.container(key="expert-figures"):
         for label, value, note in figures:
             st.metric(label, value, note, delta_color="off", delta_arrow="off", border=True, height="stretch")
@@ -55,7 +59,7 @@ def _places(found: Experts) -> pd.DataFrame:
                 "row": ".".join(map(str, one.uid[:-1])) or "0",
                 "column": str(one.uid[-1]),
                 "expert": ".".join(map(str, one.uid)),
-                "health": HEALTH.get(one.health, texts.line(one.health, 20)),
+                "health": _(HEALTH.get(one.health, texts.line(one.health, 20))),
                 "host": texts.line(one.served_by or texts.DASH, texts.LONGEST_NAME),
                 "copies": _names(one),
                 "steps": one.steps,
@@ -66,31 +70,33 @@ def _places(found: Experts) -> pd.DataFrame:
 
 
 def _names(one: Expert) -> str:
-    names = [texts.line(user, texts.LONGEST_NAME) for user in one.copied_by[:MOST_NAMED]]
+    names = ", ".join(texts.line(user, texts.LONGEST_NAME) for user in one.copied_by[:MOST_NAMED])
     more = len(one.copied_by) - MOST_NAMED
-    return (", ".join(names) + (f" and {more} more" if more > 0 else "")) or texts.DASH
+    return _("{names} and {n} more").format(names=names, n=more) if more > 0 else names or texts.DASH
 
 
 def _hosts(hosts: list[Host]) -> None:
     if not hosts:
         st.caption(
-            "No host is there now; the trunk trains alone. To host some: `sahaj host-experts` and the run's link."
+            _("No host is there now; the trunk trains alone. To host some: {command} and the run's link.").format(
+                command="`sahaj host-experts`"
+            )
         )
         return
     table = pd.DataFrame(
         {
-            "Host": [texts.line(one.user, texts.LONGEST_NAME) for one in hosts],
-            "Serves": [one.serves for one in hosts],
-            "Copies": [one.copies for one in hosts],
-            "Waiting": [one.load for one in hosts],
-            "": ["leaving" if one.leaves else "" for one in hosts],
+            _("Host"): [texts.line(one.user, texts.LONGEST_NAME) for one in hosts],
+            _("Serves"): [one.serves for one in hosts],
+            _("Copies"): [one.copies for one in hosts],
+            _("Waiting"): [one.load for one in hosts],
+            "": [_("leaving") if one.leaves else "" for one in hosts],
         }
     )
     columns = {
-        "Serves": st.column_config.NumberColumn(format="localized", help="experts"),
-        "Copies": st.column_config.NumberColumn(format="localized", help="of experts that others serve"),
-        "Waiting": st.column_config.NumberColumn(
-            format="%.2f s", help="work in the queue; from 2 s on calls are refused"
+        _("Serves"): st.column_config.NumberColumn(format="localized", help=_("experts")),
+        _("Copies"): st.column_config.NumberColumn(format="localized", help=_("of experts that others serve")),
+        _("Waiting"): st.column_config.NumberColumn(
+            format="%.2f s", help=_("work in the queue; from 2 s on calls are refused")
         ),
     }
     st.dataframe(table, hide_index=True, column_config=columns, placeholder="", key="hosts")

@@ -5,51 +5,57 @@ import streamlit as st
 
 from dashboard import context, frame, navigation, texts
 from dashboard.api.answers import Leader
+from dashboard.language import _, current, mark
 
-PERIODS = {"Whole run": "run", "7 days": "week", "Today": "day"}
+PERIODS = {mark("Whole run"): "run", mark("7 days"): "week", mark("Today"): "day"}
 ROWS_SEEN = 14
 
 
 def leaderboard() -> None:
     """Draw the table, with a period to choose and a search."""
-    st.subheader("Leaderboard", anchor=False)
+    st.subheader(_("Leaderboard"), anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        chosen = st.segmented_control("Period", list(PERIODS), default="Whole run", key="period") or "Whole run"
+        periods = list(PERIODS)
+        chosen = (
+            st.segmented_control(_("Period"), periods, default=periods[0], format_func=_, key="period") or periods[0]
+        )
         wanted = st.text_input(
-            "Search", placeholder="a name", icon=":material/search:", key="search", max_chars=100, width=260
+            _("Search"), placeholder=_("a name"), icon=":material/search:", key="search", max_chars=100, width=260
         )
     found = context.coordinator().leaders(PERIODS[chosen])
     if not found.value:
-        frame.nothing_yet("Nobody yet", "The first samples that go into a global step open the leaderboard.")
+        frame.nothing_yet(_("Nobody yet"), _("The first samples that go into a global step open the leaderboard."))
         return
-    table = _table(found.at, chosen, str(context.zone()), found.value)
+    table = _table(found.at, chosen, str(context.zone()), current(), found.value)
     if wanted.strip():
-        table = table[table["Name"].str.contains(wanted.strip(), case=False, regex=False)]
+        table = table[table[_("Name")].str.contains(wanted.strip(), case=False, regex=False)]
         if table.empty:
-            st.caption(f"Nobody whose name contains “{texts.name(wanted)}”.")
+            st.caption(_("Nobody whose name contains “{name}”.").format(name=texts.name(wanted)))
             return
     _rows(table)
     here = sum(1 for one in found.value if one.sessions_present)
     st.caption(
-        f"{texts.count(len(found.value), 'person', 'people')}, {texts.number(here)} here now (●). "
-        "Choose a row to see somebody's page. Names with ~ are self-chosen; the others are Hugging Face accounts."
+        _(
+            "{people}, {n} here now (●). Choose a row to see somebody's page. Names with ~ are self-chosen; the others "
+            "are Hugging Face accounts."
+        ).format(people=texts.people(len(found.value)), n=texts.number(here))
     )
 
 
 @st.cache_resource(show_spinner=False, max_entries=12)
-def _table(at: float, period: str, zone: str, _leaders: list[Leader]) -> pd.DataFrame:
+def _table(at: float, period: str, zone: str, language: str, _leaders: list[Leader]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Rank": range(1, len(_leaders) + 1),
             "Here": ["●" if one.sessions_present else "" for one in _leaders],
             "Avatar": [texts.picture(one.avatar) for one in _leaders],
-            "Name": [texts.line(one.user, texts.LONGEST_NAME) for one in _leaders],
-            "Samples": [one.samples for one in _leaders],
-            "Share": [one.share for one in _leaders],
-            "Tokens served": [one.tokens_served for one in _leaders],
-            "Hours": [one.hours for one in _leaders],
-            "Sessions": [one.sessions for one in _leaders],
-            "Last seen": pd.to_datetime([one.last_seen for one in _leaders], unit="s", utc=True).tz_convert(zone),
+            _("Name"): [texts.line(one.user, texts.LONGEST_NAME) for one in _leaders],
+            _("Samples"): [one.samples for one in _leaders],
+            _("Share"): [one.share for one in _leaders],
+            _("Tokens served"): [one.tokens_served for one in _leaders],
+            _("Hours"): [one.hours for one in _leaders],
+            _("Sessions"): [one.sessions for one in _leaders],
+            _("Last seen"): pd.to_datetime([one.last_seen for one in _leaders], unit="s", utc=True).tz_convert(zone),
             "Hub": [texts.hub_page(one.user, one.verified) for one in _leaders],
             "user": [one.user for one in _leaders],
         }
@@ -57,23 +63,23 @@ def _table(at: float, period: str, zone: str, _leaders: list[Leader]) -> pd.Data
 
 
 def _rows(table: pd.DataFrame) -> None:
-    most = float(table["Share"].max()) or 1.0
+    most = float(table[_("Share")].max()) or 1.0
     columns = {
         "Rank": st.column_config.NumberColumn("#", width=40),
-        "Here": st.column_config.TextColumn("", width=28, help="● is here now"),
+        "Here": st.column_config.TextColumn("", width=28, help=_("● is here now")),
         "Avatar": st.column_config.ImageColumn("", width=36),
-        "Name": st.column_config.TextColumn(width=170),
-        "Samples": st.column_config.NumberColumn(format="compact"),
-        "Share": st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=most),
-        "Tokens served": st.column_config.NumberColumn(
-            format="compact", help="by experts that this person hosts, to trainers of others"
+        _("Name"): st.column_config.TextColumn(width=170),
+        _("Samples"): st.column_config.NumberColumn(format="compact"),
+        _("Share"): st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=most),
+        _("Tokens served"): st.column_config.NumberColumn(
+            format="compact", help=_("by experts that this person hosts, to trainers of others")
         )
-        if table["Tokens served"].any()
+        if table[_("Tokens served")].any()
         else None,
-        "Hours": st.column_config.NumberColumn(format="compact"),
-        "Sessions": st.column_config.NumberColumn(format="localized"),
-        "Last seen": st.column_config.DatetimeColumn(format="distance"),
-        "Hub": st.column_config.LinkColumn("Hub", display_text="profile"),
+        _("Hours"): st.column_config.NumberColumn(format="compact"),
+        _("Sessions"): st.column_config.NumberColumn(format="localized"),
+        _("Last seen"): st.column_config.DatetimeColumn(format="distance"),
+        "Hub": st.column_config.LinkColumn("Hub", display_text=_("profile")),
         "user": None,
     }
     chosen = st.dataframe(
@@ -91,7 +97,7 @@ def _rows(table: pd.DataFrame) -> None:
         user = str(table["user"].iloc[rows[0]])
         st.page_link(
             navigation.page("person"),
-            label=f"The page of {texts.name(user)}",
+            label=_("The page of {name}").format(name=texts.name(user)),
             icon=":material/person:",
             query_params={"user": user},
         )

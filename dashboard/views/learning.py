@@ -10,9 +10,10 @@ from dashboard.api.answers import Checkpoint, Fill, History
 from dashboard.api.client import Found
 from dashboard.charts import curve_tables as tables
 from dashboard.charts import specifications as charts
+from dashboard.language import _, current, mark
 from dashboard.views.sentences import show_sentence, way_to
 
-SMOOTHINGS = {"None": 0.0, "Some": 0.8, "Strong": 0.95}
+SMOOTHINGS = {mark("None"): 0.0, mark("Some"): 0.8, mark("Strong"): 0.95}
 
 
 def show() -> None:
@@ -23,66 +24,74 @@ def show() -> None:
 
 
 def _axis(key: str) -> str:
-    return st.segmented_control("Against", [charts.STEP, charts.TIME], default=charts.STEP, key=key) or charts.STEP
+    axes = [charts.STEP, charts.TIME]
+    return st.segmented_control(_("Against"), axes, default=charts.STEP, format_func=_, key=key) or charts.STEP
 
 
 def _losses() -> None:
     coordinator = context.coordinator()
     history, checkpoints = coordinator.history(), coordinator.checkpoints().value
-    st.subheader("Loss", anchor=False)
+    st.subheader(_("Loss"), anchor=False)
     if not history.value.steps and not history.value.evaluations:
-        frame.nothing_yet("The curve begins with the first global step", "It takes a few people and a few minutes.")
+        begins = _("The curve begins with the first global step")
+        frame.nothing_yet(begins, _("It takes a few people and a few minutes."))
         return
     with st.container(horizontal=True, gap="large"):
         axis = _axis("loss-axis")
-        chosen = st.segmented_control("Smoothing", list(SMOOTHINGS), default="Some", key="smoothing") or "None"
+        smoothings = list(SMOOTHINGS)
+        chosen = (
+            st.segmented_control(_("Smoothing"), smoothings, default="Some", format_func=_, key="smoothing") or "None"
+        )
     has_order = any(one.sentence_order_accuracy is not None for one in checkpoints)
     charts.draw(charts.loss(axis, has_order), tables.loss_table(history, checkpoints, axis, SMOOTHINGS[chosen]), "loss")
-    meaning = (
+    meaning = _(
         "How surprised the model is by words that were hidden from it, in nats; less is better. "
         "The held-out loss is measured on text that nobody trains on; ◆ marks saved checkpoints."
     )
     if (unigram := history.value.unigram_loss) is not None:
-        meaning += (
-            f" The dashed line, at {unigram:.2f}, is what a table of word frequencies has on the same text: "
+        table = _(
+            "The dashed line, at {nats}, is what a table of word frequencies has on the same text: "
             "below it, the model knows more than which words are common."
         )
+        meaning = f"{meaning} {table.format(nats=f'{unigram:.2f}')}"
     st.caption(meaning)
-    if checkpoints and st.toggle("Checkpoints and their scores", key="show-scores"):
+    if checkpoints and st.toggle(_("Checkpoints and their scores"), key="show-scores"):
         _scores(checkpoints)
 
 
 def _scores(checkpoints: list[Checkpoint]) -> None:
+    order = _("Order of sentences right")
     table = pd.DataFrame(
         {
-            "Global step": [one.step for one in checkpoints],
-            "Held-out loss": [one.eval_loss for one in checkpoints],
-            "Below word frequencies": [one.below_unigram for one in checkpoints],
-            "Perplexity": [one.perplexity for one in checkpoints],
-            "Order of sentences right": [one.sentence_order_accuracy for one in checkpoints],
-            "Saved": pd.to_datetime(
+            _("Global step"): [one.step for one in checkpoints],
+            _("Held-out loss"): [one.eval_loss for one in checkpoints],
+            _("Below word frequencies"): [one.below_unigram for one in checkpoints],
+            _("Perplexity"): [one.perplexity for one in checkpoints],
+            order: [one.sentence_order_accuracy for one in checkpoints],
+            _("Saved"): pd.to_datetime(
                 pd.Series([one.saved_at for one in checkpoints], dtype="str"), utc=True, errors="coerce"
             ).dt.tz_convert(str(context.zone())),
         }
     )[::-1]
-    if table["Order of sentences right"].isna().all():  # the model does not learn it
-        del table["Order of sentences right"]
+    if table[order].isna().all():  # the model does not learn it
+        del table[order]
     columns = {
-        "Global step": st.column_config.NumberColumn(format="localized"),
-        "Held-out loss": st.column_config.NumberColumn(format="%.3f"),
-        "Below word frequencies": st.column_config.NumberColumn(format="%.2f"),
-        "Perplexity": st.column_config.NumberColumn(format="%.1f"),
-        "Order of sentences right": st.column_config.NumberColumn(format="percent"),
-        "Saved": st.column_config.DatetimeColumn(format="D MMM YYYY, HH:mm"),
+        _("Global step"): st.column_config.NumberColumn(format="localized"),
+        _("Held-out loss"): st.column_config.NumberColumn(format="%.3f"),
+        _("Below word frequencies"): st.column_config.NumberColumn(format="%.2f"),
+        _("Perplexity"): st.column_config.NumberColumn(format="%.1f"),
+        order: st.column_config.NumberColumn(format="percent"),
+        _("Saved"): st.column_config.DatetimeColumn(format="D MMM YYYY, HH:mm"),
     }
     st.dataframe(table, hide_index=True, column_config=columns, key="scores")
 
 
 def _sentences() -> None:
     fills = context.coordinator().fills().value
-    st.subheader("What it fills in", anchor=False)
+    st.subheader(_("What it fills in"), anchor=False)
     if not fills:
-        frame.nothing_yet("Sentences come with the first checkpoint", "Then you see the model guess missing words.")
+        later = _("Then you see the model guess missing words.")
+        frame.nothing_yet(_("Sentences come with the first checkpoint"), later)
         return
     last = _chosen(fills)
     sentences = list(enumerate(fills[last].sentences))
@@ -95,28 +104,28 @@ def _sentences() -> None:
 def _chosen(fills: list[Fill]) -> int:
     """The index of the checkpoint that the reader looks at: the newest one until they move."""
     if len(fills) == 1:
-        st.caption(f"At global step {texts.number(fills[0].step)}.")
+        st.caption(_("At global step {step}.").format(step=texts.number(fills[0].step)))
         return 0
     steps = [fill.step for fill in fills]
-    step = st.select_slider("At global step", steps, value=steps[-1], format_func=texts.number, key="fill-step")
+    step = st.select_slider(_("At global step"), steps, value=steps[-1], format_func=texts.number, key="fill-step")
     return steps.index(step) if step in steps else len(steps) - 1
 
 
 def _swarm() -> None:
     history = context.coordinator().history()
     now = context.coordinator().progress().value.step
-    st.subheader("The swarm", anchor=False)
+    st.subheader(_("The swarm"), anchor=False)
     if not history.value.minutes:
-        frame.nothing_yet("Nothing has been measured yet", "Speed and peers are noted every minute.")
+        frame.nothing_yet(_("Nothing has been measured yet"), _("Speed and peers are noted every minute."))
         return
     axis = _axis("swarm-axis")
     parts: list[Callable[[], None]] = [
-        lambda: _line(history, axis, "samples/s", ("samples_per_second", "Samples a second")),
-        lambda: _line(history, axis, "tokens/s", ("tokens_per_second", "Tokens a second")),
-        lambda: _line(history, axis, "", ("sessions", "Devices"), ("users", "People")),
+        lambda: _line(history, axis, _("samples/s"), ("samples_per_second", _("Samples a second"))),
+        lambda: _line(history, axis, _("tokens/s"), ("tokens_per_second", _("Tokens a second"))),
+        lambda: _line(history, axis, "", ("sessions", _("Devices")), ("users", _("People"))),
         lambda: _rate(history, axis, now),
-        lambda: _line(history, axis, "seconds", ("averaging_seconds", "Seconds a round"), form=",.1f"),
-        lambda: _line(history, axis, "", ("failed", "Rounds that failed"), form=".2%", ticks=".0%"),
+        lambda: _line(history, axis, _("seconds"), ("averaging_seconds", _("Seconds a round")), form=",.1f"),
+        lambda: _line(history, axis, "", ("failed", _("Rounds that failed")), form=".2%", ticks=".0%"),
     ]
     for left in range(0, len(parts), 2):
         for column, part in zip(st.columns(2, gap="medium"), parts[left : left + 2], strict=False):
@@ -128,11 +137,13 @@ def _line(
     history: Found[History], axis: str, unit: str, *fields: tuple[str, str], form: str = ",.0f", ticks: str = "~s"
 ) -> None:
     names = tuple(name for _, name in fields)
-    st.markdown(f"**{' and '.join(names)}**")
+    st.markdown(f"**{_(' and ').join(names)}**")
     table = tables.swarm_table(history.at, axis, fields, history.value)
     charts.draw(charts.lines(axis, unit, names, form, ticks), table, f"swarm-{fields[0][0]}")
 
 
 def _rate(history: Found[History], axis: str, now: int) -> None:
-    st.markdown("**Learning rate**")
-    charts.draw(charts.learning_rate(axis), tables.rate_table(history.at, axis, now, history.value), "learning-rate")
+    st.markdown("**" + _("Learning rate") + "**")
+    charts.draw(
+        charts.learning_rate(axis), tables.rate_table(history.at, axis, now, current(), history.value), "learning-rate"
+    )

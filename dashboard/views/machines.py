@@ -6,6 +6,7 @@ import streamlit as st
 from dashboard import context, frame, texts
 from dashboard.api.answers import Country, Machines
 from dashboard.charts import specifications as charts
+from dashboard.language import _
 
 MOST_BARS = 15
 
@@ -18,17 +19,18 @@ def show() -> None:
 def _machines() -> None:
     machines = context.coordinator().machines().value
     if not machines.devices:
-        frame.nothing_yet("No machine yet", "Devices are listed once somebody trains. No names are shown with them.")
+        listed = _("Devices are listed once somebody trains. No names are shown with them.")
+        frame.nothing_yet(_("No machine yet"), listed)
         return
     _figures(machines)
     kinds, places = st.columns(2, gap="large")
     with kinds:
-        st.subheader("What they gave", anchor=False)
-        _bars([(one.device, one.samples) for one in machines.devices], "samples", ".3~s")
+        st.subheader(_("What they gave"), anchor=False)
+        _bars([(one.device, one.samples) for one in machines.devices], _("samples"), ".3~s")
     with places:
-        st.subheader("Where people are", anchor=False)
+        st.subheader(_("Where people are"), anchor=False)
         _countries(machines.countries)
-    st.subheader("Devices", anchor=False)
+    st.subheader(_("Devices"), anchor=False)
     _devices(machines)
 
 
@@ -36,18 +38,18 @@ def _figures(machines: Machines) -> None:
     firewalled, reachable = machines.client_mode, machines.reachable
     present = firewalled.present + reachable.present
     figures = (
-        ("Devices now", texts.number(present)),
-        ("Kinds of device", texts.number(len(machines.devices))),
-        ("In client mode now", texts.number(firewalled.present)),
-        ("Reachable now", texts.number(reachable.present)),
-        ("Sessions ever", texts.number(firewalled.sessions + reachable.sessions)),
-        ("Samples in client mode", texts.percent(_part(firewalled.samples, reachable.samples))),
+        (_("Devices now"), texts.number(present)),
+        (_("Kinds of device"), texts.number(len(machines.devices))),
+        (_("In client mode now"), texts.number(firewalled.present)),
+        (_("Reachable now"), texts.number(reachable.present)),
+        (_("Sessions ever"), texts.number(firewalled.sessions + reachable.sessions)),
+        (_("Samples in client mode"), texts.percent(_part(firewalled.samples, reachable.samples))),
     )
     with st.container(key="machine-figures"):
         for label, value in figures:
             st.metric(label, value, border=True, height="stretch")
     st.caption(
-        "In client mode a device accepts no connections (behind a firewall, in a notebook); it trains all the same."
+        _("In client mode a device accepts no connections (behind a firewall, in a notebook); it trains all the same.")
     )
 
 
@@ -60,18 +62,17 @@ def _bars(values: list[tuple[str, float]], unit: str, form: str) -> None:
     shown = [(texts.line(name, 60), value) for name, value in largest[:MOST_BARS]]
     rest = sum(value for _, value in largest[MOST_BARS:])
     if rest:
-        shown.append((f"{len(largest) - MOST_BARS} others", rest))
+        shown.append((_("{n} others").format(n=len(largest) - MOST_BARS), rest))
     charts.draw(charts.bars(unit, form), pd.DataFrame(shown, columns=["what", "value"]), f"bars-{unit}")
 
 
 def _countries(countries: list[Country]) -> None:
     if not countries:
-        frame.nothing_yet(
-            "No country yet", "Only people who state their country are counted: sahaj join URL --country BD"
-        )
+        stated = _("Only people who state their country are counted: {command}")
+        frame.nothing_yet(_("No country yet"), stated.format(command="sahaj join URL --country BD"))
         return
-    _bars([(f"{flag(one.country)} {one.country}", one.people) for one in countries], "people", ",d")
-    st.caption("Of people who stated their country.")
+    _bars([(f"{flag(one.country)} {one.country}", one.people) for one in countries], _("people"), ",d")
+    st.caption(_("Of people who stated their country."))
 
 
 def flag(country: str) -> str:
@@ -85,18 +86,18 @@ def flag(country: str) -> str:
 def _devices(machines: Machines) -> None:
     table = pd.DataFrame(
         {
-            "Device": [texts.line(one.device, 80) for one in machines.devices],
-            "Here now": [one.present for one in machines.devices],
-            "Sessions": [one.sessions for one in machines.devices],
-            "Samples": [one.samples for one in machines.devices],
-            "Samples a second": [one.samples_per_second for one in machines.devices],
+            _("Device"): [texts.line(one.device, 80) for one in machines.devices],
+            _("Here now"): [one.present for one in machines.devices],
+            _("Sessions"): [one.sessions for one in machines.devices],
+            _("Samples"): [one.samples for one in machines.devices],
+            _("Samples a second"): [one.samples_per_second for one in machines.devices],
         }
     )
     columns = {
-        "Device": st.column_config.TextColumn(width="large"),
-        "Here now": st.column_config.NumberColumn(format="localized"),
-        "Sessions": st.column_config.NumberColumn(format="localized"),
-        "Samples": st.column_config.NumberColumn(format="compact"),
-        "Samples a second": st.column_config.NumberColumn(format="%.1f", help="of one device while it trains"),
+        _("Device"): st.column_config.TextColumn(width="large"),
+        _("Here now"): st.column_config.NumberColumn(format="localized"),
+        _("Sessions"): st.column_config.NumberColumn(format="localized"),
+        _("Samples"): st.column_config.NumberColumn(format="compact"),
+        _("Samples a second"): st.column_config.NumberColumn(format="%.1f", help=_("of one device while it trains")),
     }
     st.dataframe(table, hide_index=True, column_config=columns, key="devices")

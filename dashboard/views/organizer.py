@@ -10,13 +10,14 @@ from dashboard import context, frame, texts
 from dashboard.api.admin import OrderRefused, Orders, WrongKey
 from dashboard.api.answers import Decisions, Flag
 from dashboard.api.client import is_private
+from dashboard.language import _
 
 KEY, RESULT = "organizer-key", "organizer-result"  # in the session
 
 
 def show() -> None:
     """The form for the admin key or, with it, the organizer's page."""
-    st.subheader("For the organizer", anchor=False)
+    st.subheader(_("For the organizer"), anchor=False)
     problem = not_private()
     if problem:
         st.warning(problem, icon=":material/lock_open:")
@@ -29,12 +30,12 @@ def show() -> None:
 def not_private() -> str:
     """Why the key must not travel from this page, if it must not."""
     if not is_private(context.url()):
-        return (
+        return _(
             "**The key would travel to the coordinator without encryption.** "
             "Give orders with `sahaj admin` on the coordinator's machine, or serve the run over HTTPS."
         )
     if st.context.url and not is_private(st.context.url):
-        return (
+        return _(
             "**This page is not encrypted, and others on the network could read the key.** "
             "Open it over HTTPS or on its own machine, or give orders with `sahaj admin`."
         )
@@ -43,9 +44,9 @@ def not_private() -> str:
 
 def _key_form() -> None:
     with st.form("admin-key", width=460):
-        key = st.text_input("Admin key", type="password", autocomplete="off", max_chars=200, key="organizer-typed")
-        st.caption("It is in `NAME-state/admin.key`. This page keeps it while it is open, and nowhere else.")
-        entered = st.form_submit_button("Open", type="primary", icon=":material/key:")
+        key = st.text_input(_("Admin key"), type="password", autocomplete="off", max_chars=200, key="organizer-typed")
+        st.caption(_("It is in `NAME-state/admin.key`. This page keeps it while it is open, and nowhere else."))
+        entered = st.form_submit_button(_("Open"), type="primary", icon=":material/key:")
     if not entered:
         return
     try:
@@ -65,7 +66,7 @@ def _decisions_page() -> None:
         del st.session_state[KEY]
         st.rerun(scope="app")
     except OrderRefused as refused:
-        frame.nothing_yet("This page cannot be shown now", texts.plain(str(refused)))
+        frame.nothing_yet(_("This page cannot be shown now"), texts.plain(str(refused)))
         return
     result = st.session_state.pop(RESULT, None)
     if result:
@@ -77,73 +78,73 @@ def _decisions_page() -> None:
     with people:
         _people(orders, decisions)
     _flags(flags)
-    st.button("Forget the key", icon=":material/logout:", on_click=_forget, type="tertiary")
+    st.button(_("Forget the key"), icon=":material/logout:", on_click=_forget, type="tertiary")
 
 
 def _state(orders: Orders, decisions: Decisions) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if decisions.stopped:
-            st.badge("Stopped", color="violet", icon=":material/flag:")
+            st.badge(_("Stopped"), color="violet", icon=":material/flag:")
         elif decisions.paused:
-            st.badge("Paused", color="orange", icon=":material/pause_circle:")
+            st.badge(_("Paused"), color="orange", icon=":material/pause_circle:")
         else:
-            st.badge("Open", color="green", icon=":material/lock_open:")
+            st.badge(_("Open"), color="green", icon=":material/lock_open:")
         if decisions.paused or decisions.stopped:
-            _order("Resume", orders, "resume", icon=":material/play_arrow:")
+            _order(_("Resume"), orders, "resume", icon=":material/play_arrow:")
         else:
-            _order("Pause", orders, "pause", icon=":material/pause:", help="Newcomers are asked to come back later.")
+            later = _("Newcomers are asked to come back later.")
+            _order(_("Pause"), orders, "pause", icon=":material/pause:", help=later)
         if not decisions.stopped:
-            with st.popover("Stop the run", icon=":material/stop_circle:"):
-                st.markdown("All trainers leave within a minute. *Resume* lets people join again.")
-                _order("Stop it for everybody", orders, "stop", type="primary")
+            with st.popover(_("Stop the run"), icon=":material/stop_circle:"):
+                st.markdown(_("All trainers leave within a minute. *Resume* lets people join again."))
+                _order(_("Stop it for everybody"), orders, "stop", type="primary")
 
 
 def _announcement(orders: Orders, decisions: Decisions) -> None:
-    st.markdown("**Announcement**")
-    st.caption("A banner on every page, and a line in every volunteer's console.")
+    st.markdown(_("**Announcement**"))
+    st.caption(_("A banner on every page, and a line in every volunteer's console."))
     with st.form("announce", border=False, clear_on_submit=True):
-        text = st.text_input("Text", max_chars=500, key="announce-text", placeholder="one line for everybody")
-        if st.form_submit_button("Announce", icon=":material/campaign:") and text.strip():
-            _carry_out(orders, "announce", "Announced.", text=text.strip())
+        text = st.text_input(_("Text"), max_chars=500, key="announce-text", placeholder=_("one line for everybody"))
+        if st.form_submit_button(_("Announce"), icon=":material/campaign:") and text.strip():
+            _carry_out(orders, "announce", _("Announced."), text=text.strip())
     if decisions.announcement:
         st.text(texts.line(decisions.announcement))
-        _order("Remove it", orders, "announce", text="")
+        _order(_("Remove it"), orders, "announce", text="")
 
 
 def _people(orders: Orders, decisions: Decisions) -> None:
-    st.markdown("**Ban**")
-    st.caption("A name as the leaderboard shows it, or a peer id. Every peer shuts them out within a minute.")
+    st.markdown(_("**Ban**"))
+    st.caption(_("A name as the leaderboard shows it, or a peer id. Every peer shuts them out within a minute."))
     with st.form("ban", border=False, clear_on_submit=True):
-        name = st.text_input("Name or peer id", max_chars=100, key="ban-name")
-        if st.form_submit_button("Ban", icon=":material/block:") and name.strip():
-            _carry_out(orders, "ban", f"{texts.name(name)} is banned.", name=name.strip())
+        name = st.text_input(_("Name or peer id"), max_chars=100, key="ban-name")
+        if st.form_submit_button(_("Ban"), icon=":material/block:") and name.strip():
+            _carry_out(orders, "ban", _("{name} is banned.").format(name=texts.name(name)), name=name.strip())
     for banned in decisions.banned:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.text(texts.line(banned, 100))
-            _order("Unban", orders, "unban", name=banned)
+            _order(_("Unban"), orders, "unban", name=banned)
 
 
 def _flags(flags: list[Flag] | None) -> None:
-    st.markdown("**Flags**")
+    st.markdown(_("**Flags**"))
     if not flags:
-        st.caption(
-            "This coordinator is too old to raise flags." if flags is None else "No flags: no peer's loss looks odd."
-        )
+        old, none = _("This coordinator is too old to raise flags."), _("No flags: no peer's loss looks odd.")
+        st.caption(old if flags is None else none)
         return
     zone, now = context.zone(), time.time()
     table = pd.DataFrame(
         {
-            "Name": [texts.line(one.user, texts.LONGEST_NAME) for one in flags],
-            "Kind": [texts.line(one.kind, 40) for one in flags],
-            "What": [texts.line(one.what, 300) for one in flags],
-            "Step": [one.step for one in flags],
-            "Times": [one.times for one in flags],
-            "Last": ["" if one.last is None else texts.moment(one.last, zone, now) for one in flags],
-            "Peer": [texts.line(one.peer_id, 100) for one in flags],
+            _("Name"): [texts.line(one.user, texts.LONGEST_NAME) for one in flags],
+            _("Kind"): [texts.line(one.kind, 40) for one in flags],
+            _("What"): [texts.line(one.what, 300) for one in flags],
+            _("Step"): [one.step for one in flags],
+            _("Times"): [one.times for one in flags],
+            _("Last"): ["" if one.last is None else texts.moment(one.last, zone, now) for one in flags],
+            _("Peer"): [texts.line(one.peer_id, 100) for one in flags],
         }
     )
     st.dataframe(
-        table, hide_index=True, key="flags", column_config={"What": st.column_config.TextColumn(width="large")}
+        table, hide_index=True, key="flags", column_config={_("What"): st.column_config.TextColumn(width="large")}
     )
 
 
@@ -152,7 +153,7 @@ def _order(label: str, orders: Orders, order: str, **details: Any) -> None:
     looks = {name: details.pop(name) for name in ("icon", "help", "type") if name in details}
     key = f"order-{order}-{'-'.join(map(str, details.values()))}"
     if st.button(label, key=key, **looks):
-        _carry_out(orders, order, "Done.", **details)
+        _carry_out(orders, order, _("Done."), **details)
 
 
 def _carry_out(orders: Orders, order: str, done: str, **body: Any) -> None:

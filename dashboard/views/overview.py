@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard import context, frame, navigation, texts
 from dashboard.api.answers import Fill, LastHour, Progress, Run
+from dashboard.language import _
 from dashboard.views.sentences import show_sentence
 
 COLAB, KAGGLE = "https://colab.research.google.com", "https://www.kaggle.com"
@@ -35,8 +36,11 @@ def _what_it_is(run: Run) -> None:
     if run.description:
         st.markdown(texts.plain(run.description))
     layers, width = run.model.get("num_hidden_layers"), run.model.get("hidden_size")
-    shape = f"{layers:.0f} layers of width {texts.number(width)}" if layers and width else ""
-    length = f"{texts.number(run.max_length)} tokens at a time" if run.max_length else ""
+    shape = length = ""
+    if layers and width:
+        shape = _("{layers} layers of width {width}").format(layers=f"{layers:.0f}", width=texts.number(width))
+    if run.max_length:
+        length = _("{tokens} tokens at a time").format(tokens=texts.number(run.max_length))
     facts = [ARCHITECTURES.get(run.architecture, ""), texts.plain(texts.language(run.language)), shape, length]
     st.caption(" · ".join(fact for fact in facts if fact))
 
@@ -46,23 +50,29 @@ def _how_far() -> None:
     total = max(1, progress.total_steps)
     st.progress(
         min(1.0, progress.step / total),
-        f"**Global step {progress.step:,}** of {total:,} · {texts.percent(min(1.0, progress.step / total))}",
+        _("**Global step {step}** of {total} · {share}").format(
+            step=f"{progress.step:,}", total=f"{total:,}", share=texts.percent(min(1.0, progress.step / total))
+        ),
     )
     if progress.finished or not progress.target_batch_size:
         return
     gathered = min(1.0, progress.step_samples / progress.target_batch_size)
     st.progress(
         gathered,
-        f"The next step: {progress.step_samples:,} of {progress.target_batch_size:,} samples",
+        _("The next step: {gathered} of {needed} samples").format(
+            gathered=f"{progress.step_samples:,}", needed=f"{progress.target_batch_size:,}"
+        ),
     )
 
 
 def _who_is_here() -> None:
     here = [one for one in context.coordinator().leaders("run").value if one.sessions_present]
     if here:
-        more = f" and {texts.number(len(here) - NAMES_SHOWN)} more" if len(here) > NAMES_SHOWN else ""
-        st.markdown("**Here now:** " + ", ".join(texts.name(one.user) for one in here[:NAMES_SHOWN]) + more)
-    st.page_link(navigation.page("people"), label="Who makes it happen", icon=":material/groups:")
+        names = ", ".join(texts.name(one.user) for one in here[:NAMES_SHOWN])
+        if len(here) > NAMES_SHOWN:
+            names = _("{names} and {n} more").format(names=names, n=texts.number(len(here) - NAMES_SHOWN))
+        st.markdown(_("**Here now:** {names}").format(names=names))
+    st.page_link(navigation.page("people"), label=_("Who makes it happen"), icon=":material/groups:")
 
 
 def _join() -> None:
@@ -70,10 +80,10 @@ def _join() -> None:
     run, progress = coordinator.run().value, coordinator.progress().value
     with st.container(border=True, key="join"):
         if progress.finished:
-            st.subheader("Finished", anchor=False)
-            st.markdown("This run needs no more computers. Thank you to everybody who took part.")
+            st.subheader(_("Finished"), anchor=False)
+            st.markdown(_("This run needs no more computers. Thank you to everybody who took part."))
             return
-        st.subheader("Join", anchor=False)
+        st.subheader(_("Join"), anchor=False)
         st.markdown(_who_may(run, progress))
         join = run.join or f"sahaj join {context.url()}"
         st.code(run.one_line or join, language=None, wrap_lines=True)
@@ -83,33 +93,37 @@ def _join() -> None:
             st.link_button("Colab", colab, icon=":material/open_in_new:")
             st.link_button("Kaggle", kaggle, icon=":material/open_in_new:")
             if run.notebook.startswith(("http://", "https://")):
-                st.link_button("Notebook", run.notebook, icon=":material/download:")
+                st.link_button(_("Notebook"), run.notebook, icon=":material/download:")
             if run.one_line:
-                with st.popover("Other ways", icon=":material/terminal:"):
+                with st.popover(_("Other ways"), icon=":material/terminal:"):
                     _other_ways(run, join)
-        upload = " In Colab, upload the notebook." if colab.endswith("#create=true") else ""
-        st.caption(f"It is free, and you may leave at any moment.{upload}")
+        free = _("It is free, and you may leave at any moment.")
+        upload = _("In Colab, upload the notebook.") if colab.endswith("#create=true") else ""
+        st.caption(f"{free} {upload}".strip())
 
 
 def _other_ways(run: Run, join: str) -> None:
     """What to type where the program is installed already, or by another tool."""
-    st.markdown("The line is for a terminal of Linux or macOS; on Windows for one of WSL. With uv instead:")
+    st.markdown(_("The line is for a terminal of Linux or macOS; on Windows for one of WSL. With uv instead:"))
     st.code(f"uvx --from {run.program} {join}", language=None, wrap_lines=True)
-    st.markdown("Where the program is installed:")
+    st.markdown(_("Where the program is installed:"))
     st.code(join, language=None, wrap_lines=True)
 
 
 def _who_may(run: Run, progress: Progress) -> str:
     """Whether the run accepts the reader, in one sentence."""
     if progress.paused:
-        return ":material/pause_circle: Paused: come back later."
+        return ":material/pause_circle: " + _("Paused: come back later.")
     if run.access.open:
-        return ":material/lock_open: Open to everybody: choose a name and begin."
-    groups = [f"members of **{texts.name(one)}**" for one in run.access.organizations]
+        return ":material/lock_open: " + _("Open to everybody: choose a name and begin.")
+    groups = [
+        _("members of {organization}").format(organization=f"**{texts.name(one)}**") for one in run.access.organizations
+    ]
     if run.access.by_list:
-        groups.append("people on the organizer's list")
-    who = " and ".join(groups) or "people whom the organizer lets in"
-    return f":material/badge: For {who}. You need a Hugging Face token; one without any permission is enough."
+        groups.append(_("people on the organizer's list"))
+    who = _(" and ").join(groups) or _("people whom the organizer lets in")
+    needed = _("For {who}. You need a Hugging Face token; one without any permission is enough.")
+    return f":material/badge: {needed.format(who=who)}"
 
 
 def notebook_links(notebook: str) -> tuple[str, str]:
@@ -133,14 +147,14 @@ def notebook_links(notebook: str) -> tuple[str, str]:
 def _figures() -> None:
     progress = context.coordinator().progress().value
     gained = progress.last_hour or LastHour()
-    lately = f"in 1{texts.GAP}h" if gained.seconds > 3500 else f"in {gained.seconds / 60:.0f}{texts.GAP}min"
+    lately = _("{change} in 1 h") if gained.seconds > 3500 else _("{change} in {n} min")
     figures = (
-        ("Global step", f"{progress.step:,}", gained.steps),
-        ("Samples", texts.number(progress.samples), gained.samples),
-        ("Tokens read", texts.number(progress.tokens), gained.tokens),
-        ("People here now", texts.number(progress.users_present), gained.users_present),
-        ("People ever", texts.number(progress.users_ever), gained.users_ever),
-        ("Hours of computing", texts.number(progress.hours), gained.hours),
+        (_("Global step"), f"{progress.step:,}", gained.steps),
+        (_("Samples"), texts.number(progress.samples), gained.samples),
+        (_("Tokens read"), texts.number(progress.tokens), gained.tokens),
+        (_("People here now"), texts.number(progress.users_present), gained.users_present),
+        (_("People ever"), texts.number(progress.users_ever), gained.users_ever),
+        (_("Hours of computing"), texts.number(progress.hours), gained.hours),
     )
     with st.container(key="figures"):
         for label, value, change in figures:
@@ -148,7 +162,7 @@ def _figures() -> None:
             st.metric(
                 label,
                 value,
-                shown and f"{shown} {lately}",
+                shown and lately.format(change=shown, n=f"{gained.seconds / 60:.0f}"),
                 delta_color="normal" if change and change > 0 else "off",
                 border=True,
                 height="stretch",
@@ -160,15 +174,15 @@ def _figures() -> None:
 def _loss(progress: Progress) -> None:
     value = texts.DASH if progress.eval_loss is None else f"{progress.eval_loss:.2f}"
     below = texts.below_frequencies(progress.below_unigram)
-    training = None if progress.loss is None else f"training {progress.loss:.2f}"
+    training = None if progress.loss is None else _("training {nats}").format(nats=f"{progress.loss:.2f}")
     meaning = None
     if progress.unigram_loss is not None:
-        meaning = (
-            f"A table of word frequencies has {progress.unigram_loss:.2f} on the same text: below it, the model knows "
-            "more than which words are common."
-        )
+        meaning = _(
+            "A table of word frequencies has {nats} on the same text: below it, the model knows more than which words "
+            "are common."
+        ).format(nats=f"{progress.unigram_loss:.2f}")
     st.metric(
-        "Held-out loss",
+        _("Held-out loss"),
         value,
         below or training,
         delta_color="off",
@@ -183,12 +197,12 @@ def _finish(progress: Progress) -> None:
     """The estimate, at the pace of the last hour."""
     now, value, when = time.time(), texts.DASH, None
     if progress.finished:
-        st.metric("Finished", "yes", border=True, height="stretch")
+        st.metric(_("Finished"), _("yes"), border=True, height="stretch")
         return
     if progress.finish is not None:
         value = texts.span(max(60.0, progress.finish - now))
         when = texts.moment(progress.finish, context.zone(), now)
-    st.metric("Finished in", value, when, delta_color="off", delta_arrow="off", border=True, height="stretch")
+    st.metric(_("Finished in"), value, when, delta_color="off", delta_arrow="off", border=True, height="stretch")
 
 
 def _glimpse() -> None:
@@ -199,21 +213,24 @@ def _glimpse() -> None:
     history, fills = coordinator.history(), coordinator.fills()
     curve, words = st.columns([3, 2], gap="large")
     with curve:
-        st.subheader("The model learns", anchor=False)
+        st.subheader(_("The model learns"), anchor=False)
         if history.value.steps:
-            charts.draw(charts.loss(charts.STEP, 400), loss_table(history, [], charts.STEP, 0.9), "glimpse")
+            charts.draw(charts.loss(charts.STEP), loss_table(history, [], charts.STEP, 0.9), "glimpse")
         else:
-            frame.nothing_yet("The curve begins with the first global step", "It takes a few people and a few minutes.")
-        st.page_link(navigation.page("learning"), label="See it learn", icon=":material/show_chart:")
+            begins = _("The curve begins with the first global step")
+            frame.nothing_yet(begins, _("It takes a few people and a few minutes."))
+        st.page_link(navigation.page("learning"), label=_("See it learn"), icon=":material/show_chart:")
     with words:
-        st.subheader("What it fills in", anchor=False)
+        st.subheader(_("What it fills in"), anchor=False)
         _newest_words(fills.value)
 
 
 def _newest_words(fills: list[Fill]) -> None:
     if not fills or not fills[-1].sentences:
-        frame.nothing_yet("Sentences come with the first checkpoint", "Then you see the model guess missing words.")
+        later = _("Then you see the model guess missing words.")
+        frame.nothing_yet(_("Sentences come with the first checkpoint"), later)
         return
     for sentence in fills[-1].sentences[:GLIMPSES]:
         show_sentence(sentence, guesses=3)
-    st.caption(f"Its best guesses for a missing word, at global step {fills[-1].step:,}.")
+    guesses = _("Its best guesses for a missing word, at global step {step}.")
+    st.caption(guesses.format(step=f"{fills[-1].step:,}"))

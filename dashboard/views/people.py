@@ -10,10 +10,11 @@ from dashboard import context, frame, texts
 from dashboard.api.answers import Leader
 from dashboard.charts import specifications as charts
 from dashboard.charts.packing import pack
+from dashboard.language import _, current, mark
 from dashboard.views.experts import experts
 from dashboard.views.leaderboard import leaderboard
 
-SEEN = ("here now", "today", "in the last 7 days", "earlier")
+SEEN = (mark("here now"), mark("today"), mark("in the last 7 days"), mark("earlier"))
 LIGHT, LIGHT_INKS = ("#0072b2", "#56b4e9", "#e69f00", "#c5ced6"), ("#ffffff", "#1b2733")
 DARK, DARK_INKS = ("#56b4e9", "#2bbd93", "#e69f00", "#7d8e9d"), ("#0b1117", "#0b1117")
 MOST_BUBBLES = 200
@@ -33,16 +34,20 @@ def _bubbles() -> None:
     found = context.coordinator().leaders("run")
     if not any(one.samples for one in found.value):
         return
-    st.subheader("Everybody", anchor=False)
+    st.subheader(_("Everybody"), anchor=False)
     colours, inks = (DARK, DARK_INKS) if context.is_dark() else (LIGHT, LIGHT_INKS)
-    charts.draw(charts.bubbles(colours, inks, SEEN, ASPECT), _circles(found.at, found.value), "bubbles")
+    seen = tuple(map(_, SEEN))
+    charts.draw(charts.bubbles(colours, inks, seen, ASPECT), _circles(found.at, current(), found.value), "bubbles")
     left = len(found.value) - MOST_BUBBLES
-    others = f" The {MOST_BUBBLES} with most are drawn, {texts.number(left)} more are in the table." if left > 0 else ""
-    st.caption(f"A bubble is a person, its area what they gave, its colour when they were here last.{others}")
+    caption = _("A bubble is a person, its area what they gave, its colour when they were here last.")
+    if left > 0:
+        others = _("The {n} with most are drawn, {left} more are in the table.")
+        caption = f"{caption} {others.format(n=MOST_BUBBLES, left=texts.number(left))}"
+    st.caption(caption)
 
 
 @st.cache_resource(show_spinner=False, max_entries=2)
-def _circles(at: float, _leaders: list[Leader]) -> pd.DataFrame:
+def _circles(at: float, language: str, _leaders: list[Leader]) -> pd.DataFrame:
     """Places for both shapes of screen, scaled so that the whole is 1 high (and `ASPECT` wide on a broad one)."""
     drawn = [one for one in _leaders if one.samples > 0][:MOST_BUBBLES]
     most = max((one.samples for one in drawn), default=1)
@@ -50,7 +55,7 @@ def _circles(at: float, _leaders: list[Leader]) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "user": [texts.line(one.user, texts.LONGEST_NAME) for one in drawn],
-            "seen": [last_here(one, time.time()) for one in drawn],
+            "seen": [_(last_here(one, time.time())) for one in drawn],
             "samples": [one.samples for one in drawn],
             "share": [one.share for one in drawn],
         }
@@ -77,11 +82,11 @@ def _thanks() -> None:
     leaders = context.coordinator().leaders("run").value
     if not leaders:
         return
-    st.subheader("Thank you", anchor=False)
+    st.subheader(_("Thank you"), anchor=False)
     with st.container(height=220):
         st.markdown(" · ".join(texts.name(one.user) for one in leaders if one.samples or one.tokens_served))
     st.download_button(
-        "For the model card (Markdown)",
+        _("For the model card (Markdown)"),
         context.coordinator().thanks().value,
         file_name="thanks.md",
         mime="text/markdown",

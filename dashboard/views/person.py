@@ -11,7 +11,9 @@ from dashboard import context, frame, texts
 from dashboard.api.answers import Day, Person, Run, Session
 from dashboard.api.client import NotThere
 from dashboard.charts import specifications as charts
+from dashboard.language import _, mark
 
+PAUSES = (mark("paused"), mark("battery"), mark("metered line"), mark("traffic"), mark("hours"))  # as peers say
 AWAY_FOR = 86400.0  # seconds for which a machine that has left for a pause is shown as pausing
 
 
@@ -27,17 +29,17 @@ def _person() -> None:
     except NotThere:
         person = None
     if person is None:
-        who = f"“{texts.name(user)}”" if user else "anybody"
-        frame.nothing_yet(f"This run does not know {who}", "Names are on the page People; they are spelled exactly.")
+        unknown = _("This run does not know “{name}”").format(name=texts.name(user)) if user else _("Nobody is named")
+        frame.nothing_yet(unknown, _("Names are on the page People; they are spelled exactly."))
         return
     _face(person)
     _figures(person)
     share, sessions = st.columns(2, gap="large")
     with share:
-        st.subheader("Share of each day", anchor=False)
+        st.subheader(_("Share of each day"), anchor=False)
         _days(person)
     with sessions:
-        st.subheader("Sessions", anchor=False)
+        st.subheader(_("Sessions"), anchor=False)
         _sessions(person)
     _badge(person, context.coordinator().run().value)
 
@@ -49,27 +51,27 @@ def _face(person: Person) -> None:
             st.image(avatar, width=72)
         st.header(texts.name(person.user), anchor=False, width="content")
         if person.present:
-            st.badge("Here now", icon=":material/bolt:", color="green")
+            st.badge(_("Here now"), icon=":material/bolt:", color="green")
         if reasons := pauses(person.sessions, time.time()):
-            st.badge(f"Pauses: {', '.join(reasons.values())}", icon=":material/pause:", color="gray")
+            st.badge(_("Pauses: {why}").format(why=", ".join(reasons.values())), icon=":material/pause:", color="gray")
         page = texts.hub_page(person.user, person.verified)
         if page:
             st.link_button("Hugging Face", page, icon=":material/open_in_new:", type="tertiary")
         elif person.user.startswith(texts.UNVERIFIED):
-            st.badge("self-chosen name", color="gray")
+            st.badge(_("self-chosen name"), color="gray")
 
 
 def _figures(person: Person) -> None:
     now, zone = time.time(), context.zone()
-    served = (("Tokens served", texts.number(person.tokens_served)),) if person.tokens_served else ()
+    served = ((_("Tokens served"), texts.number(person.tokens_served)),) if person.tokens_served else ()
     figures = (
-        ("Rank", texts.DASH if person.rank is None else f"{person.rank:,}"),
-        ("Samples", texts.number(person.samples)),
-        ("Share of the run", texts.percent(person.share)),
+        (_("Rank"), texts.DASH if person.rank is None else f"{person.rank:,}"),
+        (_("Samples"), texts.number(person.samples)),
+        (_("Share of the run"), texts.percent(person.share)),
         *served,
-        ("Hours", texts.number(person.hours)),
-        ("First seen", texts.DASH if person.first_seen is None else texts.day(person.first_seen, zone)),
-        ("Last seen", texts.DASH if person.last_seen is None else texts.ago(now - person.last_seen)),
+        (_("Hours"), texts.number(person.hours)),
+        (_("First seen"), texts.DASH if person.first_seen is None else texts.day(person.first_seen, zone)),
+        (_("Last seen"), texts.DASH if person.last_seen is None else texts.ago(now - person.last_seen)),
     )
     with st.container(key="person-figures"):
         for label, value in figures:
@@ -78,7 +80,7 @@ def _figures(person: Person) -> None:
 
 def _days(person: Person) -> None:
     if not person.days:
-        frame.nothing_yet("No day yet", "A day counts with the first sample that goes into a global step.")
+        frame.nothing_yet(_("No day yet"), _("A day counts with the first sample that goes into a global step."))
         return
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     days = [*person.days, Day(day=today)]  # of none until now, so that the chart reaches to the present
@@ -89,7 +91,7 @@ def _days(person: Person) -> None:
 
 def _sessions(person: Person) -> None:
     if not person.sessions:
-        frame.nothing_yet("No session yet", "")
+        frame.nothing_yet(_("No session yet"), "")
         return
     pausing = pauses(person.sessions, time.time())
     rows = [
@@ -97,7 +99,7 @@ def _sessions(person: Person) -> None:
             "device": texts.line(one.device, 60),
             "start": one.started,
             "end": max(one.last_seen, one.started),
-            "what": "Pauses" if number in pausing else "Here now" if one.present else "Ended",
+            "what": _("Pauses") if number in pausing else _("Here now") if one.present else _("Ended"),
             "samples": one.samples,
         }
         for number, one in enumerate(person.sessions)
@@ -116,19 +118,19 @@ def pauses(sessions: list[Session], now: float) -> dict[int, str]:
     found, devices = {}, set()
     for number, one in enumerate(sessions):
         if one.pause and (one.present or (one.device not in devices and now - one.last_seen < AWAY_FOR)):
-            found[number] = texts.line(one.pause, 20)
+            found[number] = _(texts.line(one.pause, 20))
         devices.add(one.device)
     return found
 
 
 def _badge(person: Person, run: Run) -> None:
-    st.subheader("Badge", anchor=False)
+    st.subheader(_("Badge"), anchor=False)
     try:
         image = context.coordinator().badge(person.user).value.decode("utf-8", "replace")
     except NotThere:
         return
     st.image(image)
-    st.caption("A picture that stays up to date, for a profile or a home page:")
+    st.caption(_("A picture that stays up to date, for a profile or a home page:"))
     address = f"{public_url(run)}/api/badge.svg?user={quote(person.user, safe='')}"
     st.code(f"![{texts.line(run.name)}]({address})", language=None, wrap_lines=True)
 

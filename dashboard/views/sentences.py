@@ -4,6 +4,7 @@ import streamlit as st
 
 from dashboard import texts
 from dashboard.api.answers import Fill, Sentence
+from dashboard.language import _
 
 MASK = "[MASK]"
 BLANK = "▁▁▁▁"
@@ -16,7 +17,7 @@ def show_sentence(sentence: Sentence, guesses: int = 5, way: str = "") -> None:
     with st.container(border=True):
         st.markdown(f"##### {with_best_guess(sentence)}", text_alignment="left")
         if not sentence.guesses:
-            st.caption("no guesses yet")
+            st.caption(_("no guesses yet"))
         for guess in sentence.guesses[:guesses]:
             sure = min(1.0, max(0.0, guess.probability))
             st.progress(sure, f"{texts.plain(guess.token, LONGEST_TOKEN)} · {texts.percent(sure)}")
@@ -45,4 +46,5 @@ def way_to(fills: list[Fill], number: int, last: int) -> str:
     if len(found) < 2:
         return ""
     shown = found if len(found) <= STOPS else [found[0], *found[-(STOPS - 1) :]]
-    return "Best guess: " + " → ".join(f"**{best}** (step {step:,})" for step, best in shown)
+    steps = (_("{word} (step {step})").format(word=f"**{best}**", step=f"{step:,}") for step, best in shown)
+    return _("Best guess: {way}").format(way=" → ".join(steps))

@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 import dashboard
+from dashboard.language import VARIABLE
 from tests.dashboard.browsing import installed_browser
 from tests.dashboard.coordinators import Switch
 from tests.recorded_month.__main__ import State, record
@@ -104,7 +105,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
         process = subprocess.Popen(
             [sys.executable, "-m", "streamlit", "run", "dashboard/app.py", *where],
             cwd=place,
-            env=os.environ | {"SAHAJ_URL": switch.url, "SAHAJ_REFRESH": str(REFRESH), "PYTHONPATH": str(place)},
+            env=os.environ
+            | {"SAHAJ_URL": switch.url, "SAHAJ_REFRESH": str(REFRESH), "PYTHONPATH": str(place), VARIABLE: "en"},
             stdout=output,
             stderr=subprocess.STDOUT,
         )

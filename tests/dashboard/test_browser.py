@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from dashboard import texts
+from dashboard.language import NAMES, SOURCE
 from tests.dashboard.browsing import EACH_WIDTH, SCREENSHOTS, reading
 from tests.dashboard.conftest import Pages
 from tests.recorded_month.people import AWKWARD
@@ -235,3 +236,19 @@ def test_the_organizer_works_in_the_browser(browser: Browser, pages: Pages, deci
         assert key not in reader.page.content()
         assert reader.problems == []
     assert key not in pages.log.read_text(errors="replace")
+
+
+@pytest.mark.parametrize("language", [code for code in NAMES if code != SOURCE])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [("phone", "dark"), pytest.param("desktop", "light", marks=pytest.mark.faults)],
+)
+def test_every_page_is_whole_in_every_language(
+    browser: Browser, month_pages: Pages, language: str, width: str, scheme: str
+) -> None:
+    with reading(browser, month_pages.url, width, scheme) as reader:
+        for name in PAGES:
+            reader.open(f"{'' if name == 'Overview' else name.lower()}?lang={language}", "bengali")
+            reader.sees_whole(NAMES[language])
+            reader.picture(SCREENSHOTS / f"{name.lower()}-{language}-{width}-{scheme}.png")
+        assert reader.problems == []

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 import dashboard
 from dashboard import texts
+from dashboard.language import VARIABLE
 from tests.dashboard.coordinators import Switch
 from tests.recorded_month.hosting import TOKENS, USERS
 from tests.recorded_month.people import AWKWARD
@@ -36,6 +37,7 @@ def show(small: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTes
         monkeypatch.setenv("SAHAJ_URL", url)
         monkeypatch.setenv("SAHAJ_REFRESH", "0.2")
         monkeypatch.setattr("dashboard.api.client.PATIENCE", PATIENCE)  # the coordinator is in this busy process
+        monkeypatch.setenv(VARIABLE, "en")
         if page is None:
             return AppTest.from_file(str(APP), default_timeout=PATIENCE).run()
 
