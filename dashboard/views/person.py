@@ -29,7 +29,11 @@ def _person() -> None:
     except NotThere:
         person = None
     if person is None:
-        unknown = _("This run does not know “{name}”").format(name=texts.name(user)) if user else _("Nobody is named")
+        unknown = (
+            _("This run does not know “{name}”").format(name=texts.name(user))
+            if user
+            else _("This run does not know anybody")
+        )
         frame.nothing_yet(unknown, _("Names are on the page People; they are spelled exactly."))
         return
     _face(person)
