@@ -22,6 +22,7 @@ from benchmarks.learning.learner import HeldOut
 from benchmarks.poison.attacks import Attack, Scene, Vector
 from coordinator.ledger.directions import Directions
 from coordinator.ledger.rounds import LoudGradients
+from coordinator.ledger.worth import Worth
 from corpus.documents import open_documents
 from swarm.run_file import DataSource, RunFile
 from tokenizer.loading import load_tokenizer
@@ -87,7 +88,8 @@ class Course:
 
     def train(self, peers: Sequence[Peer], attack: Attack, robust: Robust) -> Outcome:
         """From the first state to the last global step."""
-        random, lots, directions = np.random.default_rng(self._seed), np.random.default_rng(self._seed), Directions()
+        random, lots = np.random.default_rng(self._seed), np.random.default_rng(self._seed)
+        directions, worth = Directions(), Worth()
         state = initial_state(self.layout, self.layout.views(self._first))
         optimizer, outcome, watch = StateOptimizer(self.layout, self._run.optimizer), Outcome(math.nan), LoudGradients()
         for step in range(self._run.optimizer.total_steps):
@@ -106,6 +108,8 @@ class Course:
             members = tuple(Member(name, name, (step,), weight, True) for name, weight in weights.items())
             header = Header("", step + 1, HeaderKind.UPDATE, "", Ballot(1, ""), members, (part,))
             against = directions.against(agreement) if robust != "off" else []
+            if robust != "off":
+                outcome.flagged |= {one.session for one in worth.less(agreement, weights)}
             outcome.flagged |= {flag.user for flag in watch.flags(header)} | {one.session for one in against}
             if robust == "enforce":
                 outcome.shut_out |= {one.session: step + 1 for one in against if one.is_sure}

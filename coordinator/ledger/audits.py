@@ -10,9 +10,11 @@ from averaging.protocol.auditing import reducer_of, senders_of
 from averaging.shell.audit import Fault, Finding, Verdict
 from coordinator.ledger.directions import Directions
 from coordinator.ledger.rounds import ODD_STEPS, Flag
+from coordinator.ledger.worth import Worth
 from swarm.files import storage_errors, write_file
 
 MEAN, PIECE, PROOF = "mean", "piece", "proof"  # kinds of flags
+WORTH = "worth"  # agrees with the others too little for what it brings
 DIRECTION, AGAINST = "direction", "against"  # and these: against the others in some audits; in so many that it is sure
 MOST_KEPT, MOST_OF_A_PEER = 100, 3  # files of evidence
 
@@ -26,6 +28,10 @@ _SHOWS_NOTHING = {
     Fault.NO_PIECE: "has not shown what it had sent in {} audits of it in a row",
     Fault.NO_ACCOUNT: "has not shown what it had summed in {} audits of its means in a row",
 }
+_LESS = (
+    "sends gradients that agree less with the others' (cosine {:.2f}) than those of people who bring less do ({:.2f}); "
+    "another text may be the reason"
+)
 _AGAINST = "sends gradients that point against the others' (cosine {:.2f} in {} audits)"
 
 
@@ -39,12 +45,12 @@ class Audits:
     def __init__(self, folder: Path):
         self._folder = folder
         self._nothing_for: dict[tuple[str, Fault], int] = {}  # audits in a row, by peer and what it has not shown
-        self._directions = Directions()
+        self._directions, self._worth = Directions(), Worth()
 
     def flags(self, verdict: Verdict) -> list[Flag]:
         """What is to be said after this one."""
-        found = [self._flag(verdict, one) for one in verdict.findings]
-        return [*(flag for flag in found if flag is not None), *self._shows_nothing(verdict), *self._against(verdict)]
+        found = [flag for one in verdict.findings if (flag := self._flag(verdict, one)) is not None]
+        return found + self._shows_nothing(verdict) + self._against(verdict) + self._less(verdict)
 
     def _flag(self, verdict: Verdict, one: Finding) -> Flag | None:
         if one.fault not in _KINDS:
@@ -72,6 +78,13 @@ class Audits:
         return [
             _said(AGAINST if one.is_sure else DIRECTION, verdict, one.session, _AGAINST.format(one.cosine, one.audits))
             for one in self._directions.against(verdict.agreement)
+        ]
+
+    def _less(self, verdict: Verdict) -> list[Flag]:
+        weights = {one.session: one.weight for one in verdict.header.members}
+        return [
+            _said(WORTH, verdict, one.session, _LESS.format(one.cosine, one.usual))
+            for one in self._worth.less(verdict.agreement, weights)
         ]
 
     def keep(self, verdict: Verdict, flags: list[Flag]) -> None:

@@ -1,0 +1,74 @@
+"""Senders whose gradients agree less with the others' than those of people who bring less.
+
+The more samples a gradient is a mean of, the more it agrees with the rest. Noise, gradients for the wrong words, and
+those of far fewer samples than their sender says agree too little. So do gradients of a text that nobody else has: this
+is something to show, and no reason to shut anybody out.
+"""
+
+import statistics
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+
+from averaging.log.header import peer_of
+
+AUDITS = 48  # of a peer, the last ones
+FEWEST = 4  # senders that bring less, to compare it with
+SURE = 4.0  # times the error of the mean difference; of a person alone with a text up to 3.7
+LEAST = 0.03  # that the cosine is below theirs
+
+
+@dataclass(frozen=True)
+class Less:
+    """A session that agrees less."""
+
+    session: str
+    cosine: float  # with the others, mean of the audits
+    usual: float  # of those that bring less
+
+
+@dataclass
+class _Known:
+    cosines: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AUDITS))  # its own, the usual one
+    seen: int = 0  # the number of the newest audit
+
+
+class Worth:
+    """Follows audits, by peer: a new session changes nothing."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+        self._audits = 0
+
+    def less(self, agreement: Sequence[tuple[str, float]], weights: Mapping[str, int]) -> list[Less]:
+        """Those that are to be named after this audit; each again after as many more.
+
+        Args:
+            agreement: the cosine of each sender with the others.
+            weights: masked tokens that each has brought.
+        """
+        if not agreement:
+            return []
+        self._audits += 1
+        found = []
+        for session, cosine in agreement:
+            lighter = [one for other, one in agreement if other != session and weights[other] <= weights[session]]
+            if len(lighter) < FEWEST:
+                continue
+            known = self._known.setdefault(peer_of(session), _Known())
+            known.cosines.append((cosine, statistics.median(lighter)))
+            known.seen = self._audits
+            differences = [own - usual for own, usual in known.cosines]
+            if len(differences) == AUDITS and is_below(differences):
+                means = (statistics.fmean(each) for each in zip(*known.cosines, strict=True))
+                found.append(Less(session, *means))
+                known.cosines.clear()
+        self._known = {peer: one for peer, one in self._known.items() if self._audits - one.seen < AUDITS}
+        return found
+
+
+def is_below(differences: Sequence[float]) -> bool:
+    """Whether the mean difference is below zero for sure."""
+    error = statistics.stdev(differences) / sqrt(len(differences))
+    return statistics.fmean(differences) <= -max(LEAST, SURE * error)
