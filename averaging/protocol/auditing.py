@@ -88,12 +88,13 @@ class Auditing:
     def tick(self, now: float) -> None:
         """Sum again once everything is here, or after a while: those that have shown nothing by then are named.
 
-        They are not depended on for some time, either: a reducer that lies would show nothing.
+        A reducer that lies would show nothing, so it is not depended on for some time; but if all are silent, it is
+        this peer that was away.
         """
         one = self._open
         if one is not None and ((one.has_account and not one.senders) or now >= one.until):
-            for session in one.senders | (set() if one.has_account else {one.reducer}):
-                self._patience.waited(session, MOST, now)
+            if not one.has_account and len(one.senders) < len(senders_of(one.action.header, one.action.chunk)):
+                self._patience.waited(one.reducer, MOST, now)
             self._open = None
             self._session.act(one.action)
 

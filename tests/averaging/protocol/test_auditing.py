@@ -95,7 +95,7 @@ def test_one_that_is_silent_does_not_hold_it_up_for_ever() -> None:
     assert isinstance(audit, Audit)
 
 
-def test_one_that_shows_nothing_is_not_depended_on_for_a_while() -> None:
+def test_a_reducer_that_shows_nothing_is_not_depended_on_for_a_while() -> None:
     one, session = auditing(COORDINATOR)
     one.committed(update(1), 0.0)
     name = "before", Ballot(1, "c"), asked(session.take())["asha.0"].chunk
@@ -103,6 +103,13 @@ def test_one_that_shows_nothing_is_not_depended_on_for_a_while() -> None:
         one.on_shown(sender, ShownPiece(*name), 1.0)
     one.tick(ANSWERS)
     assert [name for name in NAMES if not one._patience.trusts(name, ANSWERS)] == ["asha.0"]
+
+
+def test_where_all_are_silent_it_is_the_coordinator_that_was_away() -> None:
+    one, _ = auditing(COORDINATOR)
+    one.committed(update(1), 0.0)
+    one.tick(ANSWERS)
+    assert all(one._patience.trusts(name, ANSWERS) for name in NAMES)
 
 
 def test_a_step_in_which_it_took_no_part_is_left_alone() -> None:
